@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The Selvedge function library, and an in-process Valkey that runs it.
+
+pub mod host;

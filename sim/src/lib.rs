@@ -1,1 +1,1 @@
-//! Placeholder.
+//! Seeded simulations of Selvedge.

@@ -1,0 +1,1 @@
+//! An in-process Valkey: a Lua 5.1 VM over an in-memory keyspace.

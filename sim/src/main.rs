@@ -1,0 +1,3 @@
+//! The `cargo sim` command.
+
+fn main() {}
