@@ -1,0 +1,17 @@
+-- Records that one member's cancel is done; with the last one the flow leaves the backlog.
+-- Keys: pending_cancels (set of execution ids), cancel_backlog (zset of flow ids)
+-- Arguments: execution_id, flow_id
+-- Replies: OK
+-- Errors: none
+-- Bound: 5
+-- Keeps: DebtHasNote
+define("ff_ack_cancel_member",
+  { "pending_cancels:set", "cancel_backlog:zset" },
+  { "execution_id", "flow_id" },
+  function(k, a)
+    call("SREM", k.pending_cancels, a.execution_id)
+    if call("EXISTS", k.pending_cancels) == 0 then
+      call("ZREM", k.cancel_backlog, a.flow_id)
+    end
+    return ok()
+  end)

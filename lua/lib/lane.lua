@@ -1,0 +1,66 @@
+-- Lane and partition indexes. An execution is in exactly the lane index that its record demands
+-- (OneHome); it gets there by `lane.move` and by nothing else.
+
+-- Priorities outrank creation times by this factor in the eligible index.
+local PRIORITY_STEP = 1000000000000
+lane.PRIORITY_MAX = 9000
+
+-- Every lane index, by the last part of its key.
+lane.INDEXES = {
+  "eligible", "delayed", "active", "suspended", "terminal", "blocked:dependencies",
+  "blocked:budget", "blocked:quota", "blocked:route", "blocked:operator",
+}
+
+-- The lane index for each eligibility of a runnable execution.
+lane.INDEX_OF_ELIGIBILITY = {
+  eligible_now = "eligible",
+  not_eligible_until_time = "delayed",
+  blocked_by_dependencies = "blocked:dependencies",
+  blocked_by_budget = "blocked:budget",
+  blocked_by_quota = "blocked:quota",
+  blocked_by_route = "blocked:route",
+  blocked_by_operator = "blocked:operator",
+}
+
+-- `ff:idx:<tag>:lane:<lane>:<name>`
+function lane.index(tag, lane_id, name)
+  return "ff:idx:" .. tag .. ":lane:" .. lane_id .. ":" .. name
+end
+
+-- `ff:idx:<tag>:<name>`, an index of the whole partition.
+function lane.partition_index(tag, name)
+  return "ff:idx:" .. tag .. ":" .. name
+end
+
+-- The lane that an execution belongs to.
+function lane.of(core)
+  return text.either(core.lane_id, text.either(core.current_lane, "default"))
+end
+
+-- The set of executions that a worker instance holds.
+function lane.worker_leases(tag, worker_instance_id)
+  return "ff:idx:" .. tag .. ":worker:" .. (worker_instance_id or "") .. ":leases"
+end
+
+function lane.clamp_priority(priority)
+  return math.max(0, math.min(priority, lane.PRIORITY_MAX))
+end
+
+-- Lowest score is served first: higher priority, then older.
+function lane.eligible_score(core)
+  return number.floor(core.created_at, 0) - number.either(core.priority, 0) * PRIORITY_STEP
+end
+
+-- Takes `id` out of every index in `from` (absent ones may be nil) and puts it into `to`.
+-- `from` = { n = count, key, … } or a plain list without holes; `to` nil means nowhere.
+function lane.move(id, from, to, score)
+  for i = 1, from.n or #from do
+    local key = from[i]
+    if key and key ~= "" and key ~= to then
+      call("ZREM", key, id)
+    end
+  end
+  if to and to ~= "" then
+    call("ZADD", to, number.digits(score), id)
+  end
+end

@@ -1,0 +1,168 @@
+-- Leases: who may act for an execution. A holder shows the whole fence triple (lease id, epoch,
+-- attempt id); the server's clock decides whether the lease still stands.
+
+-- How many entries a lease history keeps, about.
+local HISTORY_KEPT = 1000
+
+-- Core fields that are emptied when a lease is given up.
+lease.RELEASED = {
+  "current_lease_id", "", "current_worker_id", "", "current_worker_instance_id", "",
+  "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
+}
+
+-- Core fields that tell of a lost lease; emptied by whatever starts afresh.
+lease.UNLOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
+
+-- The refusal of a call that needs an active execution; the details let a holder whose reply was
+-- lost see that its own call had been applied.
+function lease.not_active(core)
+  return err("execution_not_active", core.terminal_outcome, core.current_lease_epoch,
+    core.lifecycle_phase, core.current_attempt_id)
+end
+
+-- The fence of a call: { lease_id, lease_epoch, attempt_id }, or nil and a refusal. With
+-- `may_override`, the source `operator_override` and no fence, it is the current one.
+function lease.fence(core, a, may_override)
+  local given = 0
+  for _, part in ipairs({ "lease_id", "lease_epoch", "attempt_id" }) do
+    if text.set(a[part]) then
+      given = given + 1
+    end
+  end
+  if given == 3 then
+    return { lease_id = a.lease_id, lease_epoch = a.lease_epoch, attempt_id = a.attempt_id }
+  end
+  if given > 0 then
+    return nil, err("partial_fence_triple")
+  end
+  if not may_override or a.source ~= "operator_override" then
+    return nil, err("fence_required")
+  end
+  return {
+    lease_id = core.current_lease_id or "",
+    lease_epoch = core.current_lease_epoch or "",
+    attempt_id = core.current_attempt_id or "",
+  }
+end
+
+-- Nil when `fence` is the current, unexpired lease; else the refusal. Needs k.exec_core and
+-- k.lease_history, because a lease found expired is marked so even though the call is refused.
+function lease.validate(k, core, fence, now)
+  if core.lifecycle_phase ~= "active" then
+    return lease.not_active(core)
+  end
+  if core.ownership_state == "lease_revoked" then
+    return err("lease_revoked")
+  end
+  if number.either(core.lease_expires_at, 0) <= now then
+    return lease.mark_expired(k, core, now) or err("lease_expired")
+  end
+  if (core.current_lease_id or "") ~= fence.lease_id
+    or (core.current_lease_epoch or "") ~= fence.lease_epoch
+    or (core.current_attempt_id or "") ~= fence.attempt_id then
+    return err("stale_lease")
+  end
+  return nil
+end
+
+-- Fence and validation in one: the fence, or nil and a refusal.
+function lease.holder(k, core, a, now, may_override)
+  local fence, refused = lease.fence(core, a, may_override)
+  if not fence then
+    return nil, refused
+  end
+  refused = lease.validate(k, core, fence, now)
+  if refused then
+    return nil, refused
+  end
+  return fence
+end
+
+-- Marks a lapsed lease reclaimable, once. Indexes and the lease record stay for whoever reclaims.
+-- Answers nil, or the refusal of a foreign key (nothing written then).
+function lease.mark_expired(k, core, now)
+  if core.ownership_state == "lease_expired_reclaimable" then
+    return nil
+  end
+  local meta = stream.meta_of_current_attempt(k.exec_core, core)
+  local refused = guard.any_mismatch({ { k.lease_history, "stream" }, { meta, "hash" } })
+  if refused then
+    return refused
+  end
+  -- write
+  state.put(k.exec_core,
+    state.ownerless(core, "lease_expired_reclaimable", "lease expired, awaiting reclaim"),
+    { "lease_expired_at", now, "last_mutation_at", now })
+  lease.history(k.lease_history, "expired", lease.EVENT.expired, lease.current(core, now))
+  stream.close_if_open(meta, "lease_expired", now)
+  return nil
+end
+
+-- Appends one event to a lease history: its fields in the order of `names`, each taken from
+-- `values`; a missing one is written as "".
+function lease.history(key, event, names, values, maxlen)
+  local flat = { "event", event }
+  for _, name in ipairs(names) do
+    flat[#flat + 1] = name
+    flat[#flat + 1] = number.text(values[name])
+  end
+  call("XADD", key, "MAXLEN", "~", number.digits(maxlen or HISTORY_KEPT), "*", unpack(flat))
+end
+
+-- The fields of the lease history's events, in contract order.
+lease.EVENT = {
+  acquired = { "lease_id", "lease_epoch", "attempt_id", "attempt_index", "worker_id", "ts" },
+  acquired_fresh_by_operator = {
+    "lease_id", "lease_epoch", "attempt_id", "attempt_index", "worker_id", "reason", "ts",
+  },
+  acquired_resumed = {
+    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "worker_id", "reason", "ts",
+  },
+  expired = {
+    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "worker_id", "worker_instance_id",
+    "ts",
+  },
+  revoked = {
+    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "worker_id", "worker_instance_id",
+    "reason", "ts",
+  },
+  reclaimed = {
+    "old_lease_epoch", "new_lease_id", "new_lease_epoch", "new_attempt_id", "new_attempt_index",
+    "worker_id", "ts",
+  },
+  released = { "lease_id", "lease_epoch", "attempt_index", "reason", "ts" },
+  released_for_later = {
+    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "reason", "ts",
+  },
+  replay_initiated = { "replay_count", "replay_type", "ts" },
+}
+
+-- What an event about the current lease of `core` says.
+function lease.current(core, now, reason)
+  return {
+    lease_id = core.current_lease_id,
+    lease_epoch = core.current_lease_epoch,
+    attempt_index = core.current_attempt_index,
+    attempt_id = core.current_attempt_id,
+    worker_id = core.current_worker_id,
+    worker_instance_id = core.current_worker_instance_id,
+    reason = reason,
+    ts = now,
+  }
+end
+
+-- Lets go of a lease: its record, its deadlines and the holder's set. The caller writes the state
+-- vector with lease.RELEASED, moves the lane index and records the event.
+function lease.release(k, id, core)
+  call("DEL", k.lease_current)
+  call("ZREM", k.lease_expiry, id)
+  call("SREM", k.worker_leases, id)
+  call("ZREM", k.attempt_timeout, id)
+  local holder = core.current_worker_instance_id
+  if text.set(holder) then
+    local held = lane.worker_leases(text.tag(k.exec_core), holder)
+    if held ~= k.worker_leases and not guard.mismatch(held, "set") then
+      call("SREM", held, id)
+    end
+  end
+end

@@ -1,0 +1,88 @@
+-- Numbers come in as text and leave as text. Whatever is used in arithmetic, as a score or as a
+-- time to live is checked here first: a number that a command would refuse must never get past
+-- the first write.
+
+-- Largest whole number that a double holds exactly; scores and times stay below it.
+number.MAX = 9007199254740991
+
+-- Now by the server's clock, in whole milliseconds.
+function number.now()
+  local time = call("TIME")
+  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+end
+
+-- The finite number in `value`, or nil.
+function number.finite(value)
+  local n = tonumber(value)
+  if n == nil or n ~= n or n > number.MAX or n < -number.MAX then
+    return nil
+  end
+  return n
+end
+
+-- The whole number in `value`, or nil.
+function number.whole(value)
+  local n = number.finite(value)
+  if n == nil or n ~= math.floor(n) then
+    return nil
+  end
+  return n
+end
+
+-- A stored or optional number: `default` when it is missing, empty or no finite number.
+function number.either(value, default)
+  if not text.set(value) then
+    return default
+  end
+  return number.finite(value) or default
+end
+
+-- The same, cut down to a whole number.
+function number.floor(value, default)
+  return math.floor(number.either(value, default))
+end
+
+-- A required number argument: the number, or nil and the contract's refusal.
+function number.require(value, name)
+  local n = number.finite(value)
+  if n == nil then
+    return nil, err("invalid_input", name .. " must be a number, got: " .. tostring(value))
+  end
+  return n
+end
+
+-- An optional whole-number argument: the number, `default` when unset, or nil and a refusal.
+function number.optional(value, name, default)
+  if not text.set(value) then
+    return default
+  end
+  return number.require_whole(value, name)
+end
+
+-- A required whole-number argument: the number, or nil and a refusal.
+function number.require_whole(value, name)
+  local n = number.whole(value)
+  if n == nil then
+    return nil, err("invalid_input", name .. " must be a number, got: " .. tostring(value))
+  end
+  return n
+end
+
+-- A number as plain digits: whole numbers never in exponent form, whatever their size.
+function number.digits(n)
+  if n == math.floor(n) and n >= -number.MAX and n <= number.MAX then
+    return string.format("%.0f", n)
+  end
+  return string.format("%.17g", n)
+end
+
+-- Any field of a reply or record as text.
+function number.text(value)
+  if value == nil or value == false then
+    return ""
+  end
+  if type(value) == "number" then
+    return number.digits(value)
+  end
+  return tostring(value)
+end

@@ -1,0 +1,26 @@
+-- The rooms of the library. Every shared piece lives in one of these tables, so that the order of
+-- the files does not matter and the chunk stays far below Lua's 200 locals.
+local text = {}       -- set and unset values, ids cut out of keys, joining and splitting
+local number = {}     -- checked numbers, the clock, whole numbers as digits
+local record = {}     -- hashes as tables, and what stored fields mean when they are missing
+local guard = {}      -- key types, checked before the first write
+local state = {}      -- the execution state vector: its rows and its only writer
+local lane = {}       -- lane and partition indexes: their names, scores and moves
+local lease = {}      -- fence, validation, expiry, granting, releasing, history
+local attempt = {}    -- attempt records
+local stream = {}     -- output streams and their meta record
+local completion = {} -- the announcement that an execution ended
+local policy = {}     -- policies stored with an execution
+local capability = {} -- capability lists
+local flow = {}       -- flows, edges, groups, dependencies of a child
+local waitpoint = {}  -- waitpoints and their signed tokens
+local condition = {}  -- resume conditions, simple and composite
+local suspension = {} -- suspension records
+local signal = {}     -- signal records
+local budget = {}     -- budgets
+local quota = {}      -- quotas
+
+-- `redis.call` cannot be taken while the library loads, only while a function runs.
+local function call(...)
+  return redis.call(...)
+end

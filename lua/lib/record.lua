@@ -1,0 +1,47 @@
+-- Hashes as tables. Records may be sparse: every stored field is optional, so readers go through
+-- `text` and `number`, which know what a missing field means.
+
+-- The whole hash as a table, or nil when the key does not exist.
+function record.read(key)
+  local flat = call("HGETALL", key)
+  if #flat == 0 then
+    return nil
+  end
+  local fields = {}
+  for i = 1, #flat, 2 do
+    fields[flat[i]] = flat[i + 1]
+  end
+  return fields
+end
+
+-- The named fields of a hash as a table; missing ones are nil.
+function record.fields(key, ...)
+  local names = { ... }
+  local values = call("HMGET", key, ...)
+  local fields = {}
+  for i, name in ipairs(names) do
+    fields[name] = values[i] or nil
+  end
+  return fields
+end
+
+-- Writes `pairs_list` = { field, value, field, value, … } in chunks well under the unpack limit.
+function record.write(key, pairs_list)
+  for first = 1, #pairs_list, 1000 do
+    local chunk = {}
+    for i = first, math.min(first + 999, #pairs_list) do
+      chunk[#chunk + 1] = number.text(pairs_list[i])
+    end
+    call("HSET", key, unpack(chunk))
+  end
+end
+
+-- A variadic command over a long list, in chunks: `record.each_chunk("SADD", key, members)`.
+function record.each_chunk(command, key, items)
+  local answered = 0
+  for first = 1, #items, 1000 do
+    local last = math.min(first + 999, #items)
+    answered = answered + call(command, key, unpack(items, first, last))
+  end
+  return answered
+end

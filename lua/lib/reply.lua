@@ -1,0 +1,31 @@
+-- The envelope: `{1, status, field…}` on success, `{0, code, detail…}` on refusal. Every element
+-- after the first is text, and none is ever nil: the server would cut the reply there.
+
+local function envelope(head, word, ...)
+  local reply = { head, word }
+  for i = 1, select("#", ...) do
+    local field = select(i, ...)
+    reply[i + 2] = number.text(field)
+  end
+  return reply
+end
+
+local function ok(...)
+  return envelope(1, "OK", ...)
+end
+
+local function already_satisfied(...)
+  return envelope(1, "ALREADY_SATISFIED", ...)
+end
+
+local function duplicate(...)
+  return envelope(1, "DUPLICATE", ...)
+end
+
+local function with_status(status, ...)
+  return envelope(1, status, ...)
+end
+
+local function err(code, ...)
+  return envelope(0, code, ...)
+end

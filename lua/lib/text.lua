@@ -1,0 +1,52 @@
+-- Text helpers. "Set" means neither missing nor empty, for arguments and stored fields alike.
+
+function text.set(value)
+  return value ~= nil and value ~= false and value ~= ""
+end
+
+-- The value, or `default` where it is missing or empty.
+function text.either(value, default)
+  if text.set(value) then
+    return value
+  end
+  return default
+end
+
+-- The value, or `default` where it is missing; an empty text stays.
+function text.present(value, default)
+  if value == nil or value == false then
+    return default
+  end
+  return value
+end
+
+-- The hash tag of a key with its braces, "" when it has none.
+function text.tag(key)
+  return key and key:match("(%b{})") or ""
+end
+
+-- The execution id inside `ff:exec:<tag>:<eid>:core`, "" when the key has another form.
+function text.execution_of(core_key)
+  return core_key:match("^ff:exec:%b{}:(.*):core$") or ""
+end
+
+-- The items of a list joined by `separator` (one plain character); empty items are left out.
+function text.split(joined, separator)
+  local items = {}
+  for item in (joined or ""):gmatch("[^" .. separator .. "]+") do
+    items[#items + 1] = item
+  end
+  return items
+end
+
+-- A JSON text decoded, or nil when it is unset or undecodable.
+function text.json(encoded)
+  if not text.set(encoded) then
+    return nil
+  end
+  local decoded, value = pcall(cjson.decode, encoded)
+  if decoded then
+    return value
+  end
+  return nil
+end

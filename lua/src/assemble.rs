@@ -1,0 +1,47 @@
+//! How the library text is joined; shared by the build and by tools that read edited sources.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+/// The shared pieces that others lean on while the chunk is being read, in their order. The rest
+/// of `lib/` and all of `fn/` follow by name.
+const FIRST: [&str; 3] = ["prelude.lua", "define.lua", "reply.lua"];
+
+/// Joins `lib/*.lua` and `fn/<domain>/*.lua` below `root` into one library.
+///
+/// # Errors
+/// When a source cannot be read.
+pub fn assemble(root: &Path) -> io::Result<String> {
+    let mut library = String::from("#!lua name=flowfabric\n");
+    let lib = root.join("lib");
+    for name in FIRST {
+        library.push_str(&fs::read_to_string(lib.join(name))?);
+    }
+    let mut blocks: Vec<PathBuf> = lua_files(&lib)?;
+    blocks.retain(|path| !FIRST.iter().any(|first| path.ends_with(first)));
+    for domain in sorted(fs::read_dir(root.join("fn"))?)? {
+        if domain.is_dir() {
+            blocks.extend(lua_files(&domain)?);
+        }
+    }
+    for path in blocks {
+        // A block of its own keeps a file's locals to itself: a chunk may hold only 200.
+        library.push_str("\ndo\n");
+        library.push_str(&fs::read_to_string(path)?);
+        library.push_str("end\n");
+    }
+    Ok(library)
+}
+
+fn lua_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = sorted(fs::read_dir(folder)?)?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "lua"));
+    Ok(files)
+}
+
+fn sorted(entries: fs::ReadDir) -> io::Result<Vec<PathBuf>> {
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
+    paths.sort();
+    Ok(paths)
+}
