@@ -1,1 +1,14 @@
 //! The test kit: real servers on loopback, and what the end-to-end suites share.
+//!
+//! A suite asks for a [`server::Server`] (or a [`cluster::Cluster`]) and gets a process of its own
+//! on a free loopback port, or takes the one that its test binary shares ([`shared`]). It talks to
+//! it through a [`connection::Connection`], which shows replies exactly as they were on the wire.
+
+pub mod cluster;
+pub mod connection;
+pub mod patience;
+pub mod server;
+pub mod shared;
+
+mod binary;
+mod keeper;

@@ -1,0 +1,176 @@
+//! [`Cluster`]: several Valkey nodes that share the hash slots.
+
+use std::time::Duration;
+
+use selvedge_core::value::Value;
+
+use crate::connection::Connection;
+use crate::patience::Patience;
+use crate::server::{Kind, Options, Server, ServerError, free_port};
+
+/// A running Valkey cluster on loopback. Dropping it ends every node.
+#[derive(Debug)]
+pub struct Cluster {
+    primaries: Vec<Server>,
+    replicas: Vec<Server>,
+}
+
+impl Cluster {
+    /// Starts this many primaries and no replica.
+    pub fn start(primaries: usize) -> Result<Self, ServerError> {
+        Self::with_replicas(primaries, 0)
+    }
+
+    /// Starts this many primaries with this many replicas each, and returns when every node sees a
+    /// whole cluster and every replica follows its primary.
+    pub fn with_replicas(primaries: usize, replicas_each: usize) -> Result<Self, ServerError> {
+        if primaries == 0 {
+            return Err(ServerError::Cluster("needs a primary".into()));
+        }
+        let cluster = Self {
+            primaries: start_nodes(primaries)?,
+            replicas: start_nodes(primaries * replicas_each)?,
+        };
+        cluster.assign_slots()?;
+        cluster.introduce()?;
+        cluster.await_on_all("does not know all its nodes", &cluster.knows_everybody())?;
+        cluster.follow(replicas_each)?;
+        cluster.await_on_all("has no state ok on every node", &|node| {
+            Ok(ask(node, &["CLUSTER", "INFO"])?.contains("cluster_state:ok"))
+        })?;
+        Ok(cluster)
+    }
+
+    /// The nodes that own slots, in the order of their slots.
+    #[must_use]
+    pub fn primaries(&self) -> &[Server] {
+        &self.primaries
+    }
+
+    /// The nodes that follow: those of the first primary, then those of the second, and so on.
+    #[must_use]
+    pub fn replicas(&self) -> &[Server] {
+        &self.replicas
+    }
+
+    /// All nodes, to be killed and restarted.
+    pub fn nodes_mut(&mut self) -> impl Iterator<Item = &mut Server> {
+        self.primaries.iter_mut().chain(&mut self.replicas)
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = &Server> {
+        self.primaries.iter().chain(&self.replicas)
+    }
+
+    /// Epochs differ from the start: nodes of equal epoch would first have to settle whose is whose.
+    fn assign_slots(&self) -> Result<(), ServerError> {
+        let count = self.primaries.len();
+        for (index, node) in self.primaries.iter().enumerate() {
+            let epoch = (index + 1).to_string();
+            ask(node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch])?;
+            let (first, next) = (SLOTS * index / count, SLOTS * (index + 1) / count);
+            let (first, last) = (first.to_string(), (next - 1).to_string());
+            ask(node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last])?;
+        }
+        Ok(())
+    }
+
+    fn introduce(&self) -> Result<(), ServerError> {
+        let host = &self.primaries[0];
+        for node in self.nodes().skip(1) {
+            let bus = ask(node, &["CONFIG", "GET", "cluster-port"])?;
+            let bus = bus.lines().last().unwrap_or_default().to_owned();
+            ask(host, &["CLUSTER", "MEET", "127.0.0.1", &node.port().to_string(), &bus])?;
+        }
+        Ok(())
+    }
+
+    fn knows_everybody(&self) -> impl Fn(&Server) -> Result<bool, ServerError> + use<> {
+        let everybody = self.nodes().count();
+        move |node| {
+            let known = ask(node, &["CLUSTER", "NODES"])?;
+            Ok(known.lines().count() == everybody && !known.contains("handshake"))
+        }
+    }
+
+    fn follow(&self, replicas_each: usize) -> Result<(), ServerError> {
+        for (index, replica) in self.replicas.iter().enumerate() {
+            let primary = &self.primaries[index / replicas_each];
+            let primary_id = ask(primary, &["CLUSTER", "MYID"])?;
+            ask(replica, &["CLUSTER", "REPLICATE", &primary_id])?;
+        }
+        let follows = |replica: &Server| {
+            Ok(ask(replica, &["INFO", "replication"])?.contains("master_link_status:up"))
+        };
+        await_on(self.replicas.iter(), "has replicas that do not follow", &follows)
+    }
+
+    fn await_on_all(
+        &self,
+        otherwise: &str,
+        holds: &dyn Fn(&Server) -> Result<bool, ServerError>,
+    ) -> Result<(), ServerError> {
+        await_on(self.nodes(), otherwise, holds)
+    }
+}
+
+fn start_nodes(count: usize) -> Result<Vec<Server>, ServerError> {
+    (0..count)
+        .map(|_| {
+            // The default bus port is the port plus 10,000, which may be beyond the last one.
+            let bus = free_port()?;
+            let options = Options::default()
+                .line("cluster-enabled yes")
+                .line(format!("cluster-port {bus}"))
+                .line("cluster-node-timeout 2000");
+            Server::start(Kind::Valkey, options)
+        })
+        .collect()
+}
+
+fn await_on<'a>(
+    nodes: impl Iterator<Item = &'a Server>,
+    otherwise: &str,
+    holds: &dyn Fn(&Server) -> Result<bool, ServerError>,
+) -> Result<(), ServerError> {
+    let patience = Patience::of(TOGETHER_WITHIN);
+    for node in nodes {
+        patience
+            .until(|| match holds(node) {
+                Ok(false) => None,
+                Ok(true) => Some(Ok(())),
+                Err(error) => Some(Err(error)),
+            })
+            .ok_or_else(|| ServerError::Cluster(otherwise.to_owned()))??;
+    }
+    Ok(())
+}
+
+/// Asks a node, and gives a reply of texts as lines.
+fn ask(node: &Server, command: &[&str]) -> Result<String, ServerError> {
+    let mut connection = Connection::open(node.port())?;
+    match connection.call(command)? {
+        Value::Bulk(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        Value::Status(text) => Ok(text),
+        Value::Array(parts) => Ok(parts
+            .iter()
+            .filter_map(|part| match part {
+                Value::Bulk(text) => Some(String::from_utf8_lossy(text).into_owned()),
+                Value::Nil
+                | Value::Int(_)
+                | Value::Status(_)
+                | Value::Error(_)
+                | Value::Array(_) => None,
+            })
+            .collect::<Vec<_>>()
+            .join("\n")),
+        other @ (Value::Nil | Value::Int(_) | Value::Error(_)) => {
+            Err(ServerError::Cluster(format!("answered {other:?} to {command:?}")))
+        }
+    }
+}
+
+const SLOTS: usize = 16_384;
+
+/// Gossip goes once a second, so a cluster needs a few of them.
+const TOGETHER_WITHIN: Duration = Duration::from_secs(60);
