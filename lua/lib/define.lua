@@ -6,12 +6,15 @@
 -- foreign value under one of our keys is refused while nothing is written yet. Leave the type out
 -- where the body reads the key before it writes anything, where it only deletes or overwrites the
 -- key, and where the key is never touched.
+--
+-- While a library loads, servers offer no globals but `redis`: only plain syntax and string
+-- methods work outside of function bodies, here and in every file.
 local signatures = {}
 
 local function define(name, keys, args, body, options)
   local key_names, checked = {}, {}
-  for i, declared in ipairs(keys) do
-    local key_name, kind = declared:match("^([%w_]+):?(%a*)$")
+  for i = 1, #keys do
+    local key_name, kind = keys[i]:match("^([%w_]+):?(%a*)$")
     key_names[i] = key_name
     if kind ~= "" then
       checked[#checked + 1] = { at = i, kind = kind }
