@@ -25,3 +25,14 @@ function guard.any_mismatch(pairs_of_key_and_kind)
   end
   return nil
 end
+
+-- The refusal when one of the named keys was not passed, else nil:
+-- `guard.missing(k, "exec_core", "eligible")`. A command over a missing key would raise.
+function guard.missing(k, ...)
+  for _, name in ipairs({ ... }) do
+    if not text.set(k[name]) then
+      return err("invalid_input", "key " .. name .. " is required")
+    end
+  end
+  return nil
+end
