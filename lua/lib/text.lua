@@ -50,3 +50,13 @@ function text.json(encoded)
   end
   return nil
 end
+
+-- The lists one after the other, in the first one.
+function text.append(list, ...)
+  for i = 1, select("#", ...) do
+    for _, item in ipairs((select(i, ...))) do
+      list[#list + 1] = item
+    end
+  end
+  return list
+end
