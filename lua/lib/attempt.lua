@@ -4,6 +4,19 @@ function attempt.key(tag, execution_id, index)
   return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. number.text(index)
 end
 
+-- Points k.attempt and k.stream_meta at the attempt that `core` is at: the caller's keys come from
+-- an earlier read. Without a current attempt they stay. Answers the refusal of a foreign key.
+function attempt.locate(k, id, core)
+  local index = core.current_attempt_index
+  if not text.set(index) then
+    return nil
+  end
+  local tag = text.tag(k.exec_core)
+  k.attempt = attempt.key(tag, id, index)
+  k.stream_meta = stream.meta(tag, id, index)
+  return guard.any_mismatch({ { k.attempt, "hash" }, { k.stream_meta, "hash" } })
+end
+
 -- Closes an attempt; `more` = { field, value, … } (optional).
 function attempt.finish(key, attempt_state, now, more)
   local fields = { "attempt_state", attempt_state, "ended_at", now }
@@ -11,4 +24,130 @@ function attempt.finish(key, attempt_state, now, more)
     fields[#fields + 1] = more[i]
   end
   record.write(key, fields)
+end
+
+-- Pauses an attempt whose lease is given up; `cause` stands in for a suspension id.
+function attempt.pause(key, cause, now)
+  record.write(key,
+    { "attempt_state", "suspended", "suspended_at", now, "suspension_id", cause })
+end
+
+-- Lets a paused attempt run on under a new lease.
+function attempt.resume(key, held)
+  record.write(key, {
+    "attempt_state", "started", "resumed_at", held.now,
+    "lease_id", held.lease_id, "lease_epoch", held.lease_epoch,
+    "worker_id", held.worker_id, "worker_instance_id", held.worker_instance_id,
+    "suspended_at", "", "suspension_id", "",
+  })
+end
+
+-- What the record says about the attempt that comes next: its type and lineage fields.
+function attempt.lineage(core)
+  local previous = text.present(core.pending_previous_attempt_index, "")
+  if core.attempt_state == "pending_retry_attempt" then
+    return "retry", {
+      "retry_reason", text.present(core.pending_retry_reason, ""),
+      "previous_attempt_index", previous,
+    }
+  end
+  if core.attempt_state == "pending_replay_attempt" then
+    return "replay", {
+      "replay_reason", text.present(core.pending_replay_reason, ""),
+      "replay_requested_by", text.present(core.pending_replay_requested_by, ""),
+      "replayed_from_attempt_index", previous,
+    }
+  end
+  return "initial", {}
+end
+
+-- Plans the next attempt of an execution: its index, keys and frozen policy, all checked. Answers
+-- the plan, or nil and a refusal. `policy_json` unset or `{}` means no policy record.
+function attempt.plan(k, id, core, policy_json)
+  local fields, refused = attempt.policy_fields(policy_json)
+  if not fields then
+    return nil, refused
+  end
+  local index = math.max(0, number.floor(core.total_attempt_count, 0))
+  local key = attempt.key(text.tag(k.exec_core), id, index)
+  refused = guard.any_mismatch({
+    { key, "hash" }, { key .. ":usage", "hash" }, { key .. ":policy", "hash" },
+  })
+  if refused then
+    return nil, refused
+  end
+  return { index = index, key = key, policy = fields }
+end
+
+-- Opens the planned attempt under the lease `held` (lease.terms); needs k.attempts.
+function attempt.open(k, id, plan, held, kind, lineage)
+  record.write(plan.key, {
+    "attempt_id", held.attempt_id, "execution_id", id, "attempt_index", plan.index,
+    "attempt_type", kind, "attempt_state", "started",
+    "created_at", held.now, "started_at", held.now,
+    "lease_id", held.lease_id, "lease_epoch", held.lease_epoch,
+    "worker_id", held.worker_id, "worker_instance_id", held.worker_instance_id,
+  })
+  record.write(plan.key, lineage)
+  call("ZADD", k.attempts, number.digits(held.now), number.digits(plan.index))
+  call("HSET", plan.key .. ":usage", "last_usage_report_seq", "0")
+  record.write(plan.key .. ":policy", plan.policy)
+end
+
+-- When the next attempt and the whole execution have to end, nil where nothing says so: the
+-- caller's word first, then the stored policy. A deadline that stands already is kept unless the
+-- caller names one. Answers { timeout_at, deadline_at }, or nil and a refusal.
+function attempt.limits(k, id, core, a, now)
+  local timeout, refused = number.optional_span(a.attempt_timeout_ms, "attempt_timeout_ms")
+  if refused then
+    return nil, refused
+  end
+  local deadline_at
+  deadline_at, refused = number.optional_span(a.execution_deadline_at, "execution_deadline_at")
+  if refused then
+    return nil, refused
+  end
+  local stored = policy.read(k.exec_core)
+  timeout = timeout or policy.attempt_timeout_ms(stored)
+  local span = policy.execution_deadline_ms(stored)
+  if not deadline_at and span and not call("ZSCORE", k.execution_deadline, id) then
+    deadline_at = number.floor(core.created_at, now) + span
+  end
+  return { timeout_at = timeout and now + timeout, deadline_at = deadline_at }
+end
+
+-- Writes the limits of an attempt; a timeout left over from an earlier attempt goes.
+function attempt.limit(k, id, limits)
+  if limits.timeout_at then
+    call("ZADD", k.attempt_timeout, number.digits(limits.timeout_at), id)
+  else
+    call("ZREM", k.attempt_timeout, id)
+  end
+  if limits.deadline_at then
+    call("ZADD", k.execution_deadline, number.digits(limits.deadline_at), id)
+  end
+end
+
+-- Core fields of a freshly opened attempt.
+function attempt.current_fields(core, plan, held)
+  return {
+    "current_attempt_index", plan.index, "total_attempt_count", plan.index + 1,
+    "current_attempt_id", held.attempt_id,
+    "started_at", text.either(core.started_at, number.digits(held.now)),
+    "pending_retry_reason", "", "pending_replay_reason", "", "pending_replay_requested_by", "",
+    "pending_previous_attempt_index", "",
+  }
+end
+
+-- The fields of a frozen attempt policy as { field, value, … }: nested values as JSON, nulls left
+-- out. Nil and a refusal when the text is no JSON object.
+function attempt.policy_fields(policy_json)
+  if not text.set(policy_json) then
+    return {}
+  end
+  local members = text.json(policy_json)
+  if type(members) ~= "table" then
+    return nil, err("invalid_input", "attempt_policy_json must be a JSON object")
+  end
+  return record.from_json(members)
 end

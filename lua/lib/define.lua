@@ -7,40 +7,59 @@
 -- where the body reads the key before it writes anything, where it only deletes or overwrites the
 -- key, and where the key is never touched.
 --
+-- A name may end in `!`: the body cannot do without it. A call without that key (or with an empty
+-- key), or without that argument (an empty one is fine), is refused as `invalid_input`.
+--
 -- While a library loads, servers offer no globals but `redis`: only plain syntax and string
 -- methods work outside of function bodies, here and in every file.
 local signatures = {}
 
-local function define(name, keys, args, body, options)
-  local key_names, checked = {}, {}
-  for i = 1, #keys do
-    local key_name, kind = keys[i]:match("^([%w_]+):?(%a*)$")
-    key_names[i] = key_name
+-- The bare names of a signature, and those among them that are marked as needed.
+local function read_names(declared)
+  local names, needed, kinds = {}, {}, {}
+  for i = 1, #declared do
+    local name, mark, kind = declared[i]:match("^([^!:]+)(!?):?(%a*)$")
+    names[i] = name
+    if mark ~= "" then
+      needed[#needed + 1] = name
+    end
     if kind ~= "" then
-      checked[#checked + 1] = { at = i, kind = kind }
+      kinds[#kinds + 1] = { at = i, kind = kind }
     end
   end
+  return names, needed, kinds
+end
+
+local function by_name(names, values)
+  local named = {}
+  for i = 1, #names do
+    named[names[i]] = values[i]
+  end
+  return named
+end
+
+local function define(name, keys, args, body, options)
+  local key_names, keys_needed, checked = read_names(keys)
+  local arg_names, args_needed = read_names(args)
   local flags = options and options.reads_only and { "no-writes" } or {}
   signatures[#signatures + 1] =
-    { name = name, keys = key_names, args = args, reads_only = #flags > 0 }
+    { name = name, keys = key_names, args = arg_names, reads_only = #flags > 0 }
 
   redis.register_function({
     function_name = name,
     flags = flags,
     callback = function(key_list, arg_list)
+      local k, a = by_name(key_names, key_list), by_name(arg_names, arg_list)
+      local refused = guard.missing(k, unpack(keys_needed)) or guard.absent(a, args_needed)
+      if refused then
+        return refused
+      end
       for i = 1, #checked do
         local check = checked[i]
-        local refused = guard.mismatch(key_list[check.at], check.kind)
+        refused = guard.mismatch(key_list[check.at], check.kind)
         if refused then
           return refused
         end
-      end
-      local k, a = {}, {}
-      for i = 1, #key_names do
-        k[key_names[i]] = key_list[i]
-      end
-      for i = 1, #args do
-        a[args[i]] = arg_list[i]
       end
       return body(k, a, key_list, arg_list)
     end,

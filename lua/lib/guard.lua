@@ -36,3 +36,14 @@ function guard.missing(k, ...)
   end
   return nil
 end
+
+-- The refusal when one of the named arguments was not passed, else nil; an empty one counts as
+-- passed.
+function guard.absent(a, names)
+  for _, name in ipairs(names) do
+    if a[name] == nil then
+      return err("invalid_input", "argument " .. name .. " is required")
+    end
+  end
+  return nil
+end

@@ -37,6 +37,32 @@ function lane.of(core)
   return text.either(core.lane_id, text.either(core.current_lane, "default"))
 end
 
+-- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
+-- earlier read, or from a worker that serves another lane. Names are those of lane.INDEXES with
+-- `_` for `:`. Answers the caller's keys that turned out to be others (to be swept too), or nil
+-- and the refusal of a foreign key. A record without a lane keeps the caller's keys.
+function lane.locate(k, core, names)
+  local strays = {}
+  if not text.set(core.lane_id) then
+    return strays
+  end
+  local tag = text.tag(k.exec_core)
+  for _, name in ipairs(names) do
+    local own = lane.index(tag, core.lane_id, (name:gsub("_", ":", 1)))
+    if k[name] ~= own then
+      local refused = guard.mismatch(own, "zset")
+      if refused then
+        return nil, refused
+      end
+      if text.set(k[name]) then
+        strays[#strays + 1] = k[name]
+      end
+      k[name] = own
+    end
+  end
+  return strays
+end
+
 -- The set of executions that a worker instance holds.
 function lane.worker_leases(tag, worker_instance_id)
   return "ff:idx:" .. tag .. ":worker:" .. (worker_instance_id or "") .. ":leases"
@@ -46,9 +72,23 @@ function lane.clamp_priority(priority)
   return math.max(0, math.min(priority, lane.PRIORITY_MAX))
 end
 
+-- A priority argument, clamped however large it is, or nil and a refusal.
+function lane.priority(value)
+  local priority = tonumber(value)
+  if priority == nil or priority ~= priority then
+    return nil, err("invalid_input", "priority must be a number, got: " .. tostring(value))
+  end
+  return lane.clamp_priority(priority)
+end
+
 -- Lowest score is served first: higher priority, then older.
 function lane.eligible_score(core)
-  return number.floor(core.created_at, 0) - number.either(core.priority, 0) * PRIORITY_STEP
+  return lane.score_of(number.floor(core.created_at, 0),
+    lane.clamp_priority(number.either(core.priority, 0)))
+end
+
+function lane.score_of(created_at, priority)
+  return created_at - priority * PRIORITY_STEP
 end
 
 -- Takes `id` out of every index in `from` (absent ones may be nil) and puts it into `to`.

@@ -151,6 +151,102 @@ function lease.current(core, now, reason)
   }
 end
 
+-- The terms of a new lease: everything that its record, the core, the attempt and the history say
+-- about it. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt
+-- that will run under it; `renew_within` defaults to two thirds of the time to live.
+function lease.terms(core, a, attempt_id, now, ttl, renew_within)
+  return {
+    now = now,
+    lease_id = text.present(a.lease_id, ""),
+    lease_epoch = math.max(0, number.floor(core.current_lease_epoch, 0)) + 1,
+    attempt_id = text.present(attempt_id, ""),
+    worker_id = text.present(a.worker_id, ""),
+    worker_instance_id = text.present(a.worker_instance_id, ""),
+    lane = text.present(a.lane, ""),
+    expires_at = now + ttl,
+    renew_by = now + (renew_within or math.floor(ttl * 2 / 3)),
+  }
+end
+
+-- Grants the lease `held` and makes the execution active: spends the grant, writes the lease
+-- record, the state vector with the core's lease fields and `more`, and moves it out of the
+-- eligible index and of `strays` into the active one. Needs k.exec_core, claim_grant,
+-- lease_current, eligible, active, lease_expiry, worker_leases. The caller records the event.
+function lease.grant(k, id, held, more, strays)
+  call("DEL", k.claim_grant)
+  lease.write_record(k.lease_current, id, held)
+  local fields = {
+    "current_lease_id", held.lease_id, "current_lease_epoch", held.lease_epoch,
+    "current_worker_id", held.worker_id,
+    "current_worker_instance_id", held.worker_instance_id,
+    "current_lane", held.lane,
+    "lease_acquired_at", held.now, "lease_expires_at", held.expires_at,
+    "lease_last_renewed_at", held.now, "lease_renewal_deadline", held.renew_by,
+    "last_transition_at", held.now, "last_mutation_at", held.now,
+  }
+  state.put(k.exec_core, state.active(), text.append(fields, lease.UNLOST, more or {}))
+  lane.move(id, text.append({ k.eligible }, strays or {}), k.active, held.expires_at)
+  call("ZADD", k.lease_expiry, number.digits(held.expires_at), id)
+  call("SADD", k.worker_leases, id)
+end
+
+-- The lease record as a grant leaves it: fresh, and without a time to live until it is renewed.
+function lease.write_record(key, id, held)
+  call("DEL", key)
+  record.write(key, {
+    "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "execution_id", id,
+    "attempt_id", held.attempt_id, "worker_id", held.worker_id,
+    "worker_instance_id", held.worker_instance_id, "acquired_at", held.now,
+    "expires_at", held.expires_at, "last_renewed_at", held.now,
+    "renewal_deadline", held.renew_by,
+  })
+end
+
+-- What an `acquired` event says about the lease `held`.
+function lease.acquired(held, attempt_index, reason)
+  return {
+    lease_id = held.lease_id, lease_epoch = held.lease_epoch, attempt_id = held.attempt_id,
+    attempt_index = attempt_index, worker_id = held.worker_id, reason = reason, ts = held.now,
+  }
+end
+
+-- Whether the very lease that a call asks for was granted before and still stands: the reply was
+-- lost and the call is being repeated.
+function lease.already_granted(core, a, now)
+  return core.lifecycle_phase == "active" and core.ownership_state == "leased"
+    and text.set(a.lease_id) and core.current_lease_id == a.lease_id
+    and core.current_worker_id == a.worker_id
+    and core.current_worker_instance_id == a.worker_instance_id
+    and number.either(core.lease_expires_at, 0) > now
+end
+
+-- The refusal of a claim grant that does not fit `worker_id`, else nil. Which instance spends it
+-- does not matter.
+function lease.grant_refusal(grant_key, worker_id, now)
+  local grant = record.fields(grant_key, "worker_id", "grant_expires_at")
+  if grant.worker_id == nil or grant.worker_id ~= worker_id then
+    return err("invalid_claim_grant")
+  end
+  if text.set(grant.grant_expires_at) and number.either(grant.grant_expires_at, 0) < now then
+    return err("claim_grant_expired")
+  end
+  return nil
+end
+
+-- Whether the execution's flow was cancelled in a way that covers its members: then nothing new
+-- may start for it, even though its own cancel has not arrived yet.
+function lease.barred(core_key, core)
+  if not text.set(core.flow_id) then
+    return false
+  end
+  local flow_core = record.fields(
+    "ff:flow:" .. text.tag(core_key) .. ":" .. core.flow_id .. ":core",
+    "public_flow_state", "cancellation_policy")
+  return flow_core.public_flow_state == "cancelled"
+    and (flow_core.cancellation_policy == "cancel_all"
+      or flow_core.cancellation_policy == "cancel_pending")
+end
+
 -- Lets go of a lease: its record, its deadlines and the holder's set. The caller writes the state
 -- vector with lease.RELEASED, moves the lane index and records the event.
 function lease.release(k, id, core)

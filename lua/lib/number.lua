@@ -68,6 +68,31 @@ function number.require_whole(value, name)
   return n
 end
 
+-- Longest span that is taken, about thirty thousand years: no time plus span loses a digit.
+number.SPAN_MAX = 1000000000000000
+
+-- A required span of time in whole milliseconds, at least `least`: the span, or nil and a refusal.
+function number.require_span(value, name, least)
+  local n, refused = number.require(value, name)
+  if n == nil then
+    return nil, refused
+  end
+  if n ~= math.floor(n) or n < least or n > number.SPAN_MAX then
+    return nil, err("invalid_input", name .. " must be a whole number of at least "
+      .. number.digits(least) .. ", got: " .. tostring(value))
+  end
+  return n
+end
+
+-- An optional span or time in whole milliseconds: the number, nil when it is unset or zero, or nil
+-- and a refusal.
+function number.optional_span(value, name)
+  if not text.set(value) or number.finite(value) == 0 then
+    return nil
+  end
+  return number.require_span(value, name, 0)
+end
+
 -- A number as plain digits: whole numbers never in exponent form, whatever their size.
 function number.digits(n)
   if n == math.floor(n) and n >= -number.MAX and n <= number.MAX then

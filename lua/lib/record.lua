@@ -45,3 +45,26 @@ function record.each_chunk(command, key, items)
   end
   return answered
 end
+
+-- The members of a decoded JSON object as { field, value, … }, by name: scalars as text, nested
+-- values as JSON, nulls left out.
+function record.from_json(members)
+  local names = {}
+  for name in pairs(members) do
+    names[#names + 1] = name
+  end
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
+  local fields = {}
+  for _, name in ipairs(names) do
+    local value = members[name]
+    if type(value) == "table" then
+      local encoded, json = pcall(cjson.encode, value)
+      value = encoded and json or nil
+    end
+    if value ~= nil and value ~= cjson.null then
+      fields[#fields + 1] = number.text(name)
+      fields[#fields + 1] = type(value) == "boolean" and tostring(value) or number.text(value)
+    end
+  end
+  return fields
+end

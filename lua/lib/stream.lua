@@ -1,12 +1,16 @@
 -- Output streams of attempts, and the meta record that says whether one is still open.
 
--- `ff:stream:<tag>:<eid>:<index>:meta` of the attempt that `core` is at, nil before the first.
+-- `ff:stream:<tag>:<eid>:<index>:meta`
+function stream.meta(tag, execution_id, index)
+  return "ff:stream:" .. tag .. ":" .. execution_id .. ":" .. number.text(index) .. ":meta"
+end
+
+-- The meta record of the attempt that `core` is at, nil before the first.
 function stream.meta_of_current_attempt(core_key, core)
   if not text.set(core.current_attempt_index) then
     return nil
   end
-  return "ff:stream:" .. text.tag(core_key) .. ":" .. text.execution_of(core_key) .. ":"
-    .. core.current_attempt_index .. ":meta"
+  return stream.meta(text.tag(core_key), text.execution_of(core_key), core.current_attempt_index)
 end
 
 -- Closes a stream that was ever opened, whatever closed it before.
