@@ -1,0 +1,228 @@
+//! The data commands: one table of what there is, and one door through which they run.
+//!
+//! A handler gets arguments whose number already fits the table. It works out its answer and
+//! changes the keyspace only when nothing can fail any more, so an error means an untouched
+//! keyspace.
+
+mod failure;
+mod generic;
+mod options;
+mod pubsub;
+mod scan;
+mod server;
+mod string;
+mod table;
+
+use rand_chacha::ChaCha8Rng;
+use selvedge_core::value::Value;
+
+use super::keyspace::{Data, Entry, Keyspace, Kind};
+pub(crate) use failure::Failure;
+pub(crate) use table::{CommandSpec, Flags, lookup};
+
+/// What a command may see and change. Time stands still within one call.
+pub(crate) struct Env<'a> {
+    pub(crate) keyspace: &'a mut Keyspace,
+    /// Microseconds since the epoch.
+    pub(crate) now_us: u64,
+    /// The only source of chance.
+    pub(crate) random: &'a mut ChaCha8Rng,
+    /// What was published, in order.
+    pub(crate) published: &'a mut Vec<Message>,
+    /// Every command that changed something, spelled so that running it again does the same.
+    pub(crate) writes: &'a mut Vec<Vec<Vec<u8>>>,
+}
+
+/// A message sent to a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Message {
+    pub(crate) channel: Vec<u8>,
+    pub(crate) payload: Vec<u8>,
+}
+
+/// Runs one command. Whatever the words are, it answers; it never panics.
+pub(crate) fn execute(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Value {
+    let Some(name) = argv.first() else {
+        return Failure::text("ERR empty command").into();
+    };
+    let Some(spec) = lookup(name) else {
+        return Failure::unknown_command(argv).into();
+    };
+    if !spec.accepts(argv.len()) {
+        return Failure::arity(spec.name).into();
+    }
+    match (spec.run)(env, argv) {
+        Ok(Outcome { value, effect }) => {
+            match effect {
+                Effect::None => {}
+                Effect::Verbatim => env.writes.push(argv.to_vec()),
+                Effect::Instead(commands) => env.writes.extend(commands),
+            }
+            value
+        }
+        Err(failure) => failure.into(),
+    }
+}
+
+/// What a handler hands back when it did not fail.
+pub(crate) struct Outcome {
+    value: Value,
+    effect: Effect,
+}
+
+/// What goes into the write log.
+enum Effect {
+    /// Nothing changed.
+    None,
+    /// The command itself.
+    Verbatim,
+    /// Other commands, which do what this one happened to do.
+    Instead(Vec<Vec<Vec<u8>>>),
+}
+
+type Handled = Result<Outcome, Failure>;
+
+/// An answer that changed nothing.
+fn read(value: Value) -> Handled {
+    Ok(Outcome { value, effect: Effect::None })
+}
+
+/// An answer that changed something.
+fn wrote(value: Value) -> Handled {
+    Ok(Outcome { value, effect: Effect::Verbatim })
+}
+
+/// An answer that perhaps changed something.
+fn wrote_if(changed: bool, value: Value) -> Handled {
+    if changed { wrote(value) } else { read(value) }
+}
+
+/// An answer whose change is best told by other commands.
+fn wrote_instead(commands: Vec<Vec<Vec<u8>>>, value: Value) -> Handled {
+    Ok(Outcome { value, effect: Effect::Instead(commands) })
+}
+
+fn ok() -> Value {
+    Value::Status("OK".to_owned())
+}
+
+fn bulk(bytes: &[u8]) -> Value {
+    Value::Bulk(bytes.to_vec())
+}
+
+fn bulk_or_nil(bytes: Option<&[u8]>) -> Value {
+    bytes.map_or(Value::Nil, bulk)
+}
+
+/// A count as a reply; no collection outgrows an `i64`.
+fn count(number: usize) -> Value {
+    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+fn flag(truth: bool) -> Value {
+    Value::Int(i64::from(truth))
+}
+
+impl Env<'_> {
+    /// The time as expiries and stream ids count it.
+    pub(crate) fn now_ms(&self) -> i64 {
+        i64::try_from(self.now_us / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// The value under a key as the type the command works on.
+    fn read<T: Kind>(&self, key: &[u8]) -> Result<Option<&T>, Failure> {
+        match self.keyspace.get(key, self.now_ms()) {
+            None => Ok(None),
+            Some(entry) => T::of(&entry.data).map(Some).ok_or(Failure::WRONG_TYPE),
+        }
+    }
+
+    /// As [`Env::read`], for changing it.
+    fn edit<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, Failure> {
+        let now_ms = self.now_ms();
+        match self.keyspace.get_mut(key, now_ms) {
+            None => Ok(None),
+            Some(entry) => T::of_mut(&mut entry.data).map(Some).ok_or(Failure::WRONG_TYPE),
+        }
+    }
+
+    /// As [`Env::edit`], with an empty value put there if the key is free. Only for commands that
+    /// then surely fill it.
+    fn edit_or_new<T: Kind + Default>(&mut self, key: &[u8]) -> Result<&mut T, Failure> {
+        let now_ms = self.now_ms();
+        if self.keyspace.get(key, now_ms).is_none() {
+            self.put(key, T::default());
+        }
+        self.edit(key)?.ok_or(Failure::WRONG_TYPE)
+    }
+
+    /// Stores a value that does not expire.
+    fn put(&mut self, key: &[u8], value: impl Kind) {
+        self.keyspace.insert(key, Entry::lasting(value.into_data()));
+    }
+
+    /// Takes a collection away once its last element is gone.
+    fn drop_if_drained(&mut self, key: &[u8]) {
+        let now_ms = self.now_ms();
+        if self.keyspace.get(key, now_ms).is_some_and(|entry| entry.data.is_drained()) {
+            self.keyspace.remove(key, now_ms);
+        }
+    }
+
+    /// The live data under a key, of any type.
+    fn data(&self, key: &[u8]) -> Option<&Data> {
+        self.keyspace.get(key, self.now_ms()).map(|entry| &entry.data)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    //! A keyspace to try commands on, at a time that the test sets.
+
+    use super::*;
+    use rand_chacha::rand_core::SeedableRng as _;
+
+    pub(crate) struct Bench {
+        pub(crate) keyspace: Keyspace,
+        pub(crate) now_us: u64,
+        pub(crate) random: ChaCha8Rng,
+        pub(crate) published: Vec<Message>,
+        pub(crate) writes: Vec<Vec<Vec<u8>>>,
+    }
+
+    impl Bench {
+        pub(crate) fn new() -> Self {
+            Self {
+                keyspace: Keyspace::default(),
+                now_us: 1_700_000_000_000_000,
+                random: ChaCha8Rng::seed_from_u64(1),
+                published: Vec::new(),
+                writes: Vec::new(),
+            }
+        }
+
+        /// Runs a command given as words with blanks between.
+        pub(crate) fn run(&mut self, line: &str) -> Value {
+            let argv: Vec<_> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+            let mut env = Env {
+                keyspace: &mut self.keyspace,
+                now_us: self.now_us,
+                random: &mut self.random,
+                published: &mut self.published,
+                writes: &mut self.writes,
+            };
+            execute(&mut env, &argv)
+        }
+
+        /// The write log as lines, emptied.
+        pub(crate) fn take_writes(&mut self) -> Vec<String> {
+            let lines = self.writes.drain(..).map(|argv| {
+                argv.iter()
+                    .map(|word| word.escape_ascii().to_string())
+                    .collect::<Vec<_>>()
+                    .join(" ")
+            });
+            lines.collect()
+        }
+    }
+}
