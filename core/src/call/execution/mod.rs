@@ -1,0 +1,6 @@
+//! Executions: made, claimed, ended, expired.
+
+use super::Signature;
+
+/// The functions of this domain.
+pub const SIGNATURES: &[Signature] = &[];

@@ -1,0 +1,128 @@
+//! One type per store function: its name, its KEYS in order, its ARGV in order and the parser of
+//! its reply stand together. Nothing else in the code base spells a KEYS array.
+//!
+//! A call is built from typed ids, rendered with [`Function::command`], carried out by whoever
+//! owns a store, and its answer read with [`Function::parse`], which is total: any [`Value`] gives
+//! a typed reply or a typed error.
+//!
+//! ```
+//! use selvedge_core::call::{Function, flow::AckCancelMember};
+//! use selvedge_core::value::Value;
+//!
+//! let call = AckCancelMember {
+//!     flow_id: "550e8400-e29b-41d4-a716-446655440000".parse()?,
+//!     execution_id: "{fp:24}:123e4567-e89b-12d3-a456-426614174000".parse()?,
+//! };
+//! assert_eq!(call.command()[..3], [b"FCALL".to_vec(), b"ff_ack_cancel_member".to_vec(), b"2".to_vec()]);
+//! AckCancelMember::parse(Value::Array(vec![Value::Int(1), Value::Bulk(b"OK".to_vec())]))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod args;
+pub mod budget;
+mod envelope;
+pub mod execution;
+pub mod flow;
+pub mod lease;
+pub mod library;
+pub mod quota;
+pub mod scheduling;
+pub mod signal;
+pub mod stream;
+pub mod suspension;
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+pub use args::ToArg;
+pub use envelope::{Envelope, Fields};
+
+use crate::error::CallError;
+use crate::key::Key;
+use crate::value::Value;
+
+/// A function of the library, with one set of inputs.
+pub trait Function {
+    /// Name under which the library registers it.
+    const NAME: &'static str;
+    /// Names of its KEYS, in order.
+    const KEYS: &'static [&'static str];
+    /// Names of its ARGV, in order; a repeated tail is not listed.
+    const ARGS: &'static [&'static str];
+    /// Whether it is registered `no-writes`.
+    const READS_ONLY: bool = false;
+
+    /// What it answers when it does not refuse.
+    type Reply;
+
+    /// Its KEYS, in order.
+    fn keys(&self) -> Vec<Key>;
+
+    /// Its ARGV, in order.
+    fn args(&self) -> Vec<Vec<u8>>;
+
+    /// Reads the success envelope. Fields that are missing at the end read as empty text.
+    ///
+    /// # Errors
+    /// When a status or a field is not what the contract allows.
+    fn read(envelope: Envelope) -> Result<Self::Reply, CallError>;
+
+    /// Reads any reply. The few functions that answer without the envelope have their own.
+    ///
+    /// # Errors
+    /// The contract's refusal, the server's own error, or a reply that makes no sense.
+    fn parse(reply: Value) -> Result<Self::Reply, CallError> {
+        Self::read(Envelope::open(reply)?)
+    }
+
+    /// The whole command: `FCALL name numkeys key… arg…`.
+    fn command(&self) -> Vec<Vec<u8>> {
+        let keys = self.keys();
+        let mut command = Vec::with_capacity(3 + keys.len() + Self::ARGS.len());
+        command.push(b"FCALL".to_vec());
+        command.push(Self::NAME.as_bytes().to_vec());
+        command.push(keys.len().to_string().into_bytes());
+        command.extend(keys.iter().map(|key| key.to_string().into_bytes()));
+        command.extend(self.args());
+        command
+    }
+}
+
+/// What a [`Function`] declares, as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Signature {
+    /// Name under which the library registers it.
+    pub name: &'static str,
+    /// Names of its KEYS, in order.
+    pub keys: &'static [&'static str],
+    /// Names of its ARGV, in order.
+    pub args: &'static [&'static str],
+    /// Whether it is registered `no-writes`.
+    pub reads_only: bool,
+}
+
+impl Signature {
+    /// The signature of `F`.
+    #[must_use]
+    pub const fn of<F: Function>() -> Self {
+        Self { name: F::NAME, keys: F::KEYS, args: F::ARGS, reads_only: F::READS_ONLY }
+    }
+}
+
+/// The signatures of all functions, domain by domain.
+#[must_use]
+pub fn signatures() -> Vec<Signature> {
+    [
+        budget::SIGNATURES,
+        execution::SIGNATURES,
+        flow::SIGNATURES,
+        lease::SIGNATURES,
+        library::SIGNATURES,
+        quota::SIGNATURES,
+        scheduling::SIGNATURES,
+        signal::SIGNATURES,
+        stream::SIGNATURES,
+        suspension::SIGNATURES,
+    ]
+    .concat()
+}

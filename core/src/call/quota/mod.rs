@@ -1,0 +1,6 @@
+//! Quota policies and admission.
+
+use super::Signature;
+
+/// The functions of this domain.
+pub const SIGNATURES: &[Signature] = &[];

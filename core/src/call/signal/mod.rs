@@ -1,0 +1,6 @@
+//! Signals, and the claim after a resume.
+
+use super::Signature;
+
+/// The functions of this domain.
+pub const SIGNATURES: &[Signature] = &[];

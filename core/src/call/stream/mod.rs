@@ -1,0 +1,6 @@
+//! Output streams and summaries.
+
+use super::Signature;
+
+/// The functions of this domain.
+pub const SIGNATURES: &[Signature] = &[];

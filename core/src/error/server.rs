@@ -1,0 +1,138 @@
+//! A server's own error replies, sorted into classes by one table.
+
+use alloc::string::String;
+use core::fmt;
+
+use thiserror::Error;
+
+/// Whether a call that failed has taken effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// Surely not: the call may be repeated as it is.
+    No,
+    /// Perhaps: repeat only what is harmless, or read and compare.
+    Perhaps,
+}
+
+/// What kind of failure it is, and so what the engine does about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// No answer came. Never taken for one.
+    Silence,
+    /// The server cannot answer now; the candidate stays and is not to blame.
+    NotNow,
+    /// The slot is elsewhere; the client's business.
+    Redirect,
+    /// The function library is missing or another one; reload, then retry once.
+    Library,
+    /// Something is wrong with the data or with us.
+    Broken,
+    /// Rights, role, memory or disk; report unhealthy, slow down, keep trying.
+    Denied,
+}
+
+/// One error reply of a server, or the failure to get any reply.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub struct ServerError {
+    /// Its class.
+    pub class: Class,
+    /// Whether the call may have taken effect.
+    pub applied: Applied,
+    /// The server's words.
+    pub text: String,
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl ServerError {
+    /// Sorts an error reply. What the table does not know is *broken* and *perhaps applied*.
+    #[must_use]
+    pub fn from_reply(text: impl Into<String>) -> Self {
+        let text = text.into();
+        let (class, applied) = classify(&text);
+        Self { class, applied, text }
+    }
+
+    /// The failure of a call that was sent and got no answer.
+    #[must_use]
+    pub fn silence(text: impl Into<String>) -> Self {
+        Self { class: Class::Silence, applied: Applied::Perhaps, text: text.into() }
+    }
+
+    /// The failure of a call that was never sent.
+    #[must_use]
+    pub fn never_sent(text: impl Into<String>) -> Self {
+        Self { class: Class::NotNow, applied: Applied::No, text: text.into() }
+    }
+}
+
+/// First words of error replies. A server refuses these before it runs anything.
+const BY_FIRST_WORD: &[(&str, Class)] = &[
+    ("LOADING", Class::NotNow),
+    ("BUSY", Class::NotNow),
+    ("CLUSTERDOWN", Class::NotNow),
+    ("TRYAGAIN", Class::NotNow),
+    ("MASTERDOWN", Class::NotNow),
+    ("UNBLOCKED", Class::NotNow),
+    ("MOVED", Class::Redirect),
+    ("ASK", Class::Redirect),
+    ("NOAUTH", Class::Denied),
+    ("NOPERM", Class::Denied),
+    ("WRONGPASS", Class::Denied),
+    ("READONLY", Class::Denied),
+    ("OOM", Class::Denied),
+    ("MISCONF", Class::Denied),
+    ("NOREPLICAS", Class::Denied),
+    ("CROSSSLOT", Class::Broken),
+    ("WRONGTYPE", Class::Broken),
+];
+
+/// What servers say when a function or its library is not there.
+const LIBRARY_MISSING: &[&str] = &[
+    "ERR Function not found",
+    "Function not loaded",
+    "No matching function",
+    "function not found",
+];
+
+fn classify(text: &str) -> (Class, Applied) {
+    let first = text.split(' ').next().unwrap_or_default();
+    if let Some(&(_, class)) = BY_FIRST_WORD.iter().find(|(word, _)| *word == first) {
+        // Our functions meet a foreign type before their first write; others might not.
+        let applied = if class == Class::Broken { Applied::Perhaps } else { Applied::No };
+        return (class, applied);
+    }
+    if LIBRARY_MISSING.iter().any(|words| text.contains(words)) {
+        return (Class::Library, Applied::No);
+    }
+    (Class::Broken, Applied::Perhaps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_errors_have_their_class() {
+        for (text, class, applied) in [
+            ("LOADING server is loading the dataset in memory", Class::NotNow, Applied::No),
+            ("BUSY running a script", Class::NotNow, Applied::No),
+            ("CLUSTERDOWN The cluster is down", Class::NotNow, Applied::No),
+            ("MOVED 3999 127.0.0.1:6381", Class::Redirect, Applied::No),
+            ("NOAUTH Authentication required.", Class::Denied, Applied::No),
+            ("READONLY You can't write against a read only replica.", Class::Denied, Applied::No),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Class::Denied, Applied::No),
+            ("ERR Function not found", Class::Library, Applied::No),
+            ("WRONGTYPE Operation against a key", Class::Broken, Applied::Perhaps),
+            ("ERR user_function:12: attempt to index nil", Class::Broken, Applied::Perhaps),
+            ("", Class::Broken, Applied::Perhaps),
+        ] {
+            let error = ServerError::from_reply(text);
+            assert_eq!((error.class, error.applied), (class, applied), "{text}");
+        }
+    }
+}

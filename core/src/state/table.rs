@@ -1,0 +1,493 @@
+//! The legal transitions of the state vector, as one table.
+
+use super::{
+    AttemptState as A, BlockingReason as B, EligibilityState as E, LifecyclePhase as L,
+    OwnershipState as O, PublicState as P, StateVector, TerminalOutcome as T,
+};
+
+words! {
+    /// What moves an execution from one state to another.
+    pub enum Event {
+        /// Made, ready to run.
+        Create = "create",
+        /// Made, to run later.
+        CreateDelayed = "create_delayed",
+        /// Claimed: afresh, resumed, or granted and claimed at once.
+        Claim = "claim",
+        /// Its lease ran out.
+        LeaseExpired = "lease_expired",
+        /// Its lease was taken away.
+        LeaseRevoked = "lease_revoked",
+        /// Claimed anew after a lost lease.
+        Reclaim = "reclaim",
+        /// Put back in line after a lost lease.
+        Requeue = "requeue",
+        /// A lost lease too many.
+        ReclaimCapReached = "reclaim_cap_reached",
+        /// Completed.
+        Complete = "complete",
+        /// Failed, to be tried again.
+        Retry = "retry",
+        /// Failed for good.
+        Fail = "fail",
+        /// Its worker gave it up until later.
+        Delay = "delay",
+        /// Its worker gave it up until its children ended.
+        WaitForChildren = "wait_for_children",
+        /// Suspended.
+        Suspend = "suspend",
+        /// Resumed by a signal, an operator or its timeout.
+        Resume = "resume",
+        /// Resumed, after a pause.
+        ResumeDelayed = "resume_delayed",
+        /// Its suspension timed out, an operator must look.
+        Escalate = "escalate",
+        /// Its suspension timed out, and that ends it.
+        SuspensionTimeout = "suspension_timeout",
+        /// Its time came.
+        Promote = "promote",
+        /// Held back by admission.
+        Hold = "hold",
+        /// Let go by admission.
+        Release = "release",
+        /// Got a dependency.
+        Depend = "depend",
+        /// Its dependencies are met.
+        Unblock = "unblock",
+        /// Its dependencies cannot be met.
+        Skip = "skip",
+        /// Cancelled.
+        Cancel = "cancel",
+        /// Ran out of time.
+        Expire = "expire",
+        /// Ended, to run once more.
+        Replay = "replay",
+        /// Skipped, to wait for its upstreams once more.
+        ReplaySkipped = "replay_skipped",
+    }
+}
+
+/// What one dimension may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Allowed<W: 'static> {
+    /// Any word.
+    Any,
+    /// One of these.
+    OneOf(&'static [W]),
+    /// What it was before.
+    Kept,
+    /// What it was before, or one of these.
+    KeptOr(&'static [W]),
+}
+
+impl<W: PartialEq> Allowed<W> {
+    fn admits(&self, before: Option<&W>, word: &W) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(words) => words.contains(word),
+            Self::Kept => before.is_none_or(|before| before == word),
+            Self::KeptOr(words) => {
+                words.contains(word) || before.is_none_or(|before| before == word)
+            }
+        }
+    }
+}
+
+/// A set of vectors, dimension by dimension.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern {
+    /// See [`StateVector::phase`].
+    pub phase: Allowed<L>,
+    /// See [`StateVector::ownership`].
+    pub ownership: Allowed<O>,
+    /// See [`StateVector::eligibility`].
+    pub eligibility: Allowed<E>,
+    /// See [`StateVector::reason`].
+    pub reason: Allowed<B>,
+    /// See [`StateVector::outcome`].
+    pub outcome: Allowed<T>,
+    /// See [`StateVector::attempt`].
+    pub attempt: Allowed<A>,
+    /// See [`StateVector::public`].
+    pub public: Allowed<P>,
+}
+
+impl Pattern {
+    /// Whether `vector` fits; `before` decides about what is kept (unknown: anything may have been).
+    #[must_use]
+    pub fn admits(&self, before: Option<&StateVector>, vector: &StateVector) -> bool {
+        self.phase.admits(before.map(|v| &v.phase), &vector.phase)
+            && self.ownership.admits(before.map(|v| &v.ownership), &vector.ownership)
+            && self.eligibility.admits(before.map(|v| &v.eligibility), &vector.eligibility)
+            && self.reason.admits(before.map(|v| &v.reason), &vector.reason)
+            && self.outcome.admits(before.map(|v| &v.outcome), &vector.outcome)
+            && self.attempt.admits(before.map(|v| &v.attempt), &vector.attempt)
+            && self.public.admits(before.map(|v| &v.public), &vector.public)
+    }
+}
+
+/// One row: what may happen, from where, to where.
+#[derive(Clone, Copy, Debug)]
+pub struct Transition {
+    /// What happens.
+    pub event: Event,
+    /// From where; none for creation.
+    pub from: Option<Pattern>,
+    /// To where.
+    pub to: Pattern,
+}
+
+/// The row that leads from `from` to `to`, if there is one. `from` none asks for creation.
+#[must_use]
+pub fn transition(from: Option<&StateVector>, to: &StateVector) -> Option<&'static Transition> {
+    TRANSITIONS.iter().find(|row| {
+        let departs = match (&row.from, from) {
+            (None, None) => true,
+            (Some(pattern), Some(vector)) => pattern.admits(None, vector),
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        departs && row.to.admits(from, to)
+    })
+}
+
+/// Whether some transition can lead to this vector at all.
+#[must_use]
+pub fn is_legal(vector: &StateVector) -> bool {
+    // What is kept through a row must itself be legal, and rows that keep the phase only start
+    // from runnable and active vectors: the combinations below are all that can arise.
+    let phase_fits = match vector.phase {
+        L::Submitted => false,
+        L::Runnable => {
+            vector.ownership == O::Unowned
+                && vector.eligibility != E::NotApplicable
+                && vector.outcome == T::None
+                && !matches!(vector.attempt, A::None | A::RunningAttempt | A::AttemptTerminal)
+        }
+        L::Active => {
+            let leased = vector.ownership == O::Leased;
+            let attempt = if leased { A::RunningAttempt } else { A::AttemptInterrupted };
+            vector.ownership != O::Unowned
+                && vector.eligibility == E::NotApplicable
+                && vector.outcome == T::None
+                && vector.attempt == attempt
+        }
+        L::Suspended => {
+            vector.ownership == O::Unowned
+                && vector.eligibility == E::NotApplicable
+                && vector.outcome == T::None
+                && vector.attempt == A::AttemptInterrupted
+        }
+        L::Terminal => vector.outcome != T::None,
+    };
+    phase_fits
+        && TRANSITIONS.iter().any(|row| row.to.admits(None, vector))
+        && (vector.public == vector.derived_public() || vector.public == P::RateLimited)
+}
+
+const RUNNABLE: Allowed<L> = Allowed::OneOf(&[L::Runnable]);
+const ACTIVE: Allowed<L> = Allowed::OneOf(&[L::Active]);
+const SUSPENDED: Allowed<L> = Allowed::OneOf(&[L::Suspended]);
+const UNOWNED: Allowed<O> = Allowed::OneOf(&[O::Unowned]);
+const LEASED: Allowed<O> = Allowed::OneOf(&[O::Leased]);
+const LOST: Allowed<O> = Allowed::OneOf(&[O::LeaseExpiredReclaimable, O::LeaseRevoked]);
+const NOT_ENDED: Allowed<T> = Allowed::OneOf(&[T::None]);
+const PENDING: Allowed<A> = Allowed::OneOf(&[
+    A::PendingFirstAttempt,
+    A::PendingRetryAttempt,
+    A::PendingReplayAttempt,
+    A::AttemptInterrupted,
+]);
+const INTERRUPTED: Allowed<A> = Allowed::OneOf(&[A::AttemptInterrupted]);
+
+/// Any vector of one phase.
+const fn anywhere_in(phase: Allowed<L>) -> Pattern {
+    Pattern {
+        phase,
+        ownership: Allowed::Any,
+        eligibility: Allowed::Any,
+        reason: Allowed::Any,
+        outcome: Allowed::Any,
+        attempt: Allowed::Any,
+        public: Allowed::Any,
+    }
+}
+
+const NOT_TERMINAL: Pattern = anywhere_in(Allowed::OneOf(&[L::Runnable, L::Active, L::Suspended]));
+const TERMINAL: Pattern = anywhere_in(Allowed::OneOf(&[L::Terminal]));
+const HELD_BY_LEASE: Pattern = Pattern { ownership: LEASED, ..anywhere_in(ACTIVE) };
+const LEASE_LOST: Pattern = Pattern { ownership: LOST, ..anywhere_in(ACTIVE) };
+
+/// Ready to be claimed.
+const fn eligible(attempt: Allowed<A>) -> Pattern {
+    Pattern {
+        phase: RUNNABLE,
+        ownership: UNOWNED,
+        eligibility: Allowed::OneOf(&[E::EligibleNow]),
+        reason: Allowed::OneOf(&[B::WaitingForWorker]),
+        outcome: NOT_ENDED,
+        attempt,
+        public: Allowed::OneOf(&[P::Waiting]),
+    }
+}
+
+/// Ready at a later time.
+const fn delayed(reason: &'static [B], attempt: Allowed<A>) -> Pattern {
+    Pattern {
+        eligibility: Allowed::OneOf(&[E::NotEligibleUntilTime]),
+        reason: Allowed::OneOf(reason),
+        public: Allowed::OneOf(&[P::Delayed]),
+        ..eligible(attempt)
+    }
+}
+
+/// Held back by dependencies.
+const fn waiting_children(attempt: Allowed<A>) -> Pattern {
+    Pattern {
+        eligibility: Allowed::OneOf(&[E::BlockedByDependencies]),
+        reason: Allowed::OneOf(&[B::WaitingForChildren]),
+        public: Allowed::OneOf(&[P::WaitingChildren]),
+        ..eligible(attempt)
+    }
+}
+
+/// Held back by admission.
+const HELD: Pattern = Pattern {
+    eligibility: Allowed::OneOf(&[
+        E::BlockedByBudget,
+        E::BlockedByQuota,
+        E::BlockedByRoute,
+        E::BlockedByOperator,
+        E::BlockedByLaneState,
+    ]),
+    reason: Allowed::OneOf(&[
+        B::WaitingForBudget,
+        B::WaitingForQuota,
+        B::WaitingForCapableWorker,
+        B::PausedByOperator,
+        B::PausedByPolicy,
+    ]),
+    attempt: Allowed::KeptOr(&[A::PendingFirstAttempt]),
+    public: Allowed::OneOf(&[P::RateLimited]),
+    ..eligible(PENDING)
+};
+
+/// Running under a live lease.
+const RUNNING: Pattern = Pattern {
+    phase: ACTIVE,
+    ownership: LEASED,
+    eligibility: Allowed::OneOf(&[E::NotApplicable]),
+    reason: Allowed::OneOf(&[B::None]),
+    outcome: NOT_ENDED,
+    attempt: Allowed::OneOf(&[A::RunningAttempt]),
+    public: Allowed::OneOf(&[P::Active]),
+};
+
+/// Active without a live lease.
+const fn ownerless(ownership: &'static [O]) -> Pattern {
+    Pattern {
+        ownership: Allowed::OneOf(ownership),
+        eligibility: Allowed::Kept,
+        reason: Allowed::OneOf(&[B::WaitingForWorker]),
+        attempt: INTERRUPTED,
+        ..RUNNING
+    }
+}
+
+/// Waiting for a signal or an operator.
+const fn suspended(reason: &'static [B]) -> Pattern {
+    Pattern {
+        phase: SUSPENDED,
+        ownership: UNOWNED,
+        reason: Allowed::OneOf(reason),
+        attempt: INTERRUPTED,
+        public: Allowed::OneOf(&[P::Suspended]),
+        ..RUNNING
+    }
+}
+
+/// Ended.
+const fn ended(outcome: &'static [T], attempt: Allowed<A>, public: &'static [P]) -> Pattern {
+    Pattern {
+        phase: Allowed::OneOf(&[L::Terminal]),
+        ownership: UNOWNED,
+        outcome: Allowed::OneOf(outcome),
+        attempt,
+        public: Allowed::OneOf(public),
+        ..RUNNING
+    }
+}
+
+const ATTEMPT_ENDED: Allowed<A> = Allowed::OneOf(&[A::AttemptTerminal]);
+const ATTEMPT_ENDED_OR_KEPT: Allowed<A> = Allowed::KeptOr(&[A::AttemptTerminal, A::None]);
+
+const fn row(event: Event, from: Pattern, to: Pattern) -> Transition {
+    Transition { event, from: Some(from), to }
+}
+
+/// Every legal transition.
+pub static TRANSITIONS: &[Transition] = &[
+    Transition {
+        event: Event::Create,
+        from: None,
+        to: eligible(Allowed::OneOf(&[A::PendingFirstAttempt])),
+    },
+    Transition {
+        event: Event::CreateDelayed,
+        from: None,
+        to: delayed(&[B::WaitingForDelay], Allowed::OneOf(&[A::PendingFirstAttempt])),
+    },
+    row(Event::Claim, eligible(PENDING), RUNNING),
+    row(Event::Claim, Pattern { attempt: INTERRUPTED, ..anywhere_in(RUNNABLE) }, RUNNING),
+    row(Event::LeaseExpired, anywhere_in(ACTIVE), ownerless(&[O::LeaseExpiredReclaimable])),
+    row(Event::LeaseRevoked, HELD_BY_LEASE, ownerless(&[O::LeaseRevoked])),
+    row(Event::Reclaim, LEASE_LOST, RUNNING),
+    row(Event::Requeue, LEASE_LOST, eligible(Allowed::OneOf(&[A::PendingRetryAttempt]))),
+    row(Event::ReclaimCapReached, LEASE_LOST, ended(&[T::Failed], ATTEMPT_ENDED, &[P::Failed])),
+    row(Event::Complete, HELD_BY_LEASE, ended(&[T::Success], ATTEMPT_ENDED, &[P::Completed])),
+    row(
+        Event::Retry,
+        HELD_BY_LEASE,
+        delayed(&[B::WaitingForRetryBackoff], Allowed::OneOf(&[A::PendingRetryAttempt])),
+    ),
+    row(Event::Fail, HELD_BY_LEASE, ended(&[T::Failed], ATTEMPT_ENDED, &[P::Failed])),
+    row(Event::Delay, HELD_BY_LEASE, delayed(&[B::WaitingForDelay], INTERRUPTED)),
+    row(Event::WaitForChildren, HELD_BY_LEASE, waiting_children(INTERRUPTED)),
+    row(
+        Event::Suspend,
+        HELD_BY_LEASE,
+        suspended(&[
+            B::WaitingForSignal,
+            B::WaitingForApproval,
+            B::WaitingForCallback,
+            B::WaitingForToolResult,
+            B::PausedByOperator,
+            B::PausedByPolicy,
+            B::WaitingForBudget,
+        ]),
+    ),
+    row(Event::Resume, anywhere_in(SUSPENDED), eligible(INTERRUPTED)),
+    row(
+        Event::ResumeDelayed,
+        anywhere_in(SUSPENDED),
+        delayed(&[B::WaitingForResumeDelay], INTERRUPTED),
+    ),
+    row(Event::Escalate, anywhere_in(SUSPENDED), suspended(&[B::PausedByOperator])),
+    row(
+        Event::SuspensionTimeout,
+        anywhere_in(SUSPENDED),
+        ended(
+            &[T::Failed, T::Cancelled, T::Expired],
+            ATTEMPT_ENDED,
+            &[P::Failed, P::Cancelled, P::Expired],
+        ),
+    ),
+    row(
+        Event::Promote,
+        Pattern {
+            eligibility: Allowed::OneOf(&[E::NotEligibleUntilTime]),
+            ..anywhere_in(RUNNABLE)
+        },
+        eligible(Allowed::Kept),
+    ),
+    row(Event::Hold, anywhere_in(RUNNABLE), HELD),
+    row(Event::Release, HELD, eligible(Allowed::KeptOr(&[A::PendingFirstAttempt]))),
+    row(
+        Event::Depend,
+        Pattern { outcome: NOT_ENDED, ..anywhere_in(RUNNABLE) },
+        waiting_children(Allowed::Kept),
+    ),
+    row(
+        Event::Unblock,
+        Pattern {
+            eligibility: Allowed::OneOf(&[E::BlockedByDependencies]),
+            ..anywhere_in(RUNNABLE)
+        },
+        eligible(Allowed::KeptOr(&[A::PendingFirstAttempt])),
+    ),
+    row(
+        Event::Skip,
+        NOT_TERMINAL,
+        ended(&[T::Skipped], Allowed::OneOf(&[A::None, A::AttemptTerminal]), &[P::Skipped]),
+    ),
+    row(
+        Event::Cancel,
+        NOT_TERMINAL,
+        ended(&[T::Cancelled], ATTEMPT_ENDED_OR_KEPT, &[P::Cancelled]),
+    ),
+    row(Event::Expire, NOT_TERMINAL, ended(&[T::Expired], ATTEMPT_ENDED_OR_KEPT, &[P::Expired])),
+    row(Event::Replay, TERMINAL, eligible(Allowed::OneOf(&[A::PendingReplayAttempt]))),
+    row(
+        Event::ReplaySkipped,
+        Pattern { outcome: Allowed::OneOf(&[T::Skipped]), ..TERMINAL },
+        waiting_children(Allowed::OneOf(&[A::PendingReplayAttempt])),
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vector(words: &str) -> StateVector {
+        let words: alloc::vec::Vec<&str> = words.split('/').collect();
+        StateVector::read(words.try_into().unwrap()).unwrap()
+    }
+
+    const WAITING: &str =
+        "runnable/unowned/eligible_now/waiting_for_worker/none/pending_first_attempt/waiting";
+    const RUNNING: &str = "active/leased/not_applicable/none/none/running_attempt/active";
+    const DONE: &str = "terminal/unowned/not_applicable/none/success/attempt_terminal/completed";
+
+    #[test]
+    fn the_life_of_an_execution_is_legal() {
+        let life = [WAITING, RUNNING, DONE].map(vector);
+        assert_eq!(transition(None, &life[0]).unwrap().event, Event::Create);
+        assert_eq!(transition(Some(&life[0]), &life[1]).unwrap().event, Event::Claim);
+        assert_eq!(transition(Some(&life[1]), &life[2]).unwrap().event, Event::Complete);
+        for step in &life {
+            assert!(is_legal(step), "{step:?}");
+            assert_eq!(step.public, step.derived_public());
+        }
+    }
+
+    #[test]
+    fn terminal_is_final_but_for_replay() {
+        let replayed = vector(
+            "runnable/unowned/eligible_now/waiting_for_worker/none/pending_replay_attempt/waiting",
+        );
+        assert_eq!(transition(Some(&vector(DONE)), &replayed).unwrap().event, Event::Replay);
+        assert!(transition(Some(&vector(DONE)), &vector(RUNNING)).is_none());
+        assert!(transition(Some(&vector(DONE)), &vector(WAITING)).is_none());
+    }
+
+    #[test]
+    fn what_is_kept_must_be_the_same() {
+        let delayed = vector(
+            "runnable/unowned/not_eligible_until_time/waiting_for_retry_backoff/none/pending_retry_attempt/delayed",
+        );
+        let promoted = vector(
+            "runnable/unowned/eligible_now/waiting_for_worker/none/pending_retry_attempt/waiting",
+        );
+        assert_eq!(transition(Some(&delayed), &promoted).unwrap().event, Event::Promote);
+        assert!(transition(Some(&delayed), &vector(WAITING)).is_none());
+    }
+
+    #[test]
+    fn mixed_vectors_are_not_legal() {
+        for words in [
+            "runnable/leased/eligible_now/waiting_for_worker/none/pending_first_attempt/waiting",
+            "active/leased/not_applicable/none/none/pending_first_attempt/active",
+            "terminal/unowned/not_applicable/none/none/attempt_terminal/failed",
+            "terminal/unowned/not_applicable/none/success/attempt_terminal/failed",
+            "submitted/unowned/eligible_now/waiting_for_worker/none/pending_first_attempt/waiting",
+        ] {
+            assert!(!is_legal(&vector(words)), "{words}");
+        }
+    }
+
+    #[test]
+    fn every_event_has_a_row() {
+        for event in Event::ALL {
+            assert!(TRANSITIONS.iter().any(|row| row.event == *event), "{event}");
+        }
+    }
+}
