@@ -68,3 +68,24 @@ function record.from_json(members)
   end
   return fields
 end
+
+-- One field of a hash that a call only glances at: nil when the field or key is missing or the
+-- key holds something else. Never raises, so it may stand after a write.
+function record.peek(key, field)
+  local value = redis.pcall("HGET", key, field)
+  if type(value) == "string" then
+    return value
+  end
+  return nil
+end
+
+-- The members of a set in byte order, none when the key is missing or holds something else. Never
+-- raises.
+function record.members(key)
+  local members = redis.pcall("SMEMBERS", key)
+  if type(members) ~= "table" or members.err then
+    return {}
+  end
+  table.sort(members)
+  return members
+end

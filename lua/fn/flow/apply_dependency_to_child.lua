@@ -1,0 +1,46 @@
+-- Records a dependency on the child and holds it back until the edge is resolved. A child that
+-- already runs, or whose group has been decided, is not held back. When the upstream has ended
+-- before, its end is announced once more, so that the edge need not wait to be found.
+-- Keys: exec_core (hash), deps_meta (hash), unresolved (set of edge ids), dep (hash), eligible
+--   (zset), blocked (zset), all_edges (set of edge ids), edgegroup (hash; unset for none)
+-- Arguments: flow_id, edge_id, upstream_eid, graph_revision, dependency_kind (success_only unless
+--   given), data_passing_ref, now_ms (the caller's clock)
+-- Replies: <unsatisfied count>, already_applied
+-- Errors: execution_not_found, execution_already_in_flow, invalid_input
+-- Bound: 22
+-- Keeps: OneHome, GroupCounts, NoRunBeforeParents, RepeatIsHarmless
+define("ff_apply_dependency_to_child",
+  { "exec_core!", "deps_meta!", "unresolved!:set", "dep!:hash", "eligible!:zset",
+    "blocked!:zset", "all_edges!:set", "edgegroup" },
+  { "flow_id!", "edge_id!", "upstream_eid!", "graph_revision", "dependency_kind",
+    "data_passing_ref", "now_ms" },
+  function(k, a)
+    local core = record.read(k.exec_core)
+    if not core then
+      return err("execution_not_found")
+    end
+    if text.set(core.flow_id) and core.flow_id ~= a.flow_id then
+      return err("execution_already_in_flow")
+    end
+    if call("EXISTS", k.dep) == 1 then
+      return ok("already_applied")
+    end
+    local _, refused = number.require_whole(a.now_ms, "now_ms")
+    if refused then
+      return refused
+    end
+    local plan
+    plan, refused = dependency.applying(k, core, a)
+    if refused then
+      return refused
+    end
+    local upstream_core = dependency.front(text.tag(k.exec_core), a.upstream_eid) .. ":core"
+    local phase = record.peek(upstream_core, "lifecycle_phase")
+    local outcome = record.peek(upstream_core, "terminal_outcome")
+    -- write; nothing below can fail
+    dependency.apply(k, core, a, plan)
+    if dependency.outcome_of({ lifecycle_phase = phase, terminal_outcome = outcome }) then
+      completion.announce(a.upstream_eid, a.flow_id, outcome)
+    end
+    return ok(plan.open)
+  end)

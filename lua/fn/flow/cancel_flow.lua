@@ -1,0 +1,47 @@
+-- Marks a flow cancelled and answers its members. With the policy cancel_all it also notes that
+-- each member's cancel is owed, for the reconciler to pay once the grace is over.
+-- Keys: flow_core (hash), members (set of execution ids), flow_index (untouched),
+--   pending_cancels (set of execution ids), cancel_backlog (zset of flow ids); the last two are
+--   needed only when there is a cancel to note
+-- Arguments: flow_id, reason, cancellation_policy, now_ms (ignored), grace_ms (30000 unless set)
+-- Replies: OK
+-- Errors: invalid_grace_ms, flow_not_found, flow_already_terminal, invalid_input
+-- Bound: 7 + 1 * n
+-- Keeps: DebtHasNote, ErrorMeansUntouched
+local GRACE_MS = 30000
+
+define("ff_cancel_flow",
+  { "flow_core!", "members!", "flow_index", "pending_cancels:set", "cancel_backlog:zset" },
+  { "flow_id!", "reason", "cancellation_policy", "now_ms", "grace_ms" },
+  function(k, a)
+    local grace = text.set(a.grace_ms) and number.whole(a.grace_ms) or GRACE_MS
+    if text.set(a.grace_ms) and (not number.whole(a.grace_ms) or grace < 0) then
+      return err("invalid_grace_ms")
+    end
+    local core = record.read(k.flow_core)
+    if not core then
+      return err("flow_not_found")
+    end
+    if flow.closed(core) then
+      return err("flow_already_terminal")
+    end
+    local policy_name = text.present(a.cancellation_policy, "")
+    local members = call("SMEMBERS", k.members)
+    local owes = policy_name == "cancel_all" and #members > 0
+    local refused = owes and guard.missing(k, "pending_cancels", "cancel_backlog")
+    if refused then
+      return refused
+    end
+    local now = number.now()
+    -- write; nothing below can fail
+    record.write(k.flow_core, {
+      "public_flow_state", "cancelled", "cancelled_at", now,
+      "cancel_reason", text.present(a.reason, ""), "cancellation_policy", policy_name,
+      "last_mutation_at", now,
+    })
+    if owes then
+      record.each_chunk("SADD", k.pending_cancels, members)
+      call("ZADD", k.cancel_backlog, number.digits(now + grace), a.flow_id)
+    end
+    return text.append(ok(policy_name), members)
+  end)

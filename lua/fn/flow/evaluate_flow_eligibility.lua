@@ -1,0 +1,26 @@
+-- Tells whether an execution could run as far as its dependencies are concerned. Writes nothing.
+-- Keys: exec_core (hash), deps_meta (hash)
+-- Arguments: none
+-- Replies: not_found, not_runnable, owned, terminal, eligible, impossible, blocked_by_dependencies
+-- Errors: invalid_input
+-- Bound: 4
+-- Keeps: ErrorMeansUntouched
+define("ff_evaluate_flow_eligibility",
+  { "exec_core!", "deps_meta!" },
+  {},
+  function(k)
+    local core = record.read(k.exec_core)
+    if not core then
+      return ok("not_found")
+    end
+    if core.lifecycle_phase ~= "runnable" then
+      return ok("not_runnable")
+    end
+    if core.ownership_state ~= "unowned" then
+      return ok("owned")
+    end
+    if core.terminal_outcome ~= "none" then
+      return ok("terminal")
+    end
+    return ok(dependency.standing(k, core))
+  end, { reads_only = true })

@@ -1,0 +1,80 @@
+-- Resets a terminal execution for another run. A flow member whose dependencies are not met waits
+-- for them again: its failed edges are re-armed, together with its group. A member of a cancelled
+-- flow stays ended.
+-- Keys: exec_core (hash), terminal (zset), eligible (zset), lease_history (stream); for a skipped
+--   flow member also blocked (zset), deps_meta (hash), unresolved (set), then one dep (hash) per
+--   edge id
+-- Arguments: execution_id, now_ms (ignored), edge_ids (any number)
+-- Replies: <unsatisfied count>
+-- Errors: execution_not_found, execution_not_terminal, max_replays_exhausted,
+--   flow_already_terminal, invalid_input
+-- Bound: 26 + 4 * n
+-- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
+local REPLAYS_ALLOWED = 10
+
+local function replays_allowed(core_key)
+  local stored = text.json(call("GET", (core_key:gsub(":core$", ":policy"))))
+  return number.finite(type(stored) == "table" and stored.max_replay_count) or REPLAYS_ALLOWED
+end
+
+-- Reads the flow of a member: whether it may start runs, and the index that lists it.
+local function flow_of(core_key, core)
+  if not text.set(core.flow_id) then
+    return {}
+  end
+  local tag = text.tag(core_key)
+  local flow_state = record.peek(flow.prefix(tag, core.flow_id) .. ":core", "public_flow_state")
+  local index = lane.partition_index(tag, "flow_index")
+  return {
+    cancelled = flow_state == "cancelled",
+    index = flow_state and not guard.mismatch(index, "set") and index,
+  }
+end
+
+define("ff_replay_execution",
+  { "exec_core!", "terminal!:zset", "eligible!:zset", "lease_history!:stream", "blocked",
+    "deps_meta", "unresolved", "deps" },
+  { "execution_id!", "now_ms", "edge_ids" },
+  function(k, a, keys, args)
+    local core = record.read(k.exec_core)
+    if not core then
+      return err("execution_not_found")
+    end
+    if core.lifecycle_phase ~= "terminal" then
+      return err("execution_not_terminal")
+    end
+    local replays = number.floor(core.replay_count, 0) + 1
+    if replays > replays_allowed(k.exec_core) then
+      return err("max_replays_exhausted")
+    end
+    local owner = flow_of(k.exec_core, core)
+    if owner.cancelled then
+      return err("flow_already_terminal")
+    end
+    local skipped = core.terminal_outcome == "skipped" and text.set(core.flow_id)
+    local plan, refused = dependency.rearming(k, core, keys, args)
+    if refused then
+      return refused
+    end
+    local now = number.now()
+    -- write; nothing below can fail
+    dependency.rearm(plan, now)
+    local vector = plan.open == 0 and state.eligible("pending_replay_attempt")
+      or state.waiting_children(number.digits(plan.open) .. " dep(s) unsatisfied after replay",
+        "pending_replay_attempt")
+    state.put(k.exec_core, vector, text.append({
+      "pending_replay_attempt", "1", "replay_count", replays, "retry_count", 0,
+      "completed_at", "", "last_transition_at", now, "last_mutation_at", now,
+    }, lease.UNLOST))
+    lane.move(a.execution_id, { k.terminal }, plan.open == 0 and k.eligible or plan.blocked,
+      plan.open == 0 and lane.eligible_score(core) or number.floor(core.created_at, 0))
+    lease.history(k.lease_history, "replay_initiated", lease.EVENT.replay_initiated, {
+      replay_count = replays,
+      replay_type = skipped and "skipped_flow_member" or "normal",
+      ts = now,
+    })
+    if owner.index then
+      call("SADD", owner.index, core.flow_id)
+    end
+    return ok(plan.open)
+  end)

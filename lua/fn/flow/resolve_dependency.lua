@@ -1,0 +1,17 @@
+-- Resolves one edge of a child by the outcome that the caller names, and releases or skips the
+-- child when that decides its fate. Skipping ends whatever the child was doing.
+-- Keys: exec_core (hash), deps_meta (hash), unresolved (set), dep (hash), eligible, terminal,
+--   blocked (zsets), attempt (hash), stream_meta (hash), payload (string), upstream_result
+--   (string), edgegroup (hash; unset for none), incoming (set of edge ids), pending_cancel_groups
+--   (set); what a short call leaves out of the last two follows from the edge group's key
+-- Arguments: edge_id, upstream_outcome, now_ms (the caller's clock), flow_id, downstream_eid
+-- Replies: satisfied, impossible, pending, already_fired, already_resolved
+-- Errors: invalid_dependency, invalid_input, invariant_violation
+-- Bound: 80 + 262 * n
+-- Keeps: GroupCounts, OneHome, DebtHasNote, ErrorMeansUntouched, RepeatIsHarmless
+define("ff_resolve_dependency",
+  { "exec_core!", "deps_meta!", "unresolved!", "dep!", "eligible!", "terminal!", "blocked!",
+    "attempt", "stream_meta", "payload", "upstream_result", "edgegroup", "incoming",
+    "pending_cancel_groups" },
+  { "edge_id!", "upstream_outcome", "now_ms", "flow_id", "downstream_eid" },
+  dependency.resolve)

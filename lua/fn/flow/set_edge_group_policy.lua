@@ -1,0 +1,35 @@
+-- Declares how many inbound edges of a child have to succeed, and what becomes of the rest. Fixed
+-- once the first dependency is applied; until then it may be changed.
+-- Keys: flow_core (hash), edgegroup (hash)
+-- Arguments: policy_variant, on_satisfied, k (quorum threshold), now_ms (the caller's clock)
+-- Replies: set, already_set
+-- Errors: flow_not_found, invalid_input
+-- Bound: 4
+-- Keeps: GroupCounts, RepeatIsHarmless
+define("ff_set_edge_group_policy",
+  { "flow_core!:hash", "edgegroup!" },
+  { "policy_variant", "on_satisfied", "k", "now_ms" },
+  function(k, a)
+    if call("EXISTS", k.flow_core) == 0 then
+      return err("flow_not_found")
+    end
+    local wanted, refused = edge_group.policy(a.policy_variant, a.on_satisfied, a.k)
+    if not wanted then
+      return refused
+    end
+    local group = record.read(k.edgegroup) or {}
+    if number.either(group.n, 0) > 0 then
+      return err("invalid_input", "edge_group_policy_already_fixed: dependencies already staged")
+    end
+    if group.policy_variant == wanted.policy_variant and group.on_satisfied == wanted.on_satisfied
+      and number.either(group.k, 0) == wanted.k then
+      return ok("already_set")
+    end
+    local _, no_time = number.require_whole(a.now_ms, "now_ms")
+    if no_time then
+      return no_time
+    end
+    -- write; nothing below can fail
+    edge_group.declare(k.edgegroup, wanted, a.now_ms)
+    return ok("set")
+  end)

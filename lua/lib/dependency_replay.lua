@@ -1,0 +1,82 @@
+-- Dependencies of a child that is replayed: edges that had failed wait for their upstreams again.
+
+-- The edges of a child with their dependency keys, by edge id: those the caller lists (edge ids
+-- from the third argument on, keys from the eighth) and those ever applied to the child.
+local function edges_of(front, keys, args)
+  local deps, edges = {}, {}
+  for i = 3, #args do
+    deps[args[i]] = text.either(keys[i + 5], front .. ":dep:" .. args[i])
+  end
+  for _, edge_id in ipairs(record.members(front .. ":deps:all_edges")) do
+    deps[edge_id] = deps[edge_id] or front .. ":dep:" .. edge_id
+  end
+  for edge_id in pairs(deps) do
+    edges[#edges + 1] = edge_id
+  end
+  table.sort(edges)
+  return edges, deps
+end
+
+-- What a replay does to the dependencies of a child: a plan for `dependency.rearm` whose `open`
+-- says how many edges the child waits for, or nil and a refusal.
+function dependency.rearming(k, core, keys, args)
+  if not text.set(core.flow_id) then
+    return { open = 0, rearmed = {}, group = {}, met = true }
+  end
+  local tag, front = text.tag(k.exec_core), k.exec_core:sub(1, -6)
+  local group, group_key = edge_group.of_child(k.exec_core, core)
+  local plan = {
+    open = 0, rearmed = {}, group = {}, group_key = group_key,
+    met = edge_group.counted(group) and group.group_state == "satisfied",
+    meta = text.either(k.deps_meta, front .. ":deps:meta"),
+    unresolved = text.either(k.unresolved, front .. ":deps:unresolved"),
+    blocked = text.either(k.blocked, lane.index(tag, lane.of(core), "blocked:dependencies")),
+    always = core.terminal_outcome == "skipped",
+    debts = lane.partition_index(tag, "pending_cancel_groups"),
+    tuple = core.flow_id .. "|" .. text.present(core.execution_id, ""),
+  }
+  local refused = guard.any_mismatch({
+    { plan.meta, "hash" }, { plan.unresolved, "set" }, { plan.blocked, "zset" },
+    { plan.debts, "set" },
+  })
+  if refused or plan.met then
+    return plan, refused
+  end
+  local edges, deps = edges_of(front, keys, args)
+  local repeated = 0
+  for _, edge_id in ipairs(edges) do
+    local dep = record.fields(deps[edge_id], "state", "repeats_upstream")
+    if dep.state == "impossible" then
+      plan.rearmed[#plan.rearmed + 1] = { id = edge_id, key = deps[edge_id] }
+      repeated = repeated + (dep.repeats_upstream == "1" and 1 or 0)
+    end
+    if dep.state and dep.state ~= "satisfied" then
+      plan.open = plan.open + 1
+    end
+  end
+  if group and #plan.rearmed > 0 then
+    plan.group = edge_group.rearm(group, #plan.rearmed, repeated)
+  end
+  return plan
+end
+
+-- Carries the plan out. `rearmed_at` tells an old end of the upstream from a new one.
+function dependency.rearm(plan, now)
+  if plan.met or (plan.open == 0 and not plan.always) then
+    return
+  end
+  for _, edge in ipairs(plan.rearmed) do
+    record.write(edge.key,
+      { "state", "unsatisfied", "last_resolved_at", "", "rearmed_at", now })
+    call("SADD", plan.unresolved, edge.id)
+  end
+  record.write(plan.meta, {
+    "unsatisfied_required_count", plan.open, "impossible_required_count", 0,
+    "last_dependency_update_at", now,
+  })
+  record.write(plan.group_key, plan.group)
+  if #plan.group > 0 then
+    -- The child needs again what a failed group had given up.
+    edge_group.drain(plan.debts, plan.group_key, plan.tuple)
+  end
+end

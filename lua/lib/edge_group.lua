@@ -1,0 +1,231 @@
+-- Inbound edge groups. `all_of` follows the child's own counters; `any_of` and `quorum` are judged
+-- here. Beside the contract's fields a group of these two notes, per upstream, that an edge from it
+-- was applied (`upstream:<eid>`), and how many edges only repeat an upstream (`repeats`,
+-- `repeats_succeeded`, `repeats_lost`): one upstream is one voice, however many edges lead from it.
+
+local VARIANTS = { all_of = true, any_of = true, quorum = true }
+local FIRED = { satisfied = true, impossible = true, cancelled = true }
+local BUCKET = { success = "succeeded", skipped = "skipped" }
+
+-- How many other edges of a sibling are looked at before it counts as needed elsewhere.
+local EDGES_EXAMINED = 64
+
+edge_group.PENDING = "pending"
+
+-- A policy as asked for, checked: { policy_variant, on_satisfied, k }, or nil and a refusal.
+function edge_group.policy(variant, on_satisfied, k)
+  if not VARIANTS[variant] then
+    return nil, err("invalid_input", "unsupported_policy_variant: " .. text.present(variant, ""))
+  end
+  local needed = number.finite(k) or 0
+  if variant == "quorum" and needed < 1 then
+    return nil, err("invalid_input", "quorum k must be >= 1")
+  end
+  if variant == "quorum" and needed ~= math.floor(needed) then
+    return nil, err("invalid_input", "quorum k must be a whole number")
+  end
+  if variant ~= "all_of" and on_satisfied ~= "cancel_remaining" and on_satisfied ~= "let_run" then
+    return nil, err("invalid_input",
+      "on_satisfied required for any_of/quorum: cancel_remaining | let_run")
+  end
+  return {
+    policy_variant = variant,
+    on_satisfied = text.present(on_satisfied, ""),
+    k = needed,
+  }
+end
+
+-- Writes a policy to a group that has no edges yet.
+function edge_group.declare(key, wanted, now)
+  record.write(key, {
+    "policy_variant", wanted.policy_variant, "on_satisfied", wanted.on_satisfied, "k", wanted.k,
+    "n", 0, "succeeded", 0, "failed", 0, "skipped", 0,
+    "group_state", edge_group.PENDING, "created_at", now,
+  })
+end
+
+-- The entry of a sibling-cancel debt in its index, or nil and the contract's refusal.
+function edge_group.tuple(a)
+  if not text.set(a.flow_id) or not text.set(a.downstream_eid) then
+    return nil, err("invalid_args", "flow_id and downstream_eid required")
+  end
+  return a.flow_id .. "|" .. a.downstream_eid
+end
+
+-- Whether the group is judged by its own counters.
+function edge_group.counted(group)
+  return group ~= nil and (group.policy_variant == "any_of" or group.policy_variant == "quorum")
+end
+
+function edge_group.fired(group)
+  return FIRED[group.group_state] == true
+end
+
+-- The group of the child with this core, nil when it has none.
+function edge_group.of_child(core_key, core)
+  if not text.set(core.flow_id) or not text.set(core.execution_id) then
+    return nil
+  end
+  local prefix = flow.prefix(text.tag(core_key), core.flow_id)
+  local key = prefix .. ":edgegroup:" .. core.execution_id
+  if guard.mismatch(key, "hash") then
+    return nil
+  end
+  return record.read(key), key
+end
+
+local function threshold(group)
+  if group.policy_variant == "any_of" then
+    return 1
+  end
+  return math.max(1, number.either(group.k, 1))
+end
+
+-- The numbers of a group; missing ones are 0.
+function edge_group.counts(group)
+  local counts = {}
+  for _, name in ipairs({ "n", "succeeded", "failed", "skipped", "repeats", "repeats_succeeded",
+    "repeats_lost" }) do
+    counts[name] = number.floor(group[name], 0)
+  end
+  return counts
+end
+
+-- The verdict over `counts` when `declared` edges are known to lead to the child. A group that can
+-- still gain the edges it needs is never impossible.
+local function verdict(group, counts, declared)
+  local needed = threshold(group)
+  local voices = math.max(counts.n, declared) - counts.repeats
+  local lost = counts.failed + counts.skipped - counts.repeats_lost
+  if counts.succeeded - counts.repeats_succeeded >= needed then
+    return "satisfied"
+  end
+  if voices >= needed and lost > voices - needed then
+    return "impossible"
+  end
+  return edge_group.PENDING
+end
+
+-- What the end of one edge does to the group: the word of the reply and the fields to write, or
+-- nil and a refusal.
+function edge_group.count(group, dep, outcome, declared, now)
+  local counts = edge_group.counts(group)
+  local bucket = BUCKET[outcome] or "failed"
+  counts[bucket] = counts[bucket] + 1
+  local fields = { bucket, counts[bucket] }
+  if dep.repeats_upstream == "1" then
+    local repeated = bucket == "succeeded" and "repeats_succeeded" or "repeats_lost"
+    counts[repeated] = counts[repeated] + 1
+    fields[3], fields[4] = repeated, counts[repeated]
+  end
+  local resolved = counts.succeeded + counts.failed + counts.skipped
+  if resolved > counts.n then
+    return nil, err("invariant_violation", "edgegroup counters exceed n: "
+      .. number.digits(resolved) .. "/" .. number.digits(counts.n))
+  end
+  if edge_group.fired(group) then
+    return "already_fired", fields
+  end
+  local word = verdict(group, counts, declared)
+  if word ~= edge_group.PENDING then
+    text.append(fields, { "group_state", word })
+  end
+  if word == "satisfied" then
+    text.append(fields, { "satisfied_at", now })
+  end
+  return word, fields
+end
+
+-- What one more applied edge writes to the group, and whether it repeats an upstream.
+function edge_group.grow(group, upstream_eid)
+  if group == nil or not text.set(group.policy_variant) then
+    return { "policy_variant", "all_of", "n", 1, "succeeded", 0, "group_state", "pending" }, false
+  end
+  local counts = edge_group.counts(group)
+  local fields = { "n", counts.n + 1 }
+  if not edge_group.counted(group) then
+    if group.group_state == "satisfied" then
+      text.append(fields, { "group_state", "pending" })
+    end
+    return fields, false
+  end
+  local noted = "upstream:" .. upstream_eid
+  if group[noted] then
+    return text.append(fields, { "repeats", counts.repeats + 1 }), true
+  end
+  return text.append(fields, { noted, "1" }), false
+end
+
+-- What re-arming `lost` edges of a replayed child, `repeated` of them repeats, writes to the group.
+function edge_group.rearm(group, lost, repeated)
+  local counts = edge_group.counts(group)
+  local from_failed = math.min(lost, counts.failed)
+  local from_skipped = math.min(lost - from_failed, counts.skipped)
+  local fields = { "failed", counts.failed - from_failed, "group_state", edge_group.PENDING }
+  if group.skipped then
+    text.append(fields, { "skipped", counts.skipped - from_skipped })
+  end
+  if repeated > 0 then
+    text.append(fields, { "repeats_lost", math.max(0, counts.repeats_lost - repeated) })
+  end
+  return fields
+end
+
+-- Whether some child other than `child_eid` still waits for this upstream.
+local function needed_elsewhere(tag, prefix, upstream_eid, child_eid)
+  local edges = record.members(prefix .. ":out:" .. upstream_eid)
+  for i = 1, math.min(#edges, EDGES_EXAMINED) do
+    local other = record.peek(prefix .. ":edge:" .. edges[i], "downstream_execution_id")
+    if text.set(other) and other ~= child_eid then
+      local front = "ff:exec:" .. tag .. ":" .. other
+      local phase = record.peek(front .. ":core", "lifecycle_phase")
+      local edge_state = record.peek(front .. ":dep:" .. edges[i], "state")
+      local group_state = record.peek(prefix .. ":edgegroup:" .. other, "group_state")
+      if text.set(phase) and phase ~= "terminal" and edge_state ~= "satisfied"
+        and edge_state ~= "impossible" and group_state ~= "satisfied" then
+        return true
+      end
+    end
+  end
+  return #edges > EDGES_EXAMINED
+end
+
+-- The upstreams that a fired group no longer needs: not terminal, each once, and none that
+-- another child still waits for.
+function edge_group.idle_siblings(tag, flow_id, incoming_key, child_eid)
+  local prefix = flow.prefix(tag, flow_id)
+  local siblings, seen = {}, {}
+  for _, edge_id in ipairs(record.members(incoming_key)) do
+    local sibling = record.peek(prefix .. ":edge:" .. edge_id, "upstream_execution_id")
+    if text.set(sibling) and not seen[sibling] then
+      seen[sibling] = true
+      local phase = record.peek("ff:exec:" .. tag .. ":" .. sibling .. ":core", "lifecycle_phase")
+      if text.set(phase) and phase ~= "terminal"
+        and not needed_elsewhere(tag, prefix, sibling, child_eid) then
+        siblings[#siblings + 1] = sibling
+      end
+    end
+  end
+  return siblings
+end
+
+-- The siblings of a noted cancel debt that still run, at most `limit` of them.
+function edge_group.open_siblings(tag, group, limit)
+  local open = {}
+  for _, sibling in ipairs(text.split(group.cancel_siblings_pending_members, "|")) do
+    local phase = record.peek("ff:exec:" .. tag .. ":" .. sibling .. ":core", "lifecycle_phase")
+    if text.set(phase) and phase ~= "terminal" then
+      open[#open + 1] = sibling
+      if #open >= limit then
+        break
+      end
+    end
+  end
+  return open
+end
+
+-- Takes a paid debt off the books; answers whether it was noted in the index.
+function edge_group.drain(pending_key, group_key, tuple)
+  call("HDEL", group_key, "cancel_siblings_pending_flag", "cancel_siblings_pending_members")
+  return call("SREM", pending_key, tuple) == 1
+end

@@ -1,0 +1,117 @@
+-- Flows: their keys, their state and the search for a cycle in their graph.
+
+local CLOSED = { cancelled = true, completed = true, failed = true }
+
+-- How much of a graph one search may read, per direction and in all.
+local EXECUTIONS_SEARCHED = 1000
+local EDGES_SEARCHED = 10000
+
+-- `ff:flow:<tag>:<flow_id>`, the front of every key of a flow.
+function flow.prefix(tag, flow_id)
+  return "ff:flow:" .. tag .. ":" .. flow_id
+end
+
+-- The same, cut out of the key of the flow's core.
+function flow.prefix_of(core_key)
+  return core_key:sub(1, -6)
+end
+
+-- The flow id and the child id inside `<prefix>:edgegroup:<eid>`; nil when the key has another form.
+function flow.parts_of_group(group_key)
+  if not text.set(group_key) then
+    return nil
+  end
+  return group_key:match("^ff:flow:%b{}:(.-):edgegroup:(.+)$")
+end
+
+-- Whether a flow takes no further members, edges and runs.
+function flow.closed(core)
+  return CLOSED[core.public_flow_state] == true
+end
+
+-- The record of a new flow.
+function flow.open(core_key, flow_id, flow_kind, namespace, now)
+  record.write(core_key, {
+    "flow_id", flow_id, "flow_kind", flow_kind, "namespace", namespace,
+    "graph_revision", 0, "node_count", 0, "edge_count", 0,
+    "public_flow_state", "open", "created_at", now, "last_mutation_at", now,
+  })
+end
+
+-- The record of a new edge; its ten fields are all that strict readers accept.
+function flow.write_edge(edge_key, edge, created_at)
+  record.write(edge_key, {
+    "edge_id", edge.edge_id,
+    "flow_id", edge.flow_id,
+    "upstream_execution_id", edge.upstream_eid,
+    "downstream_execution_id", edge.downstream_eid,
+    "dependency_kind", text.present(edge.dependency_kind, "success_only"),
+    "satisfaction_condition", "all_required",
+    "data_passing_ref", text.present(edge.data_passing_ref, ""),
+    "edge_state", "pending",
+    "created_at", created_at,
+    "created_by", "engine",
+  })
+end
+
+local function walk(prefix, start, adjacency, far_end)
+  return {
+    seen = { [start] = true },
+    count = 1,
+    queue = { start },
+    head = 1,
+    adjacency = prefix .. ":" .. adjacency .. ":",
+    edges = prefix .. ":edge:",
+    far_end = far_end,
+  }
+end
+
+local function exhausted(side)
+  return side.head > #side.queue
+end
+
+-- Visits the neighbours of the next execution of `side`. Answers whether the other side was met,
+-- and how many edges were read.
+local function step(side, other, edges_left)
+  local id = side.queue[side.head]
+  side.head = side.head + 1
+  local edges = call("SMEMBERS", side.adjacency .. id)
+  for i = 1, math.min(#edges, edges_left) do
+    local neighbour = call("HGET", side.edges .. edges[i], side.far_end)
+    if neighbour and other.seen[neighbour] then
+      return true, i
+    end
+    if neighbour and not side.seen[neighbour] then
+      side.seen[neighbour] = true
+      side.count = side.count + 1
+      side.queue[#side.queue + 1] = neighbour
+    end
+  end
+  return false, #edges
+end
+
+-- Whether an edge from `upstream` to `downstream` would close a cycle. The search goes forward from
+-- the one and backward from the other, always where fewer executions wait, so that it ends early
+-- unless both ends have large surroundings; a graph too large to be sure of counts as a cycle.
+function flow.closes_cycle(prefix, upstream, downstream)
+  local forward = walk(prefix, downstream, "out", "downstream_execution_id")
+  local backward = walk(prefix, upstream, "in", "upstream_execution_id")
+  local edges_left = EDGES_SEARCHED
+  while not exhausted(forward) and not exhausted(backward) do
+    local ahead, behind = #forward.queue - forward.head, #backward.queue - backward.head
+    local side, other = forward, backward
+    if forward.count > EXECUTIONS_SEARCHED
+      or (behind < ahead and backward.count <= EXECUTIONS_SEARCHED) then
+      side, other = backward, forward
+    end
+    if side.count > EXECUTIONS_SEARCHED or edges_left <= 0 then
+      return true
+    end
+    local met, edges = step(side, other, edges_left)
+    if met then
+      return true
+    end
+    edges_left = edges_left - edges
+  end
+  return edges_left < 0
+end
