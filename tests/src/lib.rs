@@ -6,9 +6,11 @@
 
 pub mod cluster;
 pub mod connection;
+pub mod header;
 pub mod patience;
 pub mod server;
 pub mod shared;
+pub mod spec;
 
 mod binary;
 mod keeper;

@@ -1,0 +1,88 @@
+//! [`Arm`]: a store that the cases run on.
+
+use std::io;
+
+use selvedge_core::value::Value;
+
+use crate::connection::{Connection, Message};
+use crate::server::{Kind, Options, Server, ServerError};
+use crate::spec::keyspace::texts;
+
+/// A store with the library in it. The same cases run on each.
+pub trait Arm {
+    /// What the report calls it.
+    fn name(&self) -> String;
+
+    /// Carries out one command.
+    fn call(&mut self, command: &[Vec<u8>]) -> io::Result<Value>;
+
+    /// Everything published since the last time it was asked, in order.
+    fn published(&mut self) -> io::Result<Vec<Message>>;
+}
+
+/// Puts a library into an arm, in place of the one that may be there.
+pub fn load(arm: &mut dyn Arm, library: &str) -> Result<(), String> {
+    let command = ["FUNCTION", "LOAD", "REPLACE", library].map(|part| part.as_bytes().to_vec());
+    match arm.call(&command) {
+        Ok(Value::Error(error)) => Err(format!("{} refuses the library: {error}", arm.name())),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{} is gone: {error}", arm.name())),
+    }
+}
+
+/// The arm's clock in milliseconds.
+pub fn clock_ms(arm: &mut dyn Arm) -> Result<i64, String> {
+    let reply = arm.call(&[b"TIME".to_vec()]).map_err(|error| error.to_string())?;
+    let malformed = || format!("TIME answered {reply:?}");
+    let parts: Vec<i64> = texts(reply.clone())
+        .iter()
+        .map(|text| str::from_utf8(text).ok()?.parse().ok())
+        .collect::<Option<_>>()
+        .ok_or_else(malformed)?;
+    let [seconds, micros] = parts[..] else { return Err(malformed()) };
+    Ok(seconds * 1000 + micros / 1000)
+}
+
+/// A real server of its own, and a second connection that listens.
+#[derive(Debug)]
+pub struct ServerArm {
+    server: Server,
+    caller: Connection,
+    listener: Connection,
+}
+
+impl ServerArm {
+    /// Starts a server for it.
+    pub fn start(kind: Kind) -> Result<Self, ServerError> {
+        let server = Server::start(kind, Options::default())?;
+        let (caller, mut listener) = (server.connect()?, server.connect()?);
+        listener.subscribe("*")?;
+        Ok(Self { server, caller, listener })
+    }
+}
+
+impl Arm for ServerArm {
+    fn name(&self) -> String {
+        self.server.kind().to_string()
+    }
+
+    fn call(&mut self, command: &[Vec<u8>]) -> io::Result<Value> {
+        self.caller.call(command)
+    }
+
+    /// A message of our own marks the end: the server delivers in order, so there is nothing to
+    /// wait for behind it.
+    fn published(&mut self) -> io::Result<Vec<Message>> {
+        self.caller.call(&["PUBLISH", END_OF_MESSAGES, ""])?;
+        let mut messages = Vec::new();
+        loop {
+            let message = self.listener.next_message()?;
+            if message.channel == END_OF_MESSAGES.as_bytes() {
+                return Ok(messages);
+            }
+            messages.push(message);
+        }
+    }
+}
+
+const END_OF_MESSAGES: &str = "selvedge-tests:end-of-messages";
