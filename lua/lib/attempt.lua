@@ -94,6 +94,34 @@ function attempt.open(k, id, plan, held, kind, lineage)
   record.write(plan.key .. ":policy", plan.policy)
 end
 
+-- When a failed attempt is tried again by the retry policy `retry`, nil when it is not.
+function attempt.retry_at(id, core, retry, category, now)
+  local count = number.floor(core.retry_count, 0)
+  if not policy.allows_retry(retry, count, category) then
+    return nil
+  end
+  return now + policy.backoff_ms(retry, count, id .. ":" .. number.text(core.current_lease_epoch))
+end
+
+-- Puts an execution back for another attempt at `retry_at`, the last one having ended by `reason`:
+-- state, lease and indexes, out of the indexes `from` into k.delayed.
+function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
+  local index = text.either(core.current_attempt_index, "0")
+  local due = number.digits(retry_at)
+  state.put(k.exec_core,
+    state.delayed("waiting_for_retry_backoff",
+      "retry backoff until " .. due .. " (attempt " .. index .. " failed: " .. reason .. ")",
+      "pending_retry_attempt"),
+    text.append({
+      "pending_retry_reason", reason, "pending_previous_attempt_index", index,
+      "retry_count", number.floor(core.retry_count, 0) + 1, "delay_until", due,
+      "failure_reason", reason, "current_attempt_id", "",
+      "last_transition_at", now, "last_mutation_at", now,
+    }, lease.RELEASED))
+  lease.release(k, id, core)
+  lane.move(id, from, k.delayed, retry_at)
+end
+
 -- When the next attempt and the whole execution have to end, nil where nothing says so: the
 -- caller's word first, then the stored policy. A deadline that stands already is kept unless the
 -- caller names one. Answers { timeout_at, deadline_at }, or nil and a refusal.
@@ -150,4 +178,9 @@ function attempt.policy_fields(policy_json)
     return nil, err("invalid_input", "attempt_policy_json must be a JSON object")
   end
   return record.from_json(members)
+end
+
+-- The policy text of a caller that may pass anything: "" unless it is a JSON object.
+function attempt.usable_policy(policy_json)
+  return type(text.json(policy_json)) == "table" and policy_json or ""
 end

@@ -1,4 +1,5 @@
--- The announcement that a member of a flow ended. A push is a hint: scanning alone finds the same.
+-- The end of an execution: the one way to become terminal, and the announcement that a member of
+-- a flow ended. A push is a hint: scanning alone finds the same.
 
 completion.CHANNEL = "ff:dag:completions"
 
@@ -11,4 +12,105 @@ function completion.announce(execution_id, flow_id, outcome)
       outcome = outcome,
     }))
   end
+end
+
+-- Makes an execution terminal: state, lease, indexes, announcement. `how` = { outcome, now,
+-- from = lane indexes to leave, attempt_state (attempt_terminal unless given), fields = more core
+-- fields, quiet = true for an end that its flow brought about itself }.
+function completion.finish(k, id, core, how)
+  local now = how.now
+  state.put(k.exec_core, state.terminal(how.outcome, how.attempt_state or "attempt_terminal"),
+    text.append(
+      { "completed_at", now, "last_transition_at", now, "last_mutation_at", now },
+      lease.RELEASED, how.fields or {}))
+  lease.release(k, id, core)
+  lane.move(id, how.from, k.terminal, now)
+  call("ZREM", k.execution_deadline, id)
+  if not how.quiet then
+    completion.announce(id, core.flow_id, how.outcome)
+  end
+end
+
+-- What ending an execution by force will touch, all keys checked: from any phase, without its
+-- holder's help. Answers { core, strays, closing }, or nil and a refusal.
+function completion.prepare(k, id, core)
+  local refused = attempt.locate(k, id, core)
+  if refused then
+    return nil, refused
+  end
+  local strays
+  strays, refused = lane.locate(k, core, lane.ALL)
+  if not strays then
+    return nil, refused
+  end
+  local closing
+  if core.lifecycle_phase == "suspended" then
+    closing, refused = suspension.closing(k.suspension_current,
+      { waitpoint = k.waitpoint, condition = k.wp_condition })
+    if not closing then
+      return nil, refused
+    end
+  end
+  return { core = core, strays = strays, closing = closing }
+end
+
+-- Ends the open attempt and its stream, if there are any, and closes a suspension.
+local function end_attempt(k, plan, how)
+  local core, phase = plan.core, plan.core.lifecycle_phase
+  local opened = phase == "active" or phase == "suspended"
+    or core.attempt_state == "attempt_interrupted"
+  if not opened then
+    return
+  end
+  if text.set(core.current_attempt_index) then
+    attempt.finish(k.attempt, how.attempt_end, how.now, { "failure_reason", how.attempt_reason })
+  end
+  stream.close(k.stream_meta, how.stream_reason, how.now)
+  if plan.closing then
+    suspension.close(plan.closing, { reason = how.suspension_reason }, how.now)
+  end
+  if phase == "active" then
+    lease.history(k.lease_history, "released", lease.EVENT.released,
+      lease.current(core, how.now, how.release_reason))
+  end
+end
+
+-- Ends an execution by force. `how` = as for completion.finish, and attempt_end, attempt_reason,
+-- stream_reason, suspension_reason, release_reason: what each record says about the end.
+function completion.force(k, id, plan, how)
+  end_attempt(k, plan, how)
+  call("ZREM", k.suspension_timeout, id)
+  how.from = lane.live(k, plan.strays)
+  how.attempt_state = state.ended_attempt(plan.core)
+  text.append(how.fields, { "current_suspension_id", "", "current_waitpoint_id", "" })
+  completion.finish(k, id, plan.core, how)
+end
+
+-- Cancels an execution. A cancel that comes from its flow is not announced: the flow knows.
+function completion.cancel(k, id, plan, reason, by, now)
+  completion.force(k, id, plan, {
+    outcome = "cancelled",
+    now = now,
+    attempt_end = "ended_cancelled",
+    attempt_reason = "cancelled: " .. reason,
+    stream_reason = "attempt_cancelled",
+    suspension_reason = "cancelled",
+    release_reason = "cancelled",
+    fields = { "cancellation_reason", reason, "cancelled_by", by },
+    quiet = by == "flow_cascade",
+  })
+end
+
+-- Expires an execution: `reason` is attempt_timeout or execution_deadline.
+function completion.expire(k, id, plan, reason, now)
+  completion.force(k, id, plan, {
+    outcome = "expired",
+    now = now,
+    attempt_end = "ended_failure",
+    attempt_reason = reason,
+    stream_reason = "expired",
+    suspension_reason = "expired:" .. reason,
+    release_reason = "expired:" .. reason,
+    fields = { "failure_reason", reason },
+  })
 end

@@ -37,30 +37,54 @@ function lane.of(core)
   return text.either(core.lane_id, text.either(core.current_lane, "default"))
 end
 
+-- The lane keys of a live execution, and all of them, by the names that bodies use.
+lane.LIVE = {
+  "eligible", "delayed", "active", "suspended", "blocked_dependencies", "blocked_budget",
+  "blocked_quota", "blocked_route", "blocked_operator",
+}
+lane.ALL = {
+  "eligible", "delayed", "active", "suspended", "terminal", "blocked_dependencies",
+  "blocked_budget", "blocked_quota", "blocked_route", "blocked_operator",
+}
+
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
 -- earlier read, or from a worker that serves another lane. Names are those of lane.INDEXES with
--- `_` for `:`. Answers the caller's keys that turned out to be others (to be swept too), or nil
--- and the refusal of a foreign key. A record without a lane keeps the caller's keys.
+-- `_` for `:`. A record without a lane keeps the keys that were given. Answers the other keys in
+-- which the execution might be found (to be swept too), or nil and the refusal of a foreign key.
 function lane.locate(k, core, names)
-  local strays = {}
-  if not text.set(core.lane_id) then
-    return strays
-  end
-  local tag = text.tag(k.exec_core)
+  local strays, tag = {}, text.tag(k.exec_core)
   for _, name in ipairs(names) do
-    local own = lane.index(tag, core.lane_id, (name:gsub("_", ":", 1)))
-    if k[name] ~= own then
+    local index = name:gsub("_", ":", 1)
+    local own = lane.index(tag, lane.of(core), index)
+    if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
+      strays[#strays + 1] = k[name]
+      k[name] = own
       local refused = guard.mismatch(own, "zset")
       if refused then
         return nil, refused
       end
-      if text.set(k[name]) then
-        strays[#strays + 1] = k[name]
+    end
+    local claimed = core.current_lane
+    if name == "active" and text.set(claimed) and claimed ~= lane.of(core) then
+      strays[#strays + 1] = lane.index(tag, claimed, "active")
+      local refused = guard.mismatch(strays[#strays], "zset")
+      if refused then
+        return nil, refused
       end
-      k[name] = own
     end
   end
   return strays
+end
+
+-- The lane keys of `k` that a live execution may be in, and `strays`.
+function lane.live(k, strays)
+  local keys = {}
+  for _, name in ipairs(lane.LIVE) do
+    if text.set(k[name]) then
+      keys[#keys + 1] = k[name]
+    end
+  end
+  return text.append(keys, strays)
 end
 
 -- The set of executions that a worker instance holds.

@@ -78,6 +78,45 @@ function lease.holder(k, core, a, now, may_override)
   return fence
 end
 
+-- The opening of a call by the holder of a lease (or an operator in its name): the record, the
+-- right to act, and the keys that the record names instead of those that the caller read earlier.
+-- Answers { core, now, strays }, or nil and a refusal.
+function lease.acting(k, a, lanes)
+  local core = record.read(k.exec_core)
+  if not core then
+    return nil, err("execution_not_found")
+  end
+  local now = number.now()
+  local fence, refused = lease.holder(k, core, a, now, true)
+  if not fence then
+    return nil, refused
+  end
+  refused = attempt.locate(k, a.execution_id, core)
+  if refused then
+    return nil, refused
+  end
+  local strays
+  strays, refused = lane.locate(k, core, lanes)
+  if not strays then
+    return nil, refused
+  end
+  return { core = core, now = now, strays = strays }
+end
+
+-- The holder steps aside and its attempt pauses. `how` = { row = the state to be in, fields = core
+-- fields, cause = what the records say about it, to and score = the lane index to wait in }.
+function lease.step_aside(k, id, act, how)
+  local core, now = act.core, act.now
+  state.put(k.exec_core, how.row,
+    text.append({ "last_transition_at", now, "last_mutation_at", now }, lease.RELEASED,
+      how.fields))
+  attempt.pause(k.attempt, how.cause, now)
+  lease.release(k, id, core)
+  lane.move(id, text.append({ k.active }, act.strays), how.to, how.score)
+  lease.history(k.lease_history, "released", lease.EVENT.released_for_later,
+    lease.current(core, now, how.cause))
+end
+
 -- Marks a lapsed lease reclaimable, once. Indexes and the lease record stay for whoever reclaims.
 -- Answers nil, or the refusal of a foreign key (nothing written then).
 function lease.mark_expired(k, core, now)
@@ -190,6 +229,34 @@ function lease.grant(k, id, held, more, strays)
   call("SADD", k.worker_leases, id)
 end
 
+-- The terms of the current lease after a renewal.
+function lease.renewed(core, now, ttl)
+  return {
+    lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch,
+    attempt_id = core.current_attempt_id, worker_id = core.current_worker_id,
+    worker_instance_id = core.current_worker_instance_id,
+    acquired_at = core.lease_acquired_at,
+    renewed_at = now,
+    expires_at = now + ttl,
+    renew_by = now + math.floor(ttl * 2 / 3),
+  }
+end
+
+-- Writes a renewal into the lease record, and the whole record where it was lost.
+function lease.rewrite_record(key, id, held)
+  if call("EXISTS", key) == 0 then
+    for _, field in ipairs({ "lease_id", "lease_epoch", "attempt_id", "worker_id",
+      "worker_instance_id", "acquired_at" }) do
+      record.write(key, { field, text.present(held[field], "") })
+    end
+    record.write(key, { "execution_id", id })
+  end
+  record.write(key, {
+    "last_renewed_at", held.renewed_at, "renewal_deadline", held.renew_by,
+    "expires_at", held.expires_at,
+  })
+end
+
 -- The lease record as a grant leaves it: fresh, and without a time to live until it is renewed.
 function lease.write_record(key, id, held)
   call("DEL", key)
@@ -247,6 +314,71 @@ function lease.barred(core_key, core)
       or flow_core.cancellation_policy == "cancel_pending")
 end
 
+-- Whether the lease of an execution is gone while it is still active.
+function lease.is_lost(core)
+  return core.lifecycle_phase == "active"
+    and (core.ownership_state == "lease_expired_reclaimable"
+      or core.ownership_state == "lease_revoked")
+end
+
+-- What taking over from a lost lease will touch, all keys checked: { core, now, strays, reason,
+-- count }, or nil and a refusal.
+function lease.prepare_takeover(k, id, core, now)
+  local refused = attempt.locate(k, id, core)
+  if refused then
+    return nil, refused
+  end
+  local strays
+  strays, refused = lane.locate(k, core, { "active", "terminal" })
+  if not strays then
+    return nil, refused
+  end
+  return {
+    core = core,
+    now = now,
+    strays = strays,
+    reason = "lease_" .. text.present(core.ownership_state, ""),
+    count = math.max(0, number.floor(core.lease_reclaim_count, 0)),
+  }
+end
+
+-- The reclaim cap that the execution has reached, nil while it may still be taken over.
+function lease.cap_reached(k, core, default_cap)
+  local cap = policy.reclaim_cap(policy.read(k.exec_core), default_cap)
+  return number.floor(core.lease_reclaim_count, 0) >= cap and cap or nil
+end
+
+-- Closes the attempt that lost its lease, and its stream.
+function lease.close_lost(k, lost)
+  attempt.finish(k.attempt, "interrupted_reclaimed", lost.now, { "failure_reason", lost.reason })
+  stream.close(k.stream_meta, "reclaimed", lost.now)
+end
+
+-- Ends an execution that was taken over too often.
+function lease.end_at_cap(k, id, lost)
+  call("DEL", k.claim_grant)
+  lease.close_lost(k, lost)
+  lease.history(k.lease_history, "released", lease.EVENT.released,
+    lease.current(lost.core, lost.now, "max_reclaims_exceeded"))
+  completion.finish(k, id, lost.core, {
+    outcome = "failed",
+    now = lost.now,
+    from = text.append({ k.active }, lost.strays),
+    fields = { "failure_reason", "max_reclaims_exceeded" },
+  })
+end
+
+-- Takes `id` out of the set of the holder that the record names, whoever the caller took for it.
+function lease.leave_holder(k, id, core)
+  local holder = core.current_worker_instance_id
+  if text.set(holder) then
+    local held = lane.worker_leases(text.tag(k.exec_core), holder)
+    if not guard.mismatch(held, "set") then
+      call("SREM", held, id)
+    end
+  end
+end
+
 -- Lets go of a lease: its record, its deadlines and the holder's set. The caller writes the state
 -- vector with lease.RELEASED, moves the lane index and records the event.
 function lease.release(k, id, core)
@@ -254,11 +386,5 @@ function lease.release(k, id, core)
   call("ZREM", k.lease_expiry, id)
   call("SREM", k.worker_leases, id)
   call("ZREM", k.attempt_timeout, id)
-  local holder = core.current_worker_instance_id
-  if text.set(holder) then
-    local held = lane.worker_leases(text.tag(k.exec_core), holder)
-    if held ~= k.worker_leases and not guard.mismatch(held, "set") then
-      call("SREM", held, id)
-    end
-  end
+  lease.leave_holder(k, id, core)
 end

@@ -60,3 +60,8 @@ function text.append(list, ...)
   end
   return list
 end
+
+-- Whether a tag may be called so: `<caller>.<field>`.
+function text.is_tag_name(name)
+  return name:find("^[a-z][a-z0-9_]*%.[^.]") ~= nil
+end

@@ -22,7 +22,7 @@ local EMPTY_AT_FIRST = {
 
 -- The optional numbers of the call, or nil and a refusal.
 local function read_numbers(a)
-  local delay_until, refused = number.optional_span(a.delay_until, "delay_until")
+  local delay_until, refused = number.optional(a.delay_until, "delay_until")
   if refused then return nil, refused end
   local deadline_at
   deadline_at, refused = number.optional_span(a.execution_deadline_at, "execution_deadline_at")
@@ -83,12 +83,12 @@ define("ff_create_execution",
     local deadline_at = numbers.deadline_at or (span and now + span)
     local tags = record.from_json(policy.object(text.json(a.tags_json)))
     local row = delayed
-      and state.delayed("waiting_for_delay", "delayed until " .. a.delay_until,
-        "pending_first_attempt")
+      and state.delayed("waiting_for_delay",
+        "delayed until " .. number.digits(numbers.delay_until), "pending_first_attempt")
       or state.eligible("pending_first_attempt")
     -- write; nothing below can fail
     state.put(k.exec_core, row,
-      core_fields(a, priority, now, delayed and a.delay_until, required, stored))
+      core_fields(a, priority, now, delayed and numbers.delay_until, required, stored))
     if a.input_payload ~= "" then call("SET", k.payload, a.input_payload) end
     if a.policy_json ~= "" then call("SET", k.policy, a.policy_json) end
     record.write(k.tags, tags)

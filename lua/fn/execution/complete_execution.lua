@@ -1,0 +1,35 @@
+-- Ends an active execution successfully, in the name of its lease holder.
+-- Keys: exec_core (hash), attempt (hash), lease_expiry (zset), worker_leases (set),
+--   terminal (zset), lease_current (hash), lease_history (stream), active (zset),
+--   stream_meta (hash), result (string), attempt_timeout (zset), execution_deadline (zset)
+-- Arguments: execution_id, lease_id, lease_epoch, attempt_id, result_payload, source
+-- Replies: completed
+-- Errors: invalid_input, execution_not_found, partial_fence_triple, fence_required,
+--   execution_not_active, lease_revoked, lease_expired, stale_lease
+-- Bound: 38
+-- Keeps: OneHolder, OneHome, AttemptsHonest, VectorWhole
+define("ff_complete_execution",
+  { "exec_core!", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set", "terminal!:zset",
+    "lease_current!", "lease_history!:stream", "active!:zset", "stream_meta!:hash", "result!",
+    "attempt_timeout!:zset", "execution_deadline!:zset" },
+  { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "result_payload", "source" },
+  function(k, a)
+    local act, refused = lease.acting(k, a, { "active", "terminal" })
+    if not act then return refused end
+    local id, core, now = a.execution_id, act.core, act.now
+    -- write; nothing below can fail
+    attempt.finish(k.attempt, "ended_success", now)
+    stream.close(k.stream_meta, "attempt_success", now)
+    if text.set(a.result_payload) then
+      call("SET", k.result, a.result_payload)
+    end
+    lease.history(k.lease_history, "released", lease.EVENT.released,
+      lease.current(core, now, "completed"))
+    completion.finish(k, id, core, {
+      outcome = "success",
+      now = now,
+      from = text.append({ k.active }, act.strays),
+      fields = lease.UNLOST,
+    })
+    return ok("completed")
+  end)

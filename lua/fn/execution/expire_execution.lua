@@ -1,0 +1,55 @@
+-- Ends an execution whose attempt timeout or deadline passed. It does as told where the index has
+-- no entry; an entry that is clearly ahead, or an attempt timeout without a running attempt, shows
+-- that the caller's read is out of date, and nothing ends.
+-- Keys: exec_core (hash), attempt (hash), stream_meta (hash), lease_current (hash),
+--   lease_history (stream), lease_expiry (zset), worker_leases (set), active (zset),
+--   terminal (zset), attempt_timeout (zset), execution_deadline (zset), suspended (zset),
+--   suspension_timeout (zset), suspension_current (hash)
+-- Arguments: execution_id, expire_reason
+-- Replies: expired, already_terminal, not_found_cleaned, not_due
+-- Errors: invalid_input
+-- Bound: 70 + 6 * n
+-- Keeps: OneHome, AttemptsHonest, VectorWhole, LegalTransition
+
+-- Callers' clocks may run ahead of the server's by this much.
+local TOLERANCE_MS = 100
+
+local function due(k, id, core, reason, now)
+  if reason == "attempt_timeout" and core.lifecycle_phase == "runnable" then
+    return false
+  end
+  local index = reason == "execution_deadline" and k.execution_deadline or k.attempt_timeout
+  local score = call("ZSCORE", index, id)
+  return not score or tonumber(score) <= now + TOLERANCE_MS
+end
+
+local function forget(k, id, word)
+  call("ZREM", k.attempt_timeout, id)
+  call("ZREM", k.execution_deadline, id)
+  return ok(word)
+end
+
+define("ff_expire_execution",
+  { "exec_core!", "attempt!", "stream_meta!:hash", "lease_current!", "lease_history!:stream",
+    "lease_expiry!:zset", "worker_leases!:set", "active!:zset", "terminal!:zset",
+    "attempt_timeout!:zset", "execution_deadline!:zset", "suspended!:zset",
+    "suspension_timeout!:zset", "suspension_current!:hash" },
+  { "execution_id!", "expire_reason" },
+  function(k, a)
+    local id, reason = a.execution_id, text.present(a.expire_reason, "attempt_timeout")
+    local core = record.read(k.exec_core)
+    if not core then return forget(k, id, "not_found_cleaned") end
+    if core.lifecycle_phase == "terminal" then return forget(k, id, "already_terminal") end
+    local now = number.now()
+    if not due(k, id, core, reason, now) then
+      if core.lifecycle_phase == "runnable" then
+        call("ZREM", k.attempt_timeout, id)
+      end
+      return already_satisfied("not_due")
+    end
+    local plan, refused = completion.prepare(k, id, core)
+    if not plan then return refused end
+    -- write; nothing below can fail
+    completion.expire(k, id, plan, reason, now)
+    return ok("expired", core.lifecycle_phase)
+  end)
