@@ -1,0 +1,26 @@
+-- Adds usage to a budget as ff_report_usage_and_check does, and notes in a ledger what this
+-- execution spent, so that it can be given back.
+-- Keys: usage (hash), limits (hash), def (hash), by_exec (hash, the execution's ledger),
+--   by_exec_index (set of executions with a ledger)
+-- Arguments: pair_count, then dimension and delta in turn, now_ms, dedup_key (a full key,
+--   optional), execution_id (optional: none, no ledger)
+-- Replies: OK, ALREADY_APPLIED, SOFT_BREACH, HARD_BREACH
+-- Errors: invalid_input
+-- Bound: 24 + 2 * n
+-- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
+define("ff_record_spend",
+  { "usage!", "limits!", "def!", "by_exec!:hash", "by_exec_index!:set" },
+  { "pair_count", "pairs...", "now_ms", "dedup_key", "execution_id" },
+  function(k, a, _, arguments)
+    local count, refused = budget.count(a.pair_count, "pair_count", arguments, 1, 2, 1)
+    if count == nil then
+      return refused
+    end
+    local deltas
+    deltas, refused = budget.deltas(arguments, count, 2, 3, 2)
+    if deltas == nil then
+      return refused
+    end
+    return budget.report(k, deltas, arguments[2 * count + 2], arguments[2 * count + 3],
+      arguments[2 * count + 4])
+  end)

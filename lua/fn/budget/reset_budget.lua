@@ -1,0 +1,24 @@
+-- Starts a new period of a budget, due or not: usage back to zero, the next reset scheduled. The
+-- checked form is ff_reset_budget_if_due.
+-- Keys: def (hash), usage (hash), resets (zset of budget ids by next reset)
+-- Arguments: budget_id, now_ms
+-- Replies: OK
+-- Errors: invalid_input
+-- Bound: 7 + 1 * n
+-- Keeps: LedgerAdds, ErrorMeansUntouched
+define("ff_reset_budget",
+  { "def!", "usage!", "resets!:zset" },
+  { "budget_id!", "now_ms" },
+  function(k, a)
+    local now, refused = number.require_whole(a.now_ms, "now_ms")
+    if now == nil then
+      return refused
+    end
+    local def = record.read(k.def)
+    local interval = budget.interval(def)
+    local next_reset_at = interval > 0 and math.min(now + interval, number.MAX) or 0
+    local dimensions = call("HKEYS", k.usage)
+    -- write; nothing below can fail
+    budget.start_period(k, a.budget_id, def, dimensions, a.now_ms, next_reset_at)
+    return ok(next_reset_at)
+  end)

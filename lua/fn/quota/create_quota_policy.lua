@@ -1,0 +1,35 @@
+-- Defines a rate and concurrency policy.
+-- Keys: def (hash), window (not touched), concurrency (string), admitted_set (not touched),
+--   policies (set of policy ids)
+-- Arguments: quota_policy_id, window_seconds, max_requests_per_window (0: any number),
+--   max_concurrent (0: any number), now_ms
+-- Replies: OK, ALREADY_SATISFIED
+-- Errors: invalid_input
+-- Bound: 6
+-- Keeps: LedgerAdds, ErrorMeansUntouched
+define("ff_create_quota_policy",
+  { "def!:hash", "window", "concurrency!", "admitted_set", "policies!:set" },
+  { "quota_policy_id!", "window_seconds", "max_requests_per_window", "max_concurrent", "now_ms" },
+  function(k, a)
+    if call("EXISTS", k.def) == 1 then
+      return already_satisfied(a.quota_policy_id)
+    end
+    for _, name in ipairs({ "window_seconds", "max_requests_per_window", "max_concurrent",
+      "now_ms" }) do
+      local n, refused = number.require(a[name], name)
+      if n == nil then
+        return refused
+      end
+    end
+    -- write; nothing below can fail
+    record.write(k.def, {
+      "quota_policy_id", a.quota_policy_id,
+      "requests_per_window_seconds", a.window_seconds,
+      "max_requests_per_window", a.max_requests_per_window,
+      "active_concurrency_cap", a.max_concurrent,
+      "created_at", a.now_ms,
+    })
+    call("SET", k.concurrency, "0")
+    call("SADD", k.policies, a.quota_policy_id)
+    return ok(a.quota_policy_id)
+  end)

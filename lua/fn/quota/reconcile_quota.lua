@@ -1,0 +1,46 @@
+-- Makes the counter of a capped policy equal to its holders, drops what left the rate windows, and
+-- answers a page of the holders. Whether a holder still runs is written in another slot: the engine
+-- asks there and gives back the slots of those that ended (ff_release_admission). The guard proves
+-- nothing: it lapses with the window while the execution may still run. An added function.
+-- Keys: def (hash), window_default (zset), window_requests (zset), concurrency (string),
+--   admitted_set (set of executions), policies (set of policy ids)
+-- Arguments: quota_policy_id, cursor (of the holders, first "0"), count (of holders, 1 to 1000)
+-- Replies: reconciled, unchanged, unknown_cleaned
+-- Errors: invalid_input
+-- Bound: 12
+-- Keeps: LedgerAdds, QuietAtRest, BoundedWork
+define("ff_reconcile_quota",
+  { "def!", "window_default!:zset", "window_requests!:zset", "concurrency!", "admitted_set!",
+    "policies!:set" },
+  { "quota_policy_id!", "cursor", "count" },
+  function(k, a)
+    local count, refused = number.optional(a.count, "count", 100)
+    if count == nil then
+      return refused
+    end
+    local cursor = text.either(a.cursor, "0")
+    if not cursor:match("^%d+$") or #cursor > 19 then
+      return err("invalid_input", "cursor must be a number, got: " .. cursor)
+    end
+    local def = record.read(k.def)
+    local holders, in_use = call("SCARD", k.admitted_set), quota.counter(k.concurrency)
+    local page = call("SSCAN", k.admitted_set, cursor,
+      "COUNT", number.digits(math.max(1, math.min(count, 1000))))
+    local window_ms = def and number.floor(def.requests_per_window_seconds, 0) * 1000 or 0
+    local since = number.digits(number.now() - window_ms)
+    -- write; nothing below can fail
+    if def == nil then
+      call("SREM", k.policies, a.quota_policy_id)
+      return ok("unknown_cleaned", in_use, "0")
+    end
+    local word = "unchanged"
+    if window_ms > 0 and call("ZREMRANGEBYSCORE", k.window_default, "-inf", since)
+      + call("ZREMRANGEBYSCORE", k.window_requests, "-inf", since) > 0 then
+      word = "reconciled"
+    end
+    if number.either(def.active_concurrency_cap, 0) > 0 and in_use ~= holders then
+      call("SET", k.concurrency, number.digits(holders))
+      in_use, word = holders, "reconciled"
+    end
+    return ok(word, in_use, page[1], unpack(page[2]))
+  end)

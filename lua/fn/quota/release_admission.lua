@@ -1,0 +1,22 @@
+-- Gives an admission slot back, once. The entry in the rate window stays: the request was made.
+-- Keys: guard (string), admitted_set (set of executions), concurrency (string)
+-- Arguments: execution_id
+-- Replies: released
+-- Errors: invalid_input
+-- Bound: 6
+-- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
+define("ff_release_admission",
+  { "guard!", "admitted_set!", "concurrency!" },
+  { "execution_id!" },
+  function(k, a)
+    local holds = call("SISMEMBER", k.admitted_set, a.execution_id) == 1
+      or call("EXISTS", k.guard) == 1
+    local in_use = quota.counter(k.concurrency)
+    -- write; nothing below can fail
+    call("DEL", k.guard)
+    call("SREM", k.admitted_set, a.execution_id)
+    if holds and in_use > 0 then
+      call("SET", k.concurrency, number.digits(in_use - 1))
+    end
+    return ok("released")
+  end)

@@ -1,0 +1,47 @@
+-- Quotas: how many admissions in a window, and how many at a time. The counter decides the cap;
+-- the admitted set says who holds a slot, so that each holder is counted once and gives back once
+-- (LedgerAdds).
+
+-- The checked numbers of an admission, or nil and a refusal. `window_ms` is whole, `since` the time
+-- at or before which an entry of the window is over.
+function quota.terms(a)
+  local terms = {}
+  for _, name in ipairs({ "now_ms", "window_seconds", "rate_limit", "concurrency_cap" }) do
+    local n, refused = number.require(a[name], name)
+    if n == nil then
+      return nil, refused
+    end
+    terms[name] = n
+  end
+  local jitter_ms, refused = number.optional(a.jitter_ms, "jitter_ms", 0)
+  if jitter_ms == nil then
+    return nil, refused
+  end
+  terms.jitter_ms = jitter_ms
+  terms.window_ms = math.floor(terms.window_seconds * 1000)
+  if terms.window_ms < 0 or terms.window_ms > number.SPAN_MAX then
+    return nil, err("invalid_input", "window_seconds is out of range, got: " .. a.window_seconds)
+  end
+  terms.since = terms.now_ms - terms.window_ms
+  return terms
+end
+
+-- How long a refused caller should wait: until the oldest entry of the window is over, plus up to
+-- `jitter_ms`, so that not all come back at once.
+function quota.retry_after(window_key, terms, salt)
+  local oldest = call("ZRANGEBYSCORE", window_key, "(" .. number.digits(terms.since), "+inf",
+    "WITHSCORES", "LIMIT", "0", "1")[2]
+  local wait = number.either(oldest, terms.now_ms) + terms.window_ms - terms.now_ms
+  local jitter = 0
+  if terms.jitter_ms > 0 then
+    local time = call("TIME")
+    local draw = tonumber(redis.sha1hex(salt .. time[1] .. ":" .. time[2]):sub(1, 12), 16)
+    jitter = draw % (terms.jitter_ms + 1)
+  end
+  return math.max(0, math.ceil(wait)) + jitter
+end
+
+-- The stored counter.
+function quota.counter(key)
+  return number.floor(call("GET", key), 0)
+end
