@@ -73,3 +73,39 @@ function capability.required_by(policy_json)
   end
   return required, stored
 end
+
+-- The tokens of a stored list, as a list and as a set; or nil and a refusal. `side` says whose list
+-- it is: required or worker.
+local function read_list(csv, side)
+  csv = text.present(csv, "")
+  if #csv > BYTES_MAX then
+    return nil, err("invalid_capabilities", side .. ":too_many_bytes")
+  end
+  local tokens = text.split(csv, ",")
+  if #tokens > TOKENS_MAX then
+    return nil, err("invalid_capabilities", side .. ":too_many_tokens")
+  end
+  local set = {}
+  for _, token in ipairs(tokens) do
+    set[token] = true
+  end
+  return tokens, set
+end
+
+-- What a worker's list lacks of a required one: the missing tokens, sorted and joined, "" when the
+-- worker is capable; or nil and a refusal.
+function capability.lacking(required_csv, worker_csv)
+  local required, refused = read_list(required_csv, "required")
+  if not required then return nil, refused end
+  local offered, offers = read_list(worker_csv, "worker")
+  if not offered then return nil, offers end
+  local missing, listed = {}, {}
+  for _, token in ipairs(required) do
+    if not offers[token] and not listed[token] then
+      listed[token] = true
+      missing[#missing + 1] = token
+    end
+  end
+  table.sort(missing)
+  return table.concat(missing, ",")
+end

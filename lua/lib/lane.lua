@@ -97,10 +97,10 @@ function lane.clamp_priority(priority)
 end
 
 -- A priority argument, clamped however large it is, or nil and a refusal.
-function lane.priority(value)
+function lane.priority(value, name)
   local priority = tonumber(value)
   if priority == nil or priority ~= priority then
-    return nil, err("invalid_input", "priority must be a number, got: " .. tostring(value))
+    return nil, err("invalid_input", name .. " must be a number, got: " .. tostring(value))
   end
   return lane.clamp_priority(priority)
 end

@@ -300,18 +300,25 @@ function lease.grant_refusal(grant_key, worker_id, now)
   return nil
 end
 
+-- The record of the execution's flow, nil when it belongs to none.
+function lease.flow_core(core_key, core)
+  if not text.set(core.flow_id) then
+    return nil
+  end
+  return "ff:flow:" .. text.tag(core_key) .. ":" .. core.flow_id .. ":core"
+end
+
 -- Whether the execution's flow was cancelled in a way that covers its members: then nothing new
 -- may start for it, even though its own cancel has not arrived yet.
 function lease.barred(core_key, core)
-  if not text.set(core.flow_id) then
+  local flow_core = lease.flow_core(core_key, core)
+  if not flow_core then
     return false
   end
-  local flow_core = record.fields(
-    "ff:flow:" .. text.tag(core_key) .. ":" .. core.flow_id .. ":core",
-    "public_flow_state", "cancellation_policy")
-  return flow_core.public_flow_state == "cancelled"
-    and (flow_core.cancellation_policy == "cancel_all"
-      or flow_core.cancellation_policy == "cancel_pending")
+  local stored = record.fields(flow_core, "public_flow_state", "cancellation_policy")
+  return stored.public_flow_state == "cancelled"
+    and (stored.cancellation_policy == "cancel_all"
+      or stored.cancellation_policy == "cancel_pending")
 end
 
 -- Whether the lease of an execution is gone while it is still active.

@@ -7,6 +7,8 @@ local guard = {}      -- key types, checked before the first write
 local state = {}      -- the execution state vector: its rows and its only writer
 local lane = {}       -- lane and partition indexes: their names, scores and moves
 local lease = {}      -- fence, validation, expiry, granting, releasing, history
+local grant = {}      -- claim grants: which worker may claim an execution next
+local claim = {}      -- how an eligible execution becomes active
 local attempt = {}    -- attempt records
 local stream = {}     -- output streams and their meta record
 local completion = {} -- the announcement that an execution ended
@@ -19,6 +21,7 @@ local waitpoint = {}  -- waitpoints and their signed tokens
 local condition = {}  -- resume conditions, simple and composite
 local suspension = {} -- suspension records
 local signal = {}     -- signal records
+local admission = {}  -- executions that budgets, quotas, routes or operators hold back
 local budget = {}     -- budgets
 local quota = {}      -- quotas
 

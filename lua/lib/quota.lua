@@ -28,15 +28,13 @@ end
 
 -- How long a refused caller should wait: until the oldest entry of the window is over, plus up to
 -- `jitter_ms`, so that not all come back at once.
-function quota.retry_after(window_key, terms, salt)
+function quota.retry_after(window_key, terms, execution_id)
   local oldest = call("ZRANGEBYSCORE", window_key, "(" .. number.digits(terms.since), "+inf",
     "WITHSCORES", "LIMIT", "0", "1")[2]
   local wait = number.either(oldest, terms.now_ms) + terms.window_ms - terms.now_ms
   local jitter = 0
   if terms.jitter_ms > 0 then
-    local time = call("TIME")
-    local draw = tonumber(redis.sha1hex(salt .. time[1] .. ":" .. time[2]):sub(1, 12), 16)
-    jitter = draw % (terms.jitter_ms + 1)
+    jitter = math.floor(policy.draw(execution_id) * (terms.jitter_ms + 1))
   end
   return math.max(0, math.ceil(wait)) + jitter
 end

@@ -62,7 +62,7 @@ define("ff_create_execution",
     "creator_identity!", "policy_json!", "input_payload!", "delay_until!", "dedup_ttl_ms!",
     "tags_json!", "execution_deadline_at!", "partition_id!" },
   function(k, a)
-    local priority, refused = lane.priority(a.priority)
+    local priority, refused = lane.priority(a.priority, "priority")
     if not priority then return refused end
     local id = a.execution_id
     local dedups = text.set(k.idempotency) and not k.idempotency:find("^ff:noop:")

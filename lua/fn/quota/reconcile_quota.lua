@@ -26,7 +26,7 @@ define("ff_reconcile_quota",
     local holders, in_use = call("SCARD", k.admitted_set), quota.counter(k.concurrency)
     local page = call("SSCAN", k.admitted_set, cursor,
       "COUNT", number.digits(math.max(1, math.min(count, 1000))))
-    local window_ms = def and number.floor(def.requests_per_window_seconds, 0) * 1000 or 0
+    local window_ms = def and number.either(def.requests_per_window_seconds, 0) * 1000 or 0
     local since = number.digits(number.now() - window_ms)
     -- write; nothing below can fail
     if def == nil then
@@ -42,5 +42,5 @@ define("ff_reconcile_quota",
       call("SET", k.concurrency, number.digits(holders))
       in_use, word = holders, "reconciled"
     end
-    return ok(word, in_use, page[1], unpack(page[2]))
+    return text.append(ok(word, in_use, page[1]), page[2])
   end)

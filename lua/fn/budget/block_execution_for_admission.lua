@@ -1,0 +1,37 @@
+-- Takes an execution out of the eligible ones until admission lets it pass. Only what is eligible,
+-- or held back by admission already, can be held back: a delay or an open dependency is never
+-- painted over, nor an operator's pause by anything else, nor the right of a worker that was
+-- granted the execution. It goes to the index of its reason, whichever the caller named.
+-- Keys: exec_core (hash), eligible (zset), blocked (zset)
+-- Arguments: execution_id, blocking_reason, blocking_detail, now_ms
+-- Replies: blocked
+-- Errors: invalid_input, execution_not_found, execution_not_active, execution_not_eligible,
+--   invalid_blocking_reason
+-- Bound: 12
+-- Keeps: OneHome, NoRunBeforeParents, NotBeforeDue, ErrorMeansUntouched
+define("ff_block_execution_for_admission",
+  { "exec_core!", "eligible!:zset", "blocked!:zset" },
+  { "execution_id!", "blocking_reason", "blocking_detail", "now_ms" },
+  function(k, a)
+    local now, refused = number.require_whole(a.now_ms, "now_ms")
+    if not now then return refused end
+    local core, id = record.read(k.exec_core), a.execution_id
+    if not core then return err("execution_not_found") end
+    if core.lifecycle_phase == "terminal" then return lease.not_active(core) end
+    if core.lifecycle_phase ~= "runnable" then return err("execution_not_eligible") end
+    local eligibility = admission.ELIGIBILITY_OF_REASON[a.blocking_reason or ""]
+    if not eligibility then return err("invalid_blocking_reason") end
+    if not admission.may_hold(k, core, a.blocking_reason, number.now()) then
+      return err("execution_not_eligible")
+    end
+    local home, left = admission.homes(k.blocked, eligibility, core.eligibility_state)
+    refused = guard.any_mismatch({ { home, "zset" }, { left, "zset" } })
+    if refused then return refused end
+    -- write; nothing below can fail
+    state.put(k.exec_core,
+      state.held(eligibility, a.blocking_reason, text.present(a.blocking_detail, ""),
+        text.either(core.attempt_state, "pending_first_attempt")),
+      { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
+    lane.move(id, { k.eligible, k.blocked, left }, home, now)
+    return ok("blocked")
+  end)

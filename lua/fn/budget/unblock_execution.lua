@@ -1,0 +1,32 @@
+-- Makes an execution eligible again that admission held back. What a lane's policy paused comes
+-- back only when the caller names that reason.
+-- Keys: exec_core (hash), blocked (zset), eligible (zset)
+-- Arguments: execution_id, now_ms, expected_blocking_reason (empty: any)
+-- Replies: unblocked
+-- Errors: invalid_input, execution_not_found, execution_not_eligible
+-- Bound: 9
+-- Keeps: OneHome, ErrorMeansUntouched
+define("ff_unblock_execution",
+  { "exec_core!", "blocked!:zset", "eligible!:zset" },
+  { "execution_id!", "now_ms", "expected_blocking_reason" },
+  function(k, a)
+    local now, refused = number.require(a.now_ms, "now_ms")
+    if not now then return refused end
+    local core = record.read(k.exec_core)
+    if not core then return err("execution_not_found") end
+    local expected = text.either(a.expected_blocking_reason, core.blocking_reason)
+    if core.lifecycle_phase ~= "runnable"
+      or not admission.may_release(core, a.expected_blocking_reason)
+      or expected ~= core.blocking_reason then
+      return err("execution_not_eligible")
+    end
+    local home = admission.homes(k.blocked, core.eligibility_state)
+    refused = guard.mismatch(home, "zset")
+    if refused then return refused end
+    -- write; nothing below can fail
+    state.put(k.exec_core,
+      state.eligible(text.either(core.attempt_state, "pending_first_attempt")),
+      { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
+    lane.move(a.execution_id, { k.blocked, home }, k.eligible, lane.eligible_score(core))
+    return ok("unblocked")
+  end)

@@ -1,0 +1,42 @@
+-- Makes a delayed execution eligible when its time has come. Where the record names no time, the
+-- index does; where they differ, the index entry is put right so that it comes up when it is due.
+-- An entry that has no business here is dropped, an eligible execution is not lost with it.
+-- Keys: exec_core (hash), delayed (zset), eligible (zset)
+-- Arguments: execution_id, now_ms
+-- Replies: promoted, not_found_cleaned, not_runnable_cleaned, not_delayed_cleaned, not_yet_due
+-- Errors: invalid_input
+-- Bound: 7
+-- Keeps: NotBeforeDue, OneHome, WindowMoves, ErrorMeansUntouched
+define("ff_promote_delayed",
+  { "exec_core!", "delayed!", "eligible!" },
+  { "execution_id!", "now_ms" },
+  function(k, a)
+    local now, refused = number.require(a.now_ms, "now_ms")
+    if not now then return refused end
+    local id, core = a.execution_id, record.read(k.exec_core)
+    local score = tonumber(call("ZSCORE", k.delayed, id))
+    local listed = call("ZSCORE", k.eligible, id)
+    -- write; nothing below can fail
+    if not core then
+      lane.move(id, { k.delayed })
+      return ok("not_found_cleaned")
+    end
+    if core.lifecycle_phase ~= "runnable" then
+      lane.move(id, { k.delayed })
+      return ok("not_runnable_cleaned")
+    end
+    if core.eligibility_state ~= "not_eligible_until_time" then
+      local home = core.eligibility_state == "eligible_now" and not listed and k.eligible or nil
+      lane.move(id, { k.delayed }, home, lane.eligible_score(core))
+      return ok("not_delayed_cleaned")
+    end
+    local due = number.either(core.delay_until, score or 0)
+    if due > now then
+      if score ~= due then lane.move(id, {}, k.delayed, due) end
+      return ok("not_yet_due")
+    end
+    state.put(k.exec_core, state.eligible(text.either(core.attempt_state, "pending_first_attempt")),
+      { "delay_until", "", "last_transition_at", now, "last_mutation_at", now })
+    lane.move(id, { k.delayed }, k.eligible, lane.eligible_score(core))
+    return ok("promoted")
+  end)

@@ -1,0 +1,104 @@
+-- Claims: how an eligible execution becomes active, afresh or resumed. First everything is planned
+-- and checked, then it is carried out and cannot fail.
+
+-- What the lease history calls a claim, by where it came from.
+claim.BY_WORKER = { fresh = "acquired", resumed = "claim_resumed" }
+claim.BY_OPERATOR = {
+  fresh = "acquired_fresh_by_operator",
+  fresh_reason = "issue_grant_and_claim",
+  resumed = "issue_grant_and_claim_resumed",
+}
+
+-- Whether the next claim goes on with the attempt at hand.
+local function resumes(core)
+  return core.attempt_state == "attempt_interrupted" and text.set(core.current_attempt_index)
+end
+
+-- The plan to claim the execution for the worker in `a`, or nil and a refusal. Needs the keys of
+-- lease.grant and attempt.open; k.eligible and k.active are pointed at the execution's own lane.
+function claim.plan(k, id, core, a, now, ttl)
+  local strays, refused = lane.locate(k, core, { "eligible", "active" })
+  if not strays then return nil, refused end
+  local planned = { strays = strays, resumes = resumes(core) }
+  planned.limits, refused = attempt.limits(k, id, core, planned.resumes and {} or a, now)
+  if not planned.limits then return nil, refused end
+  if planned.resumes then
+    planned.index = core.current_attempt_index
+    planned.key = attempt.key(text.tag(k.exec_core), id, planned.index)
+    planned.held = lease.terms(core, a, core.current_attempt_id, now, ttl)
+    planned.kind = "resumed"
+    refused = guard.mismatch(planned.key, "hash")
+  else
+    planned.attempt, refused = attempt.plan(k, id, core, a.attempt_policy_json)
+    planned.index = planned.attempt and planned.attempt.index
+    planned.held = lease.terms(core, a, a.attempt_id, now, ttl)
+    planned.kind, planned.lineage = attempt.lineage(core)
+    planned.fields = planned.attempt and attempt.current_fields(core, planned.attempt, planned.held)
+  end
+  if refused then return nil, refused end
+  return planned
+end
+
+-- Carries out a plan. `by` is claim.BY_WORKER or claim.BY_OPERATOR.
+function claim.carry_out(k, id, planned, by)
+  local event, reason = lease.EVENT.acquired_resumed, by.resumed
+  if planned.resumes then
+    attempt.resume(planned.key, planned.held)
+  else
+    event, reason = lease.EVENT[by.fresh], by.fresh_reason
+    attempt.open(k, id, planned.attempt, planned.held, planned.kind, planned.lineage)
+  end
+  lease.grant(k, id, planned.held, planned.fields, planned.strays)
+  attempt.limit(k, id, planned.limits)
+  lease.history(k.lease_history, "acquired", event,
+    lease.acquired(planned.held, planned.index, reason))
+end
+
+-- The keys of one execution that a claim needs, beside the partition's keys in `k`.
+function claim.keys(k, tag, id)
+  local keys = {}
+  for name, key in pairs(k) do
+    keys[name] = key
+  end
+  local prefix = "ff:exec:" .. tag .. ":" .. id .. ":"
+  keys.exec_core = prefix .. "core"
+  keys.claim_grant = prefix .. "claim_grant"
+  keys.attempts = prefix .. "attempts"
+  keys.lease_current = prefix .. "lease:current"
+  keys.lease_history = prefix .. "lease:history"
+  keys.payload = prefix .. "payload"
+  keys.policy = prefix .. "policy"
+  return keys
+end
+
+-- Whether the keys of one execution hold what a claim expects of them.
+local function sound(k, core)
+  return not guard.any_mismatch({
+    { k.claim_grant, "hash" }, { k.attempts, "zset" }, { k.lease_history, "stream" },
+    { k.payload, "string" }, { k.policy, "string" },
+    { lease.flow_core(k.exec_core, core), "hash" },
+  })
+end
+
+-- What to do with a member of the eligible index: "drop" it (the record, if there is one, belongs
+-- elsewhere), "skip" it (not now, or not this worker), or "take" it.
+function claim.verdict(k, core, worker_csv, now)
+  if not core or core.lifecycle_phase ~= "runnable"
+    or core.eligibility_state ~= "eligible_now" then
+    return "drop"
+  end
+  if core.ownership_state ~= "unowned" or core.terminal_outcome ~= "none"
+    or core.attempt_state == "running_attempt"
+    or capability.lacking(core.required_capabilities, worker_csv) ~= ""
+    or not sound(k, core) or grant.stands(k.claim_grant, now) then
+    return "skip"
+  end
+  return lease.barred(k.exec_core, core) and "skip" or "take"
+end
+
+-- What a worker needs to start: the answer to a claim and to its repetition alike.
+function claim.answer(k, id, core, kind)
+  return ok("claimed", id, core.current_lease_id, core.current_lease_epoch, core.lease_expires_at,
+    core.current_attempt_id, core.current_attempt_index, kind, core.execution_kind, core.flow_id,
+    call("GET", k.payload), call("GET", k.policy))
+end
