@@ -156,6 +156,27 @@ function attempt.limit(k, id, limits)
   end
 end
 
+-- Core fields that keep what is left of the attempt's time while no lease runs; empty without a
+-- timeout. To be read before the timeout entry goes.
+function attempt.time_left(k, id, now)
+  local due = number.finite(call("ZSCORE", k.attempt_timeout, id) or nil)
+  return { "attempt_time_left_ms", due and math.max(1, math.floor(due - now)) or "" }
+end
+
+-- When a resumed attempt times out: the caller's remaining time, else what it had left when it was
+-- paused, else the policy's. Nil without a timeout; nil and a refusal for a time that is none.
+function attempt.resumed_timeout(k, core, remaining_ms, now)
+  local left, refused = number.optional(remaining_ms, "remaining_attempt_timeout_ms", 0)
+  if left == nil then
+    return nil, refused
+  end
+  if left <= 0 then
+    left = policy.span(core.attempt_time_left_ms)
+      or policy.attempt_timeout_ms(policy.read(k.exec_core))
+  end
+  return left and now + math.min(left, number.SPAN_MAX)
+end
+
 -- Core fields of a freshly opened attempt.
 function attempt.current_fields(core, plan, held)
   return {

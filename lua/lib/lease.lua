@@ -65,6 +65,14 @@ function lease.validate(k, core, fence, now)
   return nil
 end
 
+-- Whether the call's fence is the current, unexpired lease: asks without marking anything.
+function lease.holds(core, a, now)
+  return core.lifecycle_phase == "active" and core.ownership_state ~= "lease_revoked"
+    and number.either(core.lease_expires_at, 0) > now
+    and text.set(a.lease_id) and core.current_lease_id == a.lease_id
+    and core.current_lease_epoch == a.lease_epoch and core.current_attempt_id == a.attempt_id
+end
+
 -- Fence and validation in one: the fence, or nil and a refusal.
 function lease.holder(k, core, a, now, may_override)
   local fence, refused = lease.fence(core, a, may_override)

@@ -26,6 +26,15 @@ local function with_status(status, ...)
   return envelope(1, status, ...)
 end
 
+-- A success with the items of a list from `first` on as its fields, however many there are.
+local function with_list(status, items, first)
+  local reply = { 1, number.text(status) }
+  for i = first or 1, #items do
+    reply[#reply + 1] = number.text(items[i])
+  end
+  return reply
+end
+
 local function err(code, ...)
   return envelope(0, code, ...)
 end

@@ -124,3 +124,76 @@ function suspension.close(closing, how, now)
   end
   suspension.forget_composite(closing.key)
 end
+
+-- How long a resume waits: what the call says, else the resume policy of the suspension. Answers
+-- milliseconds (0 for at once), or nil and a refusal.
+function suspension.delay(given, held)
+  local delay, refused = number.optional(given, "resume_delay_ms", 0)
+  if delay == nil then
+    return nil, refused
+  end
+  if delay > number.SPAN_MAX then
+    return nil, err("invalid_input", "resume_delay_ms is too long")
+  end
+  if delay > 0 then
+    return delay
+  end
+  local asked = held and text.json(held.resume_policy_json)
+  local by_policy = type(asked) == "table" and number.whole(asked.resume_delay_ms) or 0
+  return math.max(0, math.min(by_policy, number.SPAN_MAX))
+end
+
+-- Makes a suspended execution runnable again, at once or after `delay`; `detail` then says why it
+-- waits. The time goes into `delay_until` too: without it nothing could promote it later.
+-- Answers the new public state. Needs k.exec_core, suspended, eligible, delayed,
+-- suspension_timeout.
+function suspension.resume(k, id, core, now, delay, detail)
+  local vector, target = state.eligible("attempt_interrupted"), k.eligible
+  local score = lane.eligible_score(core)
+  local fields = {
+    "current_suspension_id", "", "current_waitpoint_id", "",
+    "last_transition_at", now, "last_mutation_at", now,
+  }
+  if delay > 0 then
+    vector = state.delayed("waiting_for_resume_delay", detail, "attempt_interrupted")
+    target, score = k.delayed, now + delay
+    text.append(fields, { "delay_until", score })
+  end
+  state.put(k.exec_core, vector, fields)
+  lane.move(id, { k.suspended }, target, score)
+  call("ZREM", k.suspension_timeout, id)
+  return vector.public_state
+end
+
+-- A dedup entry without a time to live of its own is kept this long: seven days.
+local DEDUP_KEPT_MS = 604800000
+
+-- Remembers the outcome of a suspend = { status, field, … } under its idempotency key. The pieces
+-- are joined by tabs; where one holds a tab itself, a JSON list beside them keeps them apart.
+function suspension.remember(key, outcome, ttl)
+  call("DEL", key)
+  call("HSET", key, "outcome", table.concat(outcome, "\t"))
+  for _, piece in ipairs(outcome) do
+    if piece:find("\t", 1, true) then
+      call("HSET", key, "outcome_list", cjson.encode(outcome))
+      break
+    end
+  end
+  call("PEXPIRE", key, number.digits(ttl > 0 and ttl or DEDUP_KEPT_MS))
+end
+
+-- The outcome remembered under an idempotency key, as a reply, or nil.
+function suspension.remembered(key)
+  local held = record.fields(key, "outcome", "outcome_list")
+  local pieces = text.json(held.outcome_list)
+  if type(pieces) ~= "table" then
+    pieces = {}
+    for piece in (text.present(held.outcome, "") .. "\t"):gmatch("([^\t]*)\t") do
+      pieces[#pieces + 1] = piece
+    end
+  end
+  if #pieces < 5 then
+    return nil
+  end
+  return with_list(pieces[1], pieces, 2)
+end

@@ -65,3 +65,10 @@ end
 function text.is_tag_name(name)
   return name:find("^[a-z][a-z0-9_]*%.[^.]") ~= nil
 end
+
+-- Makes the named arguments that were not passed empty, for functions to which that is the same.
+function text.fill(a, names)
+  for _, name in ipairs(names) do
+    a[name] = text.present(a[name], "")
+  end
+end
