@@ -1,8 +1,210 @@
 //! An in-process Valkey: a Lua 5.1 VM over an in-memory keyspace.
+//!
+//! A [`Host`] answers commands as a server would, byte for byte, and runs the very function
+//! library that servers run. Nothing in it reads a clock or draws a random number of its own:
+//! time and seed are given, so that the same calls give the same replies every time.
+//!
+//! ```
+//! use selvedge_lua::host::{Host, HostConfig};
+//! use selvedge_core::value::Value;
+//!
+//! let mut host = Host::new(HostConfig::default());
+//! host.call(&["SET", "greeting", "hello"]);
+//! assert_eq!(host.call(&["GET", "greeting"]), Value::Bulk(b"hello".to_vec()));
+//! ```
 
-#[allow(dead_code, unused_imports, reason = "the virtual machine is about to stand on it")]
+#[allow(dead_code, unused_imports, reason = "the other data types are about to stand on it")]
 mod command;
-#[allow(dead_code, unused_imports, reason = "the virtual machine is about to stand on it")]
+mod dispatch;
+#[allow(dead_code, unused_imports, reason = "the other data types are about to stand on it")]
 mod keyspace;
-#[allow(dead_code, reason = "the virtual machine is about to stand on it")]
+mod library;
+#[allow(dead_code, unused_imports, reason = "the other data types are about to stand on it")]
 mod number;
+mod session;
+mod shebang;
+mod slot;
+mod store;
+#[cfg(test)]
+mod tests;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "Lua's types are a closed set; a rule names those it is about"
+)]
+mod vm;
+
+use selvedge_core::value::Value;
+
+pub use session::Session;
+
+use keyspace::Keyspace;
+use library::{Libraries, Scripting};
+use store::{Failure, SharedStore};
+
+/// What a host is told once.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Refuse commands and scripts whose keys lie in several hash slots, as a cluster does.
+    pub cluster: bool,
+    /// Where the draws of SPOP, SRANDMEMBER and `math.random` begin.
+    pub seed: u64,
+    /// How many Lua instructions one call may take before it is stopped.
+    pub instruction_budget: u64,
+    /// How much memory each Lua VM may hold, in bytes.
+    pub lua_memory_max: usize,
+    /// Longest word of a command, in bytes.
+    pub value_bytes_max: usize,
+}
+
+impl Default for HostConfig {
+    fn default() -> Self {
+        Self {
+            cluster: false,
+            seed: 0,
+            // Far above any function of the library, and over in well under a second.
+            instruction_budget: 20_000_000,
+            // Room for a few copies of a value of 64 MiB.
+            lua_memory_max: 1024 * 1024 * 1024,
+            // The default of the server.
+            value_bytes_max: 512 * 1024 * 1024,
+        }
+    }
+}
+
+/// A message that PUBLISH sent. Nobody listens inside the host, so that it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Message {
+    /// Where it was sent.
+    pub channel: Vec<u8>,
+    /// What was sent.
+    pub payload: Vec<u8>,
+}
+
+/// The keyspace and the loaded libraries at one moment.
+#[derive(Clone)]
+pub struct Snapshot {
+    keyspace: Keyspace,
+    libraries: Libraries,
+}
+
+/// An in-process Valkey.
+///
+/// Time stands still unless [`Host::set_now_us`] moves it, so during every call.
+pub struct Host {
+    config: HostConfig,
+    store: SharedStore,
+    scripting: Scripting,
+    session: Session,
+}
+
+impl Host {
+    /// An empty host at time zero.
+    #[must_use]
+    pub fn new(config: HostConfig) -> Self {
+        let store = SharedStore::new(&config);
+        let scripting = Scripting::new(&config, &store);
+        Self { config, store, scripting, session: Session::new() }
+    }
+
+    /// Carries out one command as the host's own client.
+    pub fn call(&mut self, argv: &[impl AsRef<[u8]>]) -> Value {
+        let mut session = std::mem::take(&mut self.session);
+        let reply = self.call_as(&mut session, argv);
+        self.session = session;
+        reply
+    }
+
+    /// Carries out one command as the client of a session.
+    pub fn call_as(&mut self, session: &mut Session, argv: &[impl AsRef<[u8]>]) -> Value {
+        self.store.lock().begin_call();
+        self.dispatch(session, argv.iter().map(|word| word.as_ref().to_vec()).collect())
+    }
+
+    /// Calls a function: FCALL without putting a command together and taking it apart.
+    pub fn fcall(
+        &mut self,
+        name: &str,
+        keys: &[impl AsRef<[u8]>],
+        arguments: &[impl AsRef<[u8]>],
+    ) -> Value {
+        self.store.lock().begin_call();
+        self.scripting.fcall_parts(name, keys, arguments)
+    }
+
+    /// Moves the clock, in microseconds since the epoch.
+    pub fn set_now_us(&mut self, now_us: u64) {
+        self.store.lock().now_us = now_us;
+    }
+
+    /// Takes the messages published since the last time.
+    pub fn take_published(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.store.lock().published)
+    }
+
+    /// Goes back to a snapshot. Time, randomness and sessions go on.
+    pub fn restore(&mut self, snapshot: &Snapshot) {
+        self.store.lock().keyspace = snapshot.keyspace.clone();
+        self.scripting.set_libraries(snapshot.libraries.clone());
+    }
+
+    /// Lets the `at`-th inner command of the next call that gets so far answer `error`, once.
+    ///
+    /// Counted from one. The command itself is not carried out.
+    pub fn fail_at(&mut self, at: usize, error: impl Into<String>) {
+        self.store.lock().failure = Some(Failure { at, error: error.into() });
+    }
+
+    /// Takes back what [`Host::fail_at`] asked for; tells whether it was still outstanding.
+    pub fn clear_failure(&mut self) -> bool {
+        self.store.lock().failure.take().is_some()
+    }
+
+    /// Lets every write answer this error from now on, or work again.
+    ///
+    /// A function that may write is refused before it begins, as with a server that is a replica
+    /// or out of memory.
+    pub fn refuse_writes(&mut self, error: Option<String>) {
+        self.store.lock().write_refusal = error;
+    }
+
+    /// The clock, in microseconds since the epoch.
+    #[must_use]
+    pub fn now_us(&self) -> u64 {
+        self.store.lock().now_us
+    }
+
+    /// Keeps the keyspace and the libraries as they are now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            keyspace: self.store.lock().keyspace.clone(),
+            libraries: self.scripting.libraries().clone(),
+        }
+    }
+
+    /// A digest of all live keys with their values and expiries, whatever their history.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        let store = self.store.lock();
+        store.keyspace.digest(store.now_ms())
+    }
+
+    /// A readable listing of all live keys, for telling two keyspaces apart.
+    #[must_use]
+    pub fn dump(&self) -> String {
+        let store = self.store.lock();
+        store.keyspace.dump(store.now_ms())
+    }
+
+    /// The commands of the last call that changed something, in order, inner ones included.
+    #[must_use]
+    pub fn last_writes(&self) -> Vec<Vec<Vec<u8>>> {
+        self.store.lock().writes.clone()
+    }
+
+    /// How many commands the scripts of the last call asked for.
+    #[must_use]
+    pub fn last_inner_commands(&self) -> usize {
+        self.store.lock().inner_commands
+    }
+}

@@ -16,8 +16,10 @@ mod table;
 use rand_chacha::ChaCha8Rng;
 use selvedge_core::value::Value;
 
+use super::Message;
 use super::keyspace::{Data, Entry, Keyspace, Kind};
 pub(crate) use failure::Failure;
+pub(crate) use scan::glob;
 pub(crate) use table::{CommandSpec, Flags, lookup};
 
 /// What a command may see and change. Time stands still within one call.
@@ -31,13 +33,6 @@ pub(crate) struct Env<'a> {
     pub(crate) published: &'a mut Vec<Message>,
     /// Every command that changed something, spelled so that running it again does the same.
     pub(crate) writes: &'a mut Vec<Vec<Vec<u8>>>,
-}
-
-/// A message sent to a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) channel: Vec<u8>,
-    pub(crate) payload: Vec<u8>,
 }
 
 /// Runs one command. Whatever the words are, it answers; it never panics.

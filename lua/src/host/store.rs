@@ -1,0 +1,178 @@
+//! The keyspace with everything that a running call may change or ask, shared by the host and
+//! its two Lua VMs.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use selvedge_core::value::Value;
+
+use super::command::{self, CommandSpec, Env};
+use super::keyspace::Keyspace;
+use super::slot::slot;
+use super::vm::{LuaRandom, Protocol};
+use super::{HostConfig, Message};
+
+/// One store in the hands of a host and of the native functions of its VMs.
+///
+/// Never contended: the host runs one call at a time, and a VM runs inside that call.
+#[derive(Clone)]
+pub(crate) struct SharedStore(Arc<Mutex<Store>>);
+
+impl SharedStore {
+    pub(crate) fn new(config: &HostConfig) -> Self {
+        Self(Arc::new(Mutex::new(Store::new(config))))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Store> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one call, with all its inner commands, works on.
+pub(crate) struct Store {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) now_us: u64,
+    pub(crate) published: Vec<Message>,
+    /// Commands of the current call that changed something, in order.
+    pub(crate) writes: Vec<Vec<Vec<u8>>>,
+    /// How many commands the scripts of the current call have asked for.
+    pub(crate) inner_commands: usize,
+    pub(crate) failure: Option<Failure>,
+    /// The error that refuses writes, while they are refused.
+    pub(crate) write_refusal: Option<String>,
+    pub(crate) lua_random: LuaRandom,
+    pub(crate) script: ScriptRules,
+    random: ChaCha8Rng,
+    cluster: bool,
+}
+
+/// An error to answer in place of one inner command.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    /// Which inner command of a call, counted from one.
+    pub(crate) at: usize,
+    pub(crate) error: String,
+}
+
+/// What the running script may do, and how it wants its replies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ScriptRules {
+    pub(crate) protocol: Protocol,
+    pub(crate) read_only: bool,
+    /// Keys of several slots may be touched, one command at a time.
+    pub(crate) any_slot: bool,
+    /// The one slot of the script: that of its declared keys, or of the first key it touched.
+    pub(crate) slot: Option<u16>,
+}
+
+impl Store {
+    fn new(config: &HostConfig) -> Self {
+        Self {
+            keyspace: Keyspace::default(),
+            now_us: 0,
+            published: Vec::new(),
+            writes: Vec::new(),
+            inner_commands: 0,
+            failure: None,
+            write_refusal: None,
+            // The generator of scripts has 32 bits of seed; both halves of ours count.
+            lua_random: LuaRandom::seeded((config.seed ^ (config.seed >> 32)) as u32),
+            script: ScriptRules::default(),
+            random: ChaCha8Rng::seed_from_u64(config.seed),
+            cluster: config.cluster,
+        }
+    }
+
+    /// The time as expiries count it.
+    pub(crate) fn now_ms(&self) -> i64 {
+        i64::try_from(self.now_us / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Forgets what the last call left behind for inspection.
+    pub(crate) fn begin_call(&mut self) {
+        self.writes.clear();
+        self.inner_commands = 0;
+    }
+
+    /// Runs a command whose name and arity have been checked.
+    pub(crate) fn execute(&mut self, argv: &[Vec<u8>]) -> Value {
+        let mut env = Env {
+            keyspace: &mut self.keyspace,
+            now_us: self.now_us,
+            random: &mut self.random,
+            published: &mut self.published,
+            writes: &mut self.writes,
+        };
+        command::execute(&mut env, argv)
+    }
+
+    /// Runs a command that a script asked for, if the script may.
+    pub(crate) fn inner_call(&mut self, argv: &[Vec<u8>]) -> Value {
+        self.inner_commands += 1;
+        if let Some(failure) = self.failure.take_if(|failure| failure.at == self.inner_commands) {
+            return Value::Error(failure.error);
+        }
+        match self.inner_refusal(argv) {
+            Some(text) => Value::Error(text),
+            None => self.execute(argv),
+        }
+    }
+
+    fn inner_refusal(&mut self, argv: &[Vec<u8>]) -> Option<String> {
+        let refuse = |text: &str| Some(format!("ERR {text}"));
+        let name = argv.first()?;
+        let Some(spec) = command::lookup(name) else {
+            if super::dispatch::is_known(name) {
+                return refuse("This Valkey command is not allowed from script");
+            }
+            return refuse("Unknown command called from script");
+        };
+        if !spec.accepts(argv.len()) {
+            return refuse("Wrong number of args calling command from script");
+        }
+        if spec.flags.noscript {
+            return refuse("This Valkey command is not allowed from script");
+        }
+        if self.script.read_only && (spec.flags.write || spec.name == "publish") {
+            return refuse("Write commands are not allowed from read-only scripts.");
+        }
+        if spec.flags.write && self.write_refusal.is_some() {
+            return self.write_refusal.clone();
+        }
+        self.slot_refusal(spec, argv)
+    }
+
+    fn slot_refusal(&mut self, spec: &CommandSpec, argv: &[Vec<u8>]) -> Option<String> {
+        if !self.cluster {
+            return None;
+        }
+        let refuse = |text: &str| Some(format!("ERR {text}"));
+        match common_slot(spec.keys(argv).iter().copied()) {
+            Slots::None => None,
+            Slots::Several => refuse("Attempted to access a non local key in a cluster node"),
+            Slots::One(_) if self.script.any_slot => None,
+            Slots::One(found) if *self.script.slot.get_or_insert(found) == found => None,
+            Slots::One(_) => {
+                refuse("Script attempted to access keys that do not hash to the same slot")
+            }
+        }
+    }
+}
+
+/// The slots of some keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slots {
+    None,
+    One(u16),
+    Several,
+}
+
+/// Whether keys share a slot.
+pub(crate) fn common_slot<'a>(keys: impl IntoIterator<Item = &'a [u8]>) -> Slots {
+    keys.into_iter().fold(Slots::None, |slots, key| match (slots, slot(key)) {
+        (Slots::None, found) => Slots::One(found),
+        (Slots::One(common), found) if common == found => slots,
+        (Slots::One(_) | Slots::Several, _) => Slots::Several,
+    })
+}

@@ -1,0 +1,216 @@
+//! Replies into Lua values, Lua values into replies and command arguments.
+
+use std::vec::IntoIter;
+
+use mlua::{Lua, Table, Value as LuaValue};
+use selvedge_core::value::Value;
+
+use super::number::shortest;
+
+/// How deep a returned table may nest before the server's Lua stack is full.
+const REPLY_DEPTH_MAX: usize = 7995;
+
+/// The protocol in which inner commands answer, chosen by `redis.setresp`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    /// A missing value is `false`; maps, sets and doubles are arrays and text.
+    #[default]
+    Resp2,
+    /// A missing value is `nil`; maps, sets and doubles are tagged tables.
+    Resp3,
+}
+
+/// A reply of an inner command as Lua sees it.
+pub(super) fn to_lua(lua: &Lua, protocol: Protocol, value: Value) -> mlua::Result<LuaValue> {
+    Ok(match value {
+        Value::Nil if protocol == Protocol::Resp3 => LuaValue::Nil,
+        Value::Nil => LuaValue::Boolean(false),
+        Value::Int(number) => LuaValue::Integer(number),
+        Value::Bulk(bytes) => LuaValue::String(lua.create_string(bytes)?),
+        Value::Status(text) => LuaValue::Table(tagged(lua, "ok", text)?),
+        Value::Error(text) => LuaValue::Table(tagged(lua, "err", text)?),
+        Value::Array(items) => {
+            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            for (index, item) in (1_i64..).zip(items) {
+                table.raw_set(index, to_lua(lua, protocol, item)?)?;
+            }
+            LuaValue::Table(table)
+        }
+    })
+}
+
+/// The reply of `command` in RESP3, where its shape says more than the same reply in RESP2.
+pub(super) fn to_lua_typed(lua: &Lua, command: &[u8], value: Value) -> mlua::Result<LuaValue> {
+    let protocol = Protocol::Resp3;
+    match (command.to_ascii_lowercase().as_slice(), value) {
+        (b"hgetall", Value::Array(items)) => {
+            let map = lua.create_table()?;
+            let mut items = items.into_iter();
+            while let (Some(key), Some(item)) = (items.next(), items.next()) {
+                map.raw_set(to_lua(lua, protocol, key)?, to_lua(lua, protocol, item)?)?;
+            }
+            Ok(LuaValue::Table(tagged(lua, "map", map)?))
+        }
+        (b"smembers", Value::Array(items)) => {
+            let set = lua.create_table()?;
+            for item in items {
+                set.raw_set(to_lua(lua, protocol, item)?, true)?;
+            }
+            Ok(LuaValue::Table(tagged(lua, "set", set)?))
+        }
+        (b"zscore" | b"zincrby" | b"zmscore", value) => scores(lua, value),
+        (_, value) => to_lua(lua, protocol, value),
+    }
+}
+
+fn scores(lua: &Lua, value: Value) -> mlua::Result<LuaValue> {
+    match value {
+        Value::Bulk(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let score: f64 = text.parse().unwrap_or(f64::NAN);
+            Ok(LuaValue::Table(tagged(lua, "double", score)?))
+        }
+        Value::Array(items) => {
+            let table = lua.create_table_with_capacity(items.len(), 0)?;
+            for (index, item) in (1_i64..).zip(items) {
+                table.raw_set(index, scores(lua, item)?)?;
+            }
+            Ok(LuaValue::Table(table))
+        }
+        other => to_lua(lua, Protocol::Resp3, other),
+    }
+}
+
+/// The one-field tables in which Lua code sees statuses, errors and typed values.
+pub(super) fn tagged(lua: &Lua, tag: &str, value: impl mlua::IntoLua) -> mlua::Result<Table> {
+    let table = lua.create_table_with_capacity(0, 1)?;
+    table.raw_set(tag, value)?;
+    Ok(table)
+}
+
+/// The bytes that a Lua value becomes as a command argument; `None` if it cannot be one.
+pub(super) fn to_argument(value: &LuaValue) -> Option<Vec<u8>> {
+    match value {
+        LuaValue::String(text) => Some(text.as_bytes().to_vec()),
+        LuaValue::Integer(number) => Some(shortest(*number as f64).into_bytes()),
+        LuaValue::Number(number) => Some(shortest(*number).into_bytes()),
+        _ => None,
+    }
+}
+
+/// What a client gets for the value that a script returned.
+///
+/// Written as a loop over open arrays: a script may nest tables deeper than the native stack.
+pub(super) fn to_reply(value: LuaValue) -> mlua::Result<Value> {
+    let mut open: Vec<OpenArray> = Vec::new();
+    let mut current = Some(value);
+    loop {
+        let finished = match current.take() {
+            Some(_) if open.len() >= REPLY_DEPTH_MAX => {
+                Some(Value::Error("ERR reached lua stack limit".to_owned()))
+            }
+            Some(value) => match shape(value)? {
+                Shape::Plain(value) => Some(value),
+                Shape::Array(children) => {
+                    open.push(OpenArray { children: children.into_iter(), items: Vec::new() });
+                    None
+                }
+            },
+            None => None,
+        };
+        let Some(innermost) = open.last_mut() else {
+            return Ok(finished.unwrap_or(Value::Nil));
+        };
+        innermost.items.extend(finished);
+        current = innermost.children.next();
+        while current.is_none() {
+            let Some(closed) = open.pop() else { return Ok(Value::Nil) };
+            let array = Value::Array(closed.items);
+            let Some(parent) = open.last_mut() else { return Ok(array) };
+            parent.items.push(array);
+            current = parent.children.next();
+        }
+    }
+}
+
+struct OpenArray {
+    children: IntoIter<LuaValue>,
+    items: Vec<Value>,
+}
+
+/// A Lua value seen as a reply: whole, or an array whose children are still to be seen.
+enum Shape {
+    Plain(Value),
+    Array(Vec<LuaValue>),
+}
+
+fn shape(value: LuaValue) -> mlua::Result<Shape> {
+    Ok(Shape::Plain(match value {
+        LuaValue::String(text) => Value::Bulk(text.as_bytes().to_vec()),
+        LuaValue::Integer(number) => Value::Int(number),
+        LuaValue::Number(number) => Value::Int(truncated(number)),
+        LuaValue::Boolean(true) => Value::Int(1),
+        LuaValue::Table(table) => return table_shape(&table),
+        _ => Value::Nil,
+    }))
+}
+
+/// A tagged table is what its tag says; any other is an array, cut at the first nil.
+fn table_shape(table: &Table) -> mlua::Result<Shape> {
+    if let LuaValue::String(text) = table.raw_get("err")? {
+        return Ok(Shape::Plain(Value::Error(one_line(&text.as_bytes()))));
+    }
+    if let LuaValue::String(text) = table.raw_get("ok")? {
+        return Ok(Shape::Plain(Value::Status(one_line(&text.as_bytes()))));
+    }
+    match table.raw_get("double")? {
+        LuaValue::Integer(number) => return Ok(double(number as f64)),
+        LuaValue::Number(number) => return Ok(double(number)),
+        _ => {}
+    }
+    if let LuaValue::Table(map) = table.raw_get("map")? {
+        let mut children = Vec::new();
+        for pair in map.pairs::<LuaValue, LuaValue>() {
+            let (key, item) = pair?;
+            children.extend([key, item]);
+        }
+        return Ok(Shape::Array(children));
+    }
+    if let LuaValue::Table(set) = table.raw_get("set")? {
+        let members = set.pairs::<LuaValue, LuaValue>().map(|pair| pair.map(|(key, _)| key));
+        return Ok(Shape::Array(members.collect::<mlua::Result<_>>()?));
+    }
+    if let LuaValue::String(text) = table.raw_get("big_number")? {
+        let text = one_line(&text.as_bytes());
+        return Ok(Shape::Plain(Value::Bulk(text.into_bytes())));
+    }
+    if let LuaValue::Table(verbatim) = table.raw_get("verbatim_string")?
+        && let LuaValue::String(text) = verbatim.raw_get("string")?
+        && let LuaValue::String(_) = verbatim.raw_get("format")?
+    {
+        return Ok(Shape::Plain(Value::Bulk(text.as_bytes().to_vec())));
+    }
+    let mut children = Vec::with_capacity(table.raw_len());
+    for index in 1_i64.. {
+        match table.raw_get(index)? {
+            LuaValue::Nil => break,
+            child => children.push(child),
+        }
+    }
+    Ok(Shape::Array(children))
+}
+
+fn double(number: f64) -> Shape {
+    Shape::Plain(Value::Bulk(shortest(number).into_bytes()))
+}
+
+/// C's conversion to a 64-bit integer: towards zero, and the lowest number for what does not fit.
+fn truncated(number: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+/// Statuses and errors travel in one line.
+pub(super) fn one_line(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ")
+}

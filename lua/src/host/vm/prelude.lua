@@ -1,0 +1,142 @@
+-- Builds what scripts see as globals, out of Lua's own libraries and the host's native functions.
+--
+-- Servers patch their Lua so that tables can be made read-only. Here a script gets an empty
+-- table in place of each: reads fall through to the contents, writes are refused.
+local native, kind = ...
+local raw_pcall, raw_xpcall, raw_resume = pcall, xpcall, coroutine.resume
+local raw_setmetatable, raw_rawset, raw_loadstring = setmetatable, rawset, loadstring
+local type, pairs, concat, byte = type, pairs, table.concat, string.byte
+
+local frozen = setmetatable({}, { __mode = "k" })
+
+local function freeze(contents)
+  local front = {}
+  frozen[front] = true
+  return raw_setmetatable(front, {
+    __index = contents,
+    __newindex = native.refuse_write,
+    __metatable = false,
+  })
+end
+
+local function pick(from, names)
+  local picked = {}
+  for name in names:gmatch("%S+") do picked[name] = from[name] end
+  return picked
+end
+
+-- A native error travels as a value that only the host knows. Wherever a script could catch one,
+-- it is turned into what the server would have raised.
+local function settle(ok, ...)
+  if ok then return ok, ... end
+  return ok, native.caught((...))
+end
+
+local function settle_whole(ok, ...)
+  if ok then return ok, ... end
+  return ok, native.translated((...))
+end
+
+local contents = pick(_G, [[_VERSION assert collectgarbage error gcinfo getmetatable ipairs next
+  pairs rawequal rawget select tonumber tostring type unpack]])
+
+function contents.pcall(...) return settle(raw_pcall(...)) end
+
+function contents.xpcall(body, handler)
+  return raw_xpcall(body, function(raised) return handler(native.translated(raised)) end)
+end
+
+function contents.setmetatable(front, meta)
+  if frozen[front] then native.refuse_write_raw() end
+  return raw_setmetatable(front, meta)
+end
+
+function contents.rawset(front, key, value)
+  if frozen[front] then native.refuse_write_raw() end
+  return raw_rawset(front, key, value)
+end
+
+-- Compiled chunks could break the VM, and the server does not take them either.
+function contents.loadstring(text, name)
+  if type(text) == "string" and byte(text) == 27 then
+    return nil, "attempt to load chunk with wrong mode"
+  end
+  return raw_loadstring(text, name)
+end
+
+function contents.load(reader, name)
+  local pieces = {}
+  local piece = reader()
+  while piece and piece ~= "" do
+    pieces[#pieces + 1] = piece
+    piece = reader()
+  end
+  return contents.loadstring(concat(pieces), name or "=(load)")
+end
+
+local threads = pick(coroutine, "create running status wrap yield")
+function threads.resume(...) return settle_whole(raw_resume(...)) end
+
+local numbers = {}
+for name, value in pairs(math) do numbers[name] = value end
+numbers.random, numbers.randomseed = native.random, native.randomseed
+
+local strings = freeze(string)
+contents.string = strings
+contents.table = freeze(table)
+contents.math = freeze(numbers)
+contents.coroutine = freeze(threads)
+contents.cjson = freeze(native.cjson)
+contents.bit = freeze(native.bit)
+contents.os = freeze({ clock = native.clock })
+contents.redis = freeze(native.api)
+contents.server = contents.redis
+for _, name in pairs({ "struct", "cmsgpack" }) do
+  contents[name] = raw_setmetatable({}, {
+    __index = function() native.absent_library(name) end,
+    __newindex = native.refuse_write,
+    __metatable = false,
+  })
+end
+raw_setmetatable(contents, { __index = native.missing_global })
+
+local string_meta = getmetatable("")
+string_meta.__metatable = freeze({ __index = strings })
+string_meta.__index = string
+
+-- While a library loads, it sees nothing but the functions that register it.
+local load_api = raw_setmetatable(native.load_api, { __index = native.missing_global })
+local load_contents = { redis = freeze(load_api) }
+load_contents.server = load_contents.redis
+raw_setmetatable(load_contents, { __index = native.missing_global })
+
+local global_meta = {
+  __index = kind == "functions" and load_contents or contents,
+  __newindex = native.refuse_write,
+  __metatable = freeze({ __index = native.missing_global }),
+}
+local globals = raw_setmetatable({}, global_meta)
+frozen[globals] = true
+contents._G = globals
+
+local body, keys, arguments
+local function run() return (body(keys, arguments)) end
+
+return {
+  globals = globals,
+  contents = contents,
+  -- Runs a body; answers true and its first value, or false and what `native.blame` made of
+  -- the error.
+  run = function(new_body, new_keys, new_arguments)
+    body, keys, arguments = new_body, new_keys, new_arguments
+    return raw_xpcall(run, native.blame)
+  end,
+  -- Runs the text of a library, with the globals of loading.
+  load = function(chunk)
+    body = chunk
+    global_meta.__index = load_contents
+    local ok, raised = raw_xpcall(run, native.blame_load)
+    global_meta.__index = contents
+    return ok, raised
+  end,
+}
