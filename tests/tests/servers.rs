@@ -103,7 +103,27 @@ fn no_server_outlives_a_finished_or_killed_test_run() {
     }
 }
 
-/// Not a test of its own: what the run started by the test above does.
+#[test]
+fn a_missing_or_wrong_server_fails_with_advice() {
+    let redis = which("redis-server").unwrap_or_else(|| {
+        env::var("SELVEDGE_REDIS_SERVER").expect("./test says where Redis is").into()
+    });
+    for (value, advice) in [
+        ("no/such/file".into(), "SELVEDGE_VALKEY_SERVER names no/such/file"),
+        (redis, "the tests need Valkey 9 or later"),
+    ] {
+        let run = Command::new(env::current_exe().unwrap())
+            .args(["--exact", "helper_leaves_a_shared_server"])
+            .env(LEAVE_A_SERVER, "1")
+            .env("SELVEDGE_VALKEY_SERVER", value)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&run.stdout);
+        assert!(!run.status.success() && said.contains(advice), "{said}");
+    }
+}
+
+/// Not a test of its own: what the runs started by the tests above do.
 #[test]
 fn helper_leaves_a_shared_server() {
     if env::var_os(LEAVE_A_SERVER).is_some() {
@@ -129,6 +149,11 @@ fn run_that_leaves_a_server() -> (std::process::Child, u32, std::path::PathBuf) 
     });
     let (pid, folder) = left.expect("the child announces its server");
     (child, pid, folder)
+}
+
+fn which(executable: &str) -> Option<std::path::PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(executable)).find(|file| file.is_file())
 }
 
 fn process_lives(pid: u32) -> bool {
