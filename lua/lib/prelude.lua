@@ -1,6 +1,7 @@
 -- The rooms of the library. Every shared piece lives in one of these tables, so that the order of
 -- the files does not matter and the chunk stays far below Lua's 200 locals.
 local text = {}       -- set and unset values, ids cut out of keys, joining and splitting
+local json = {}       -- JSON kept as it was spelled, and merge patches
 local number = {}     -- checked numbers, the clock, whole numbers as digits
 local record = {}     -- hashes as tables, and what stored fields mean when they are missing
 local guard = {}      -- key types, checked before the first write
