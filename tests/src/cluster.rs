@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use selvedge_core::value::Value;
 
-use crate::connection::Connection;
 use crate::patience::Patience;
-use crate::server::{Kind, Options, Server, ServerError, free_port};
+use crate::server::{Kind, Options, Server, ServerError};
 
 /// A running Valkey cluster on loopback. Dropping it ends every node.
 #[derive(Debug)]
@@ -78,9 +77,8 @@ impl Cluster {
     fn introduce(&self) -> Result<(), ServerError> {
         let host = &self.primaries[0];
         for node in self.nodes().skip(1) {
-            let bus = ask(node, &["CONFIG", "GET", "cluster-port"])?;
-            let bus = bus.lines().last().unwrap_or_default().to_owned();
-            ask(host, &["CLUSTER", "MEET", "127.0.0.1", &node.port().to_string(), &bus])?;
+            let (port, bus) = (node.port().to_string(), node.bus_port().to_string());
+            ask(host, &["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?;
         }
         Ok(())
     }
@@ -117,13 +115,7 @@ impl Cluster {
 fn start_nodes(count: usize) -> Result<Vec<Server>, ServerError> {
     (0..count)
         .map(|_| {
-            // The default bus port is the port plus 10,000, which may be beyond the last one.
-            let bus = free_port()?;
-            let options = Options::default()
-                .line("cluster-enabled yes")
-                .line(format!("cluster-port {bus}"))
-                .line("cluster-node-timeout 2000");
-            Server::start(Kind::Valkey, options)
+            Server::start(Kind::Valkey, Options::cluster_node().line("cluster-node-timeout 2000"))
         })
         .collect()
 }
@@ -146,25 +138,12 @@ fn await_on<'a>(
     Ok(())
 }
 
-/// Asks a node, and gives a reply of texts as lines.
+/// Asks a node for a text.
 fn ask(node: &Server, command: &[&str]) -> Result<String, ServerError> {
-    let mut connection = Connection::open(node.port())?;
-    match connection.call(command)? {
+    match node.connect()?.call(command)? {
         Value::Bulk(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
         Value::Status(text) => Ok(text),
-        Value::Array(parts) => Ok(parts
-            .iter()
-            .filter_map(|part| match part {
-                Value::Bulk(text) => Some(String::from_utf8_lossy(text).into_owned()),
-                Value::Nil
-                | Value::Int(_)
-                | Value::Status(_)
-                | Value::Error(_)
-                | Value::Array(_) => None,
-            })
-            .collect::<Vec<_>>()
-            .join("\n")),
-        other @ (Value::Nil | Value::Int(_) | Value::Error(_)) => {
+        other @ (Value::Nil | Value::Int(_) | Value::Error(_) | Value::Array(_)) => {
             Err(ServerError::Cluster(format!("answered {other:?} to {command:?}")))
         }
     }

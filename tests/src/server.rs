@@ -1,6 +1,6 @@
 //! [`Server`]: one real Valkey or Redis process, on a loopback port of its own.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
@@ -28,9 +28,17 @@ pub enum Kind {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     lines: Vec<String>,
+    cluster: bool,
 }
 
 impl Options {
+    /// A node of a cluster. It gets a bus port of its own: the usual one, 10,000 above, may lie
+    /// beyond the last port.
+    #[must_use]
+    pub fn cluster_node() -> Self {
+        Self { cluster: true, ..Self::default() }.line("cluster-enabled yes")
+    }
+
     /// Adds one line of server configuration, such as `appendonly yes`. Later lines win.
     #[must_use]
     pub fn line(mut self, line: impl Into<String>) -> Self {
@@ -90,13 +98,10 @@ pub enum ServerError {
 /// end of the process that started it, however it comes.
 #[derive(Debug)]
 pub struct Server {
-    kind: Kind,
-    executable: PathBuf,
-    port: u16,
-    options: Options,
-    // Before the folder: the process ends first.
+    // Before the site: the process ends before its folder goes.
     keeper: Keeper,
-    folder: TempDir,
+    ports: Ports,
+    site: Site,
 }
 
 impl Server {
@@ -113,24 +118,22 @@ impl Server {
     /// Starts a server and returns when it answers. Between finding a free port and taking it,
     /// anybody may take it first: then the server ends at once, and another port is tried.
     pub fn start(kind: Kind, options: Options) -> Result<Self, ServerError> {
-        let executable = binary::find(kind)?;
-        let folder = tempfile::Builder::new().prefix("selvedge-").tempdir()?;
-        for attempts_left in (0..PORTS_TRIED).rev() {
-            let port = free_port()?;
-            let mut keeper = launch(&executable, port, &options, folder.path())?;
-            match await_ready(kind, &executable, port, &mut keeper, folder.path()) {
-                Ok(()) => return Ok(Self { kind, executable, port, options, keeper, folder }),
+        let site = Site::prepare(kind, options)?;
+        let mut attempts_left = PORTS_TRIED;
+        loop {
+            let ports = Ports::free()?;
+            attempts_left -= 1;
+            match site.launch(ports) {
+                Ok(keeper) => return Ok(Self { keeper, ports, site }),
                 Err(ServerError::NotReady { log, .. })
                     if attempts_left > 0 && log.contains("Address already in use") =>
                 {
-                    // The old log must not be taken for the next attempt's. A server that ended
-                    // by itself leaves the folder in place.
-                    fs::remove_file(log_path(folder.path()))?;
+                    // The old log must not be taken for the next attempt's.
+                    fs::remove_file(site.log_path())?;
                 }
                 Err(error) => return Err(error),
             }
         }
-        Err(ServerError::Io(io::Error::other("every free port was taken by somebody else")))
     }
 
     /// Kills the process with SIGKILL and returns when it is gone. Its folder stays.
@@ -141,32 +144,37 @@ impl Server {
     /// Starts the process again, on the same port and folder, killing it first if it still runs.
     pub fn restart(&mut self) -> Result<(), ServerError> {
         self.keeper.kill()?;
-        self.keeper = launch(&self.executable, self.port, &self.options, self.folder.path())?;
-        let folder = self.folder.path();
-        await_ready(self.kind, &self.executable, self.port, &mut self.keeper, folder)
+        self.keeper = self.site.launch(self.ports)?;
+        Ok(())
     }
 
     /// Opens a connection to it.
     pub fn connect(&self) -> io::Result<Connection> {
-        Connection::open(self.port)
+        Connection::open(self.ports.client)
     }
 
     /// Which server this is.
     #[must_use]
     pub fn kind(&self) -> Kind {
-        self.kind
+        self.site.kind
     }
 
     /// The loopback port it listens on.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.ports.client
+    }
+
+    /// The port on which a cluster's nodes talk to it.
+    #[must_use]
+    pub fn bus_port(&self) -> u16 {
+        self.ports.bus
     }
 
     /// The folder it lives in: configuration, log, and whatever it persists.
     #[must_use]
     pub fn folder(&self) -> &Path {
-        self.folder.path()
+        self.site.folder.path()
     }
 
     /// The process, as the operating system knows it.
@@ -205,53 +213,91 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Asks the system for a loopback port that nobody listens on at this moment.
-pub(crate) fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+/// The ports of one server; without a cluster the second is unused.
+#[derive(Clone, Copy, Debug)]
+struct Ports {
+    client: u16,
+    bus: u16,
 }
 
-fn launch(
-    executable: &Path,
-    port: u16,
-    options: &Options,
-    folder: &Path,
-) -> Result<Keeper, ServerError> {
-    let mut config = format!("bind 127.0.0.1\nport {port}\nsave \"\"\nappendonly no\n");
-    for line in &options.lines {
-        let _ = writeln!(config, "{line}");
+impl Ports {
+    /// Two loopback ports that nobody listens on at this moment. Both are held until both are
+    /// found, so that they differ.
+    fn free() -> io::Result<Self> {
+        let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+        let (client, bus) = (listen()?, listen()?);
+        Ok(Self { client: client.local_addr()?.port(), bus: bus.local_addr()?.port() })
     }
-    let path = folder.join("server.conf");
-    fs::write(&path, config)?;
-    Ok(Keeper::start(executable, &path, folder, &log_path(folder))?)
 }
 
-/// Returns when the process that we started, and no other on its port, answers and is done loading.
-fn await_ready(
+/// Where and how a server is started, again and again.
+#[derive(Debug)]
+struct Site {
     kind: Kind,
-    executable: &Path,
-    port: u16,
-    keeper: &mut Keeper,
-    folder: &Path,
-) -> Result<(), ServerError> {
-    let pid = keeper.server_pid();
-    let answer = Patience::of(READY_WITHIN).until(|| match keeper.ended() {
-        Ok(None) => identify(port).filter(|identity| identity.pid == pid).map(Ok),
-        Ok(Some(status)) => Some(Err(format!("ended with {status}"))),
-        Err(error) => Some(Err(format!("could not be watched: {error}"))),
-    });
-    let not_ready = |why| {
-        let log = fs::read(log_path(folder)).unwrap_or_default();
-        let log = String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL)..]).into_owned();
-        ServerError::NotReady { kind, why, log }
-    };
-    let identity = answer
-        .ok_or_else(|| not_ready(format!("did not answer within {READY_WITHIN:?}")))?
-        .map_err(not_ready)?;
-    if kind.accepts(&identity) {
-        return Ok(());
+    executable: PathBuf,
+    options: Options,
+    folder: TempDir,
+}
+
+impl Site {
+    fn prepare(kind: Kind, options: Options) -> Result<Self, ServerError> {
+        let executable = binary::find(kind)?;
+        let folder = tempfile::Builder::new().prefix("selvedge-").tempdir()?;
+        Ok(Self { kind, executable, options, folder })
     }
-    let found = format!("{} {}", identity.product, identity.version);
-    Err(ServerError::WrongVersion { kind, path: executable.to_owned(), found })
+
+    /// Starts the process and returns when it answers.
+    fn launch(&self, ports: Ports) -> Result<Keeper, ServerError> {
+        let mut config =
+            format!("bind 127.0.0.1\nport {}\nsave \"\"\nappendonly no\n", ports.client);
+        if self.options.cluster {
+            config += &format!("cluster-port {}\n", ports.bus);
+        }
+        config += &self.options.lines.join("\n");
+        config.push('\n');
+        let path = self.folder.path().join("server.conf");
+        fs::write(&path, config)?;
+        let log = self.log_path();
+        let mut keeper = Keeper::start(&self.executable, &path, self.folder.path(), &log)?;
+        match self.await_ready(ports, &mut keeper) {
+            Ok(()) => Ok(keeper),
+            Err(error) => {
+                // Not by its drop, which would remove the folder as well.
+                keeper.kill()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns when the process that we started, and no other on its port, answers and is done
+    /// loading.
+    fn await_ready(&self, ports: Ports, keeper: &mut Keeper) -> Result<(), ServerError> {
+        let pid = keeper.server_pid();
+        let answer = Patience::of(READY_WITHIN).until(|| match keeper.ended() {
+            Ok(None) => identify(ports.client).filter(|identity| identity.pid == pid).map(Ok),
+            Ok(Some(status)) => Some(Err(format!("ended with {status}"))),
+            Err(error) => Some(Err(format!("could not be watched: {error}"))),
+        });
+        let not_ready =
+            |why| ServerError::NotReady { kind: self.kind, why, log: self.end_of_log() };
+        let identity = answer
+            .ok_or_else(|| not_ready(format!("did not answer within {READY_WITHIN:?}")))?
+            .map_err(not_ready)?;
+        if self.kind.accepts(&identity) {
+            return Ok(());
+        }
+        let found = format!("{} {}", identity.product, identity.version);
+        Err(ServerError::WrongVersion { kind: self.kind, path: self.executable.clone(), found })
+    }
+
+    fn end_of_log(&self) -> String {
+        let log = fs::read(self.log_path()).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL)..]).into_owned()
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.folder.path().join("server.log")
+    }
 }
 
 /// What a listening server says about itself.
@@ -277,10 +323,6 @@ fn identify(port: u16) -> Option<Identity> {
         None => ("Redis", field("redis_version")?),
     };
     Some(Identity { pid: field("process_id")?.parse().ok()?, product, version })
-}
-
-fn log_path(folder: &Path) -> PathBuf {
-    folder.join("server.log")
 }
 
 /// A start takes some 50 ms; a busy machine with two cores may take far longer.

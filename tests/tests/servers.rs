@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -59,6 +60,16 @@ fn an_append_only_server_keeps_its_data_through_a_kill() {
 fn a_server_that_refuses_its_configuration_says_so() {
     let error = Server::start(Kind::Redis, Options::default().line("no-such-line 1")).unwrap_err();
     assert!(error.to_string().contains("no-such-line"), "{error}");
+}
+
+#[test]
+fn a_port_that_stays_taken_is_given_up_in_the_end() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let line = format!("port {}", taken.local_addr().unwrap().port());
+    for kind in [Kind::Valkey, Kind::Redis] {
+        let error = Server::start(kind, Options::default().line(&line)).unwrap_err();
+        assert!(error.to_string().contains("Address already in use"), "{error}");
+    }
 }
 
 #[test]
