@@ -1,6 +1,6 @@
 //! Runs the spec files on chosen arms, with the library as its sources are right now.
 //!
-//! `cargo run -p selvedge-tests --bin spec -- [--lua-dir DIR] [--arm valkey|redis]… [filter]`
+//! `cargo run -p selvedge-tests --bin spec -- [--lua-dir DIR] [--arm host|valkey|redis]… [filter]`
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -3,6 +3,7 @@
 use std::io;
 
 use selvedge_core::value::Value;
+use selvedge_lua::host::{Host, HostConfig};
 
 use crate::connection::{Connection, Message};
 use crate::server::{Kind, Options, Server, ServerError};
@@ -84,5 +85,40 @@ impl Arm for ServerArm {
         }
     }
 }
+
+/// The in-process host. Its clock moves by a millisecond with every command, so that a time taken
+/// from the wrong call shows.
+pub struct HostArm {
+    host: Host,
+}
+
+impl HostArm {
+    /// Makes an empty one.
+    #[must_use]
+    pub fn start() -> Self {
+        let mut host = Host::new(HostConfig::default());
+        host.set_now_us(HOST_STARTS_AT_US);
+        Self { host }
+    }
+}
+
+impl Arm for HostArm {
+    fn name(&self) -> String {
+        "host".to_owned()
+    }
+
+    fn call(&mut self, command: &[Vec<u8>]) -> io::Result<Value> {
+        self.host.set_now_us(self.host.now_us() + 1_000);
+        Ok(self.host.call(command))
+    }
+
+    fn published(&mut self) -> io::Result<Vec<Message>> {
+        let messages = self.host.take_published().into_iter();
+        Ok(messages.map(|sent| Message { channel: sent.channel, payload: sent.payload }).collect())
+    }
+}
+
+/// Some day of this century, so that times have as many digits as on a server.
+const HOST_STARTS_AT_US: u64 = 1_800_000_000_000_000;
 
 const END_OF_MESSAGES: &str = "selvedge-tests:end-of-messages";

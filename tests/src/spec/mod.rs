@@ -19,17 +19,18 @@ pub mod syntax;
 pub mod word;
 
 use crate::server::Kind;
-use arm::{Arm, ServerArm};
+use arm::{Arm, HostArm, ServerArm};
 use runner::Tally;
 use suite::Suite;
 
 /// The arms on which every case must hold.
-pub const ARMS: [&str; 2] = ["valkey", "redis"];
+pub const ARMS: [&str; 3] = ["host", "valkey", "redis"];
 
 /// Starts an arm by its name, with a library in it.
 pub fn start(arm: &str, library: &str) -> Result<Box<dyn Arm>, String> {
     let server = |kind| ServerArm::start(kind).map_err(|error| error.to_string());
     let mut arm: Box<dyn Arm> = match arm {
+        "host" => Box::new(HostArm::start()),
         "valkey" => Box::new(server(Kind::Valkey)?),
         "redis" => Box::new(server(Kind::Redis)?),
         _ => return Err(format!("no arm {arm}; there are {}", ARMS.join(", "))),
