@@ -336,18 +336,8 @@ function lease.is_lost(core)
       or core.ownership_state == "lease_revoked")
 end
 
--- What taking over from a lost lease will touch, all keys checked: { core, now, strays, reason,
--- count }, or nil and a refusal.
-function lease.prepare_takeover(k, id, core, now)
-  local refused = attempt.locate(k, id, core)
-  if refused then
-    return nil, refused
-  end
-  local strays
-  strays, refused = lane.locate(k, core, { "active", "terminal" })
-  if not strays then
-    return nil, refused
-  end
+-- What taking over from a lost lease leans on: the record, why it was lost, how often before.
+function lease.takeover(core, strays, now)
   return {
     core = core,
     now = now,
@@ -365,7 +355,10 @@ end
 
 -- Closes the attempt that lost its lease, and its stream.
 function lease.close_lost(k, lost)
-  attempt.finish(k.attempt, "interrupted_reclaimed", lost.now, { "failure_reason", lost.reason })
+  if text.set(k.attempt) then
+    attempt.finish(k.attempt, "interrupted_reclaimed", lost.now,
+      { "failure_reason", lost.reason })
+  end
   stream.close(k.stream_meta, "reclaimed", lost.now)
 end
 

@@ -25,6 +25,7 @@ local signal = {}     -- signal records
 local admission = {}  -- executions that budgets, quotas, routes or operators hold back
 local budget = {}     -- budgets
 local quota = {}      -- quotas
+local purge = {}      -- removing an execution and everything of its own
 
 -- `redis.call` cannot be taken while the library loads, only while a function runs.
 local function call(...)

@@ -89,3 +89,42 @@ function record.members(key)
   table.sort(members)
   return members
 end
+
+-- The types of the keys in a keyring that are not only deleted or overwritten.
+local KEYRING_TYPES = {
+  lease_history = "stream", attempts = "zset", suspension_current = "hash",
+  lease_expiry = "zset", attempt_timeout = "zset", execution_deadline = "zset",
+  suspension_timeout = "zset", all_executions = "set", worker_leases = "set",
+}
+
+-- Every key of an execution and of its partition, derived from its core's key: for functions that
+-- take no other. Answers the keys by the names that bodies use, or nil and a refusal: of a key
+-- that is not the core of `id`, or of a foreign value under one of the keys.
+function record.keyring(core_key, id, core)
+  if id == "" or text.execution_of(core_key) ~= id then
+    return nil, err("invalid_input", "exec_core is not the key of execution_id")
+  end
+  local tag, prefix = text.tag(core_key), (core_key:gsub("core$", ""))
+  local k = {
+    exec_core = core_key,
+    payload = prefix .. "payload", result = prefix .. "result", policy = prefix .. "policy",
+    tags = prefix .. "tags", claim_grant = prefix .. "claim_grant",
+    attempts = prefix .. "attempts", lease_current = prefix .. "lease:current",
+    lease_history = prefix .. "lease:history", waitpoints = prefix .. "waitpoints",
+    suspension_current = prefix .. "suspension:current", signals = prefix .. "signals",
+    deps_meta = prefix .. "deps:meta", deps_unresolved = prefix .. "deps:unresolved",
+    deps_all_edges = prefix .. "deps:all_edges",
+    worker_leases = lane.worker_leases(tag, core.current_worker_instance_id),
+  }
+  for _, name in ipairs({ "lease_expiry", "attempt_timeout", "execution_deadline",
+    "suspension_timeout", "all_executions" }) do
+    k[name] = lane.partition_index(tag, name)
+  end
+  for name, kind in pairs(KEYRING_TYPES) do
+    local refused = guard.mismatch(k[name], kind)
+    if refused then
+      return nil, refused
+    end
+  end
+  return k
+end

@@ -39,10 +39,13 @@ define("ff_reclaim_execution",
       return err("execution_not_reclaimable")
     end
     local id, now = a.execution_id, number.now()
-    local lost, capped
-    lost, refused = lease.prepare_takeover(k, id, core, now)
-    if not lost then return refused end
-    capped = lease.cap_reached(k, core, default_cap)
+    local strays
+    refused = attempt.locate(k, id, core)
+    if refused then return refused end
+    strays, refused = lane.locate(k, core, { "active", "terminal" })
+    if not strays then return refused end
+    local lost = lease.takeover(core, strays, now)
+    local capped = lease.cap_reached(k, core, default_cap)
     if capped then
       lease.end_at_cap(k, id, lost)
       return err("max_retries_exhausted", capped)
@@ -64,7 +67,7 @@ define("ff_reclaim_execution",
       "previous_attempt_index", text.either(core.current_attempt_index, "0"),
     })
     lease.grant(k, id, held, text.append(attempt.current_fields(core, plan, held),
-      { "lease_reclaim_count", lost.count + 1 }), lost.strays)
+      { "lease_reclaim_count", lost.count + 1 }), strays)
     attempt.limit(k, id, limits)
     lease.history(k.lease_history, "reclaimed", lease.EVENT.reclaimed, {
       old_lease_epoch = core.current_lease_epoch, new_lease_id = held.lease_id,

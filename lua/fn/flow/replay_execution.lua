@@ -40,7 +40,7 @@ define("ff_replay_execution",
     if not core then
       return err("execution_not_found")
     end
-    if core.lifecycle_phase ~= "terminal" then
+    if core.lifecycle_phase ~= "terminal" or text.set(core.purging_since) then
       return err("execution_not_terminal")
     end
     local replays = number.floor(core.replay_count, 0) + 1

@@ -1,0 +1,72 @@
+-- The checked form of expire: acts only when the index says so by the server's clock, and an
+-- attempt timeout only on the attempt that was meant. A timed out attempt is tried again when the
+-- stored retry policy allows it. An added function.
+-- Keys: exec_core (hash)
+-- Arguments: execution_id, expected_attempt_index, reason (attempt_timeout or execution_deadline)
+-- Replies: expired, retry_scheduled, not_due, other_attempt, already_terminal, not_found_cleaned
+-- Errors: invalid_input
+-- Bound: 80 + 6 * n
+-- Keeps: NotBeforeDue, OneHome, AttemptsHonest, VectorWhole
+
+local function forget(k, id, word)
+  call("ZREM", k.attempt_timeout, id)
+  call("ZREM", k.execution_deadline, id)
+  return ok(word)
+end
+
+-- The answer to a call that comes too early or means something that is over, else nil.
+local function out_of_season(k, id, core, a, now)
+  local timeout = a.reason == "attempt_timeout"
+  local score = call("ZSCORE", timeout and k.attempt_timeout or k.execution_deadline, id)
+  if timeout and core.lifecycle_phase ~= "active" then
+    call("ZREM", k.attempt_timeout, id)
+    return ok("not_due")
+  elseif not score then
+    return ok("not_due")
+  elseif tonumber(score) > now then
+    return ok("not_due", score)
+  elseif timeout and text.present(core.current_attempt_index, "")
+    ~= text.present(a.expected_attempt_index, "") then
+    return ok("other_attempt", core.current_attempt_index)
+  end
+  return nil
+end
+
+local function retry(k, id, plan, retry_at, now)
+  local core, reason = plan.core, "attempt_timeout"
+  attempt.finish(k.attempt, "ended_failure", now,
+    { "failure_reason", reason, "failure_category", "timeout" })
+  stream.close(k.stream_meta, "expired", now)
+  lease.history(k.lease_history, "released", lease.EVENT.released,
+    lease.current(core, now, "expired:" .. reason))
+  attempt.schedule_retry(k, id, core, lane.live(k, plan.strays), retry_at, reason, now)
+  return ok("retry_scheduled", retry_at)
+end
+
+define("ff_expire_if_due",
+  { "exec_core!" },
+  { "execution_id!", "expected_attempt_index", "reason!" },
+  function(given, a)
+    if a.reason ~= "attempt_timeout" and a.reason ~= "execution_deadline" then
+      return err("invalid_input", "reason must be attempt_timeout or execution_deadline")
+    end
+    local core = record.read(given.exec_core)
+    local id, now = a.execution_id, number.now()
+    local k, refused = record.keyring(given.exec_core, id, core or {})
+    if not k then return refused end
+    if not core then return forget(k, id, "not_found_cleaned") end
+    if core.lifecycle_phase == "terminal" then return forget(k, id, "already_terminal") end
+    local answer = out_of_season(k, id, core, a, now)
+    if answer then return answer end
+    local plan
+    plan, refused = completion.prepare(k, id, core)
+    if not plan then return refused end
+    local retry_at = a.reason == "attempt_timeout" and attempt.retry_at(id, core,
+      policy.object(policy.read(k.exec_core).retry_policy), "timeout", now)
+    -- write; nothing below can fail
+    if retry_at then
+      return retry(k, id, plan, retry_at, now)
+    end
+    completion.expire(k, id, plan, a.reason, now)
+    return ok("expired", core.lifecycle_phase)
+  end)

@@ -1,0 +1,82 @@
+-- Removes a terminal execution whose retention is over, with every key of its own, in bounded
+-- steps: `partial` until nothing is left. From the first step on it cannot be replayed. One whose
+-- children still wait for its outcome is held. An added function.
+-- Keys: exec_core (hash), terminal (zset: where it was found)
+-- Arguments: execution_id, retention_ms (a day unless given; the policy's own comes first),
+--   limit (records per step, 100 unless given, 1000 at most)
+-- Replies: purged, partial, not_due, held, not_found_cleaned
+-- Errors: invalid_input, execution_not_terminal
+-- Bound: 60 + 8 * n
+-- Keeps: NoOrphans, NotBeforeDue, BoundedWork
+local DAY_MS = 86400000
+local LIMIT_MAX = 1000
+
+-- The child that still waits for this execution's outcome, nil when there is none.
+local function waiting_child(tag, id, core)
+  if not text.set(core.flow_id) then
+    return nil
+  end
+  local prefix = "ff:flow:" .. tag .. ":" .. core.flow_id
+  for _, edge in ipairs(call("SMEMBERS", prefix .. ":out:" .. id)) do
+    local child = call("HGET", prefix .. ":edge:" .. edge, "downstream_execution_id")
+    if child then
+      local child_prefix = "ff:exec:" .. tag .. ":" .. child
+      local phase = call("HGET", child_prefix .. ":core", "lifecycle_phase")
+      local resolution = call("HGET", child_prefix .. ":dep:" .. edge, "state")
+      if phase and phase ~= "terminal" and resolution ~= "satisfied"
+        and resolution ~= "impossible" then
+        return child
+      end
+    end
+  end
+  return nil
+end
+
+-- When the execution may go.
+local function due_at(k, core, retention_ms)
+  local stored = policy.object(policy.read(k.exec_core).stream_policy)
+  return number.floor(core.completed_at, 0) + (policy.span(stored.retention_ttl_ms) or retention_ms)
+end
+
+define("ff_purge_execution",
+  { "exec_core!", "terminal!:zset" },
+  { "execution_id!", "retention_ms", "limit" },
+  function(given, a)
+    local retention_ms, refused = number.require_span(text.either(a.retention_ms, DAY_MS),
+      "retention_ms", 0)
+    if not retention_ms then return refused end
+    local limit, k, strays
+    limit, refused = number.require_span(text.either(a.limit, 100), "limit", 1)
+    if not limit then return refused end
+    local core = record.read(given.exec_core)
+    local id = a.execution_id
+    k, refused = record.keyring(given.exec_core, id, core or {})
+    if not k then return refused end
+    k.terminal = given.terminal
+    if not core then
+      purge.forget(k, id, {}, {})
+      return ok("not_found_cleaned")
+    elseif core.lifecycle_phase ~= "terminal" then
+      return err("execution_not_terminal")
+    end
+    refused = purge.foreign(k)
+    if refused then return refused end
+    strays, refused = lane.locate(k, core, { "terminal" })
+    if not strays then return refused end
+    local now = number.now()
+    if not text.set(core.purging_since) then
+      local due = due_at(k, core, retention_ms)
+      if due > now then return ok("not_due", due) end
+      local child = waiting_child(text.tag(k.exec_core), id, core)
+      if child then return ok("held", child) end
+    end
+    -- write; nothing below can fail
+    local removed, left = purge.records(k, id, math.min(limit, LIMIT_MAX))
+    if left then
+      call("HSET", k.exec_core, "purging_since",
+        text.either(core.purging_since, number.digits(now)))
+      return ok("partial", removed)
+    end
+    purge.forget(k, id, core, strays)
+    return ok("purged", removed)
+  end)

@@ -1,0 +1,78 @@
+-- Removing an execution. What belongs to it is found through its own lists, which shrink as the
+-- work proceeds, so that a purge can be cut into steps and go on where it stopped.
+
+local function waitpoint_keys(tag, _, waitpoint_id)
+  return { waitpoint.keys(tag, waitpoint_id) }
+end
+
+local function signal_keys(tag, _, signal_id)
+  local key = "ff:signal:" .. tag .. ":" .. signal_id
+  return { key, key .. ":payload" }
+end
+
+local function dependency_keys(tag, id, edge_id)
+  return { "ff:exec:" .. tag .. ":" .. id .. ":dep:" .. edge_id }
+end
+
+local function attempt_keys(tag, id, index)
+  local key = attempt.key(tag, id, index)
+  local output = "ff:stream:" .. tag .. ":" .. id .. ":" .. index
+  return { key, key .. ":usage", key .. ":policy", key .. ":summary", output, output .. ":meta" }
+end
+
+-- The lists of an execution: which key, of which type, and the keys that a member stands for.
+local LISTS = {
+  { name = "waitpoints", kind = "set", keys_of = waitpoint_keys },
+  { name = "signals", kind = "zset", keys_of = signal_keys },
+  { name = "deps_all_edges", kind = "set", keys_of = dependency_keys },
+  { name = "attempts", kind = "zset", keys_of = attempt_keys },
+}
+
+-- The refusal of a foreign value under one of the lists, else nil.
+function purge.foreign(k)
+  for _, list in ipairs(LISTS) do
+    local refused = guard.mismatch(k[list.name], list.kind)
+    if refused then
+      return refused
+    end
+  end
+  return nil
+end
+
+local function members(key, kind, count)
+  if kind == "zset" then
+    return call("ZRANGE", key, 0, count - 1)
+  end
+  return call("SMEMBERS", key)
+end
+
+-- Removes up to `limit` records that the lists name. Answers how many, and whether any are left.
+function purge.records(k, id, limit)
+  local tag, removed = text.tag(k.exec_core), 0
+  for _, list in ipairs(LISTS) do
+    local key = k[list.name]
+    for _, member in ipairs(members(key, list.kind, limit - removed + 1)) do
+      if removed == limit then
+        return removed, true
+      end
+      call("DEL", unpack(list.keys_of(tag, id, member)))
+      call(list.kind == "zset" and "ZREM" or "SREM", key, member)
+      removed = removed + 1
+    end
+  end
+  return removed, false
+end
+
+-- Removes what is left of an execution: its own keys, the core last, and its index entries.
+function purge.forget(k, id, core, strays)
+  if text.set(core.current_attempt_index) then
+    call("DEL", unpack(attempt_keys(text.tag(k.exec_core), id, core.current_attempt_index)))
+  end
+  suspension.forget_composite(k.suspension_current)
+  call("DEL", k.payload, k.result, k.policy, k.tags, k.claim_grant, k.attempts, k.lease_current,
+    k.lease_history, k.suspension_current, k.waitpoints, k.signals, k.deps_meta,
+    k.deps_unresolved, k.deps_all_edges, k.exec_core)
+  lane.move(id, text.append({ k.terminal, k.lease_expiry, k.attempt_timeout,
+    k.execution_deadline, k.suspension_timeout }, strays))
+  call("SREM", k.all_executions, id)
+end
