@@ -12,8 +12,7 @@
 define("ff_create_budget",
   { "def!", "limits!:hash", "usage", "resets!:zset", "policies!:set" },
   { "budget_id!", "scope_type!", "scope_id!", "enforcement_mode!", "on_hard_limit!",
-    "on_soft_limit!", "reset_interval_ms", "now_ms", "dim_count", "dimensions...", "hard_limits...",
-    "soft_limits..." },
+    "on_soft_limit!", "reset_interval_ms", "now_ms", "dim_count" },
   function(k, a, _, arguments)
     if text.set(call("HGET", k.def, "budget_id")) then
       -- write; nothing below can fail

@@ -10,7 +10,7 @@
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_record_spend",
   { "usage!", "limits!", "def!", "by_exec!:hash", "by_exec_index!:set" },
-  { "pair_count", "pairs...", "now_ms", "dedup_key", "execution_id" },
+  { "pair_count" },
   function(k, a, _, arguments)
     local count, refused = budget.count(a.pair_count, "pair_count", arguments, 1, 2, 1)
     if count == nil then

@@ -7,7 +7,7 @@
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_report_usage_and_check",
   { "usage!", "limits!", "def!" },
-  { "dim_count", "dimensions...", "deltas...", "now_ms", "dedup_key" },
+  { "dim_count" },
   function(k, a, _, arguments)
     local count, refused = budget.count(a.dim_count, "dim_count", arguments, 1, 2, 1)
     if count == nil then
