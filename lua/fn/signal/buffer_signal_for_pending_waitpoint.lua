@@ -1,14 +1,13 @@
 -- Records a signal for a waitpoint whose suspension has not begun; the suspend will count it. When
--- the suspension began in the meantime, the signal is delivered to it at once, so that none is
--- lost between the two.
+-- the suspension began in the meantime, the signal is delivered to it at once and answered as by
+-- ff_deliver_signal, so that none is lost between the two.
 -- Keys: exec_core (hash), wp_condition (hash), wp_signals (stream), exec_signals (zset),
 --   signal (hash), signal_payload (string), sigdedup (string), waitpoint (hash), hmac (hash)
 -- Arguments: signal_id, execution_id, waitpoint_id, signal_name, signal_category, source_type,
 --   source_identity, payload, payload_encoding, idempotency_key, correlation_id, target_scope,
 --   created_at, dedup_ttl_ms, resume_delay_ms, signal_maxlen, max_signals_per_execution,
 --   waitpoint_token
--- Replies: buffered_for_pending_waitpoint, DUPLICATE; for an active waitpoint those of
---   ff_deliver_signal
+-- Replies: buffered_for_pending_waitpoint, DUPLICATE
 -- Errors: execution_not_found, waitpoint_not_found, invalid_keys_missing_hmac, missing_token,
 --   invalid_token, hmac_secret_not_initialized, token_expired, invalid_secret,
 --   invalid_waitpoint_for_execution, invalid_input, waitpoint_closed, signal_limit_exceeded,
