@@ -1,7 +1,7 @@
 //! One server of each kind for all tests of a test binary.
 //!
 //! A start costs more than most tests. Who shares a server shares its keyspace: use keys of your
-//! own, or a [`Server`](crate::server::Server) of your own. A static is never dropped; the
+//! own, or a [`Server`] of your own. A static is never dropped; the
 //! server's keeper ends it together with the test process.
 
 use std::sync::OnceLock;

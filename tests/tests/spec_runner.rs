@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use selvedge_tests::spec::arm::Arm;
 use selvedge_tests::spec::runner::Tally;
 use selvedge_tests::spec::suite::Suite;
-use selvedge_tests::spec::{parser, run_on, start};
+use selvedge_tests::spec::{ARMS, parser, run_on, start};
 
 /// Does what its arguments say, as a command, and answers with them.
 const PROBE: &str = "#!lua name=probe
@@ -75,20 +76,26 @@ const TABLE: [(&str, &str, &str); 39] = [
 ];
 
 #[test]
-fn expectations_tell_right_from_wrong() {
-    for (call, holds, fails) in TABLE {
-        let tally = run(&format!("  perform the world\n  call {call}\n  {holds}\n"));
-        assert_eq!(told(&tally), Vec::<String>::new(), "call {call} / {holds}");
-        let tally = run(&format!("  perform the world\n  call {call}\n  {fails}\n"));
-        let [failure] = &tally.failures[..] else { panic!("call {call} / {fails} holds") };
-        assert_eq!((failure.line, failure.expected.as_str()), (14, fails), "{failure}");
+fn expectations_tell_right_from_wrong_on_every_arm() {
+    for arm in ARMS {
+        let mut probe = Probe::on(arm);
+        for (call, holds, fails) in TABLE {
+            let tally = probe.run(&format!("  perform the world\n  call {call}\n  {holds}\n"));
+            assert_eq!(told(&tally), Vec::<String>::new(), "call {call} / {holds}");
+            let tally = probe.run(&format!("  perform the world\n  call {call}\n  {fails}\n"));
+            let [failure] = &tally.failures[..] else {
+                panic!("on {arm}, call {call} / {fails} holds")
+            };
+            assert_eq!((failure.line, failure.expected.as_str()), (14, fails), "{failure}");
+        }
     }
 }
 
 #[test]
 fn a_preparation_that_does_not_work_ends_its_case() {
+    let mut probe = Probe::on("valkey");
     for step in ["run NOSUCH", "fcall ff_probe -- REFUSE", "call extra REFUSE", "perform magic"] {
-        let tally = run(&format!("  {step}\n  run SET reached 1\n  gone reached\n"));
+        let tally = probe.run(&format!("  {step}\n  run SET reached 1\n  gone reached\n"));
         let [failure] = &tally.failures[..] else { panic!("{step} went through") };
         assert_eq!(failure.expected, step);
     }
@@ -96,37 +103,46 @@ fn a_preparation_that_does_not_work_ends_its_case() {
 
 #[test]
 fn a_call_that_publishes_must_say_so_but_a_preparation_need_not() {
-    assert_eq!(told(&run("  call extra PUBLISH c hi\n")).len(), 1);
-    assert_eq!(told(&run("  fcall ff_probe -- PUBLISH c hi\n")).len(), 0);
+    let mut probe = Probe::on("valkey");
+    assert_eq!(told(&probe.run("  call extra PUBLISH c hi\n")).len(), 1);
+    assert_eq!(told(&probe.run("  fcall ff_probe -- PUBLISH c hi\n")).len(), 0);
 }
 
 #[test]
 fn names_mean_what_the_case_made_of_them() {
+    let mut probe = Probe::on("valkey");
     let kept = "  set k mine\n  call extra SET a b\n  reply 1 OK 1 SET ~keep:a ~keep:b\n  \
                 run SET $k $a$b\n  string mine ab\n  read back GET mine\n  run SET copy $back\n  \
                 string copy ab\n  default k other\n  run SET seen $k\n  string seen mine\n";
-    assert_eq!(told(&run(kept)), Vec::<String>::new());
+    assert_eq!(told(&probe.run(kept)), Vec::<String>::new());
     for unknown in ["run SET $nobody 1", "call kk=1", "do ff_other"] {
-        assert_eq!(told(&run(&format!("  {unknown}\n"))).len(), 1, "{unknown}");
+        assert_eq!(told(&probe.run(&format!("  {unknown}\n"))).len(), 1, "{unknown}");
     }
 }
 
 #[test]
 fn every_case_starts_from_nothing() {
-    let tally = run("  run SET left 1\ncase second\n  run PING\n  gone left\n");
+    let tally = Probe::on("valkey").run("  run SET left 1\ncase second\n  run PING\n  gone left\n");
     assert_eq!((tally.cases, told(&tally)), (2, Vec::new()));
 }
 
-fn run(case: &str) -> Tally {
-    thread_local! {
-        static ARM: std::cell::RefCell<Box<dyn selvedge_tests::spec::arm::Arm>> =
-            start("valkey", PROBE).unwrap_or_else(|error| panic!("{error}")).into();
+/// An arm with the probe function in it.
+struct Probe {
+    arm: Box<dyn Arm>,
+}
+
+impl Probe {
+    fn on(arm: &str) -> Self {
+        Self { arm: start(arm, PROBE).unwrap_or_else(|error| panic!("{error}")) }
     }
-    let text = format!("{FILE}case the probe\n{case}");
-    let mut suite = Suite::default();
-    let file = parser::parse(Path::new("probe.spec"), &text);
-    suite.add(file.expect("the case is well-formed")).expect("there is no other file");
-    ARM.with_borrow_mut(|arm| run_on(&suite, "", &mut **arm))
+
+    fn run(&mut self, case: &str) -> Tally {
+        let text = format!("{FILE}case the probe\n{case}");
+        let mut suite = Suite::default();
+        let file = parser::parse(Path::new("probe.spec"), &text);
+        suite.add(file.expect("the case is well-formed")).expect("there is no other file");
+        run_on(&suite, "", &mut *self.arm)
+    }
 }
 
 fn told(tally: &Tally) -> Vec<String> {
