@@ -17,6 +17,7 @@ local policy = {}     -- policies stored with an execution
 local capability = {} -- capability lists
 local flow = {}       -- flows: their keys, state and graph
 local edge_group = {} -- inbound groups: counters, verdict, cancel debt
+local creation = {}   -- the birth of an execution
 local dependency = {} -- edges as a child sees them: applying, resolving, releasing, skipping
 local waitpoint = {}  -- waitpoints and their signed tokens
 local condition = {}  -- resume conditions, simple and composite
