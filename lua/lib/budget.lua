@@ -179,14 +179,15 @@ end
 
 -- The period that a ledger was written in. A release in a later one gives nothing back, because
 -- the reset has done so already.
-local function period_of(by_exec)
-  return by_exec .. ":period"
+function budget.period_of(by_exec)
+  local period, found = by_exec:gsub(":by_exec:", ":by_exec_period:", 1)
+  return found == 1 and period or by_exec .. ":period"
 end
 
 -- The tally of an execution's own ledger, or nil and a refusal. A ledger of an earlier period
 -- counts as empty.
 local function ledger_tally(k, deltas, period)
-  local refused = guard.mismatch(period_of(k.by_exec), "string")
+  local refused = guard.mismatch(budget.period_of(k.by_exec), "string")
   if refused then
     return nil, refused
   end
@@ -205,13 +206,13 @@ end
 
 -- Whether a ledger belongs to an earlier period than `period`.
 function budget.is_stale(by_exec, period)
-  local recorded = call("GET", period_of(by_exec))
+  local recorded = call("GET", budget.period_of(by_exec))
   return text.set(recorded) and budget.amount(recorded) ~= period
 end
 
 -- Drops a ledger.
 function budget.forget(by_exec)
-  call("DEL", by_exec, period_of(by_exec))
+  call("DEL", by_exec, budget.period_of(by_exec))
 end
 
 -- Checks a report against the limits and adds it: the whole of ff_report_usage_and_check, and with
@@ -289,7 +290,7 @@ function budget.write_ledger(k, ledger, period, execution_id)
   end
   if #ledger.names > 0 then
     record.write(k.by_exec, amounts(ledger))
-    call("SET", period_of(k.by_exec), number.digits(period))
+    call("SET", budget.period_of(k.by_exec), number.digits(period))
   end
   call("SADD", k.by_exec_index, execution_id)
 end

@@ -273,6 +273,12 @@ impl BudgetKeys {
     pub fn ledger(&self, execution: &ExecutionId) -> Key {
         self.part(BudgetPart::Ledger(execution.clone()))
     }
+
+    /// In which period that execution did.
+    #[must_use]
+    pub fn ledger_period(&self, execution: &ExecutionId) -> Key {
+        self.part(BudgetPart::LedgerPeriod(execution.clone()))
+    }
 }
 
 /// Keys of one quota policy.

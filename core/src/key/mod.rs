@@ -25,8 +25,8 @@ pub use part::{
 pub use read::InvalidKey;
 
 use crate::id::{
-    AttemptIndex, BudgetId, ExecutionId, FlowId, Namespace, QuotaPolicyId, SignalId, WaitpointId,
-    WorkerInstanceId,
+    AttemptIndex, BudgetId, ExecutionId, FlowId, LeaseId, Namespace, QuotaPolicyId, SignalId,
+    WaitpointId, WorkerInstanceId,
 };
 use crate::partition::Partition;
 
@@ -49,6 +49,8 @@ pub enum Key {
     SuspendDedup(ExecutionId, String),
     /// `ff:idem:<tag>:<namespace>:<idempotency key>`; the two texts cannot be told apart again.
     Idempotency(Partition, String),
+    /// `ff:claim:<tag>:<lease>`: which execution a claim with this lease id got.
+    ClaimNote(Partition, LeaseId),
     /// `ff:sec:<tag>:waitpoint_hmac`: the signing secrets.
     WaitpointSecrets(Partition),
     /// `ff:part:<tag>:signal_delivery`: a partition's stream of delivered signals.
@@ -182,6 +184,7 @@ impl fmt::Display for Key {
                 write!(f, "ff:dedup:suspend:{}:{id}:{key}", id.partition())
             }
             Self::Idempotency(tag, scope) => write!(f, "ff:idem:{tag}:{scope}"),
+            Self::ClaimNote(tag, lease) => write!(f, "ff:claim:{tag}:{lease}"),
             Self::WaitpointSecrets(tag) => write!(f, "ff:sec:{tag}:waitpoint_hmac"),
             Self::SignalDelivery(tag) => write!(f, "ff:part:{tag}:signal_delivery"),
             Self::LeaseHistory(tag) => write!(f, "ff:part:{tag}:lease_history"),

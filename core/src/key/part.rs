@@ -273,6 +273,8 @@ parts! {
         ;
         /// What one execution spent.
         Ledger(ExecutionId) = ":by_exec:",
+        /// In which period it did.
+        LedgerPeriod(ExecutionId) = ":by_exec_period:",
     }
 }
 

@@ -72,7 +72,7 @@ fn read(text: &str) -> Option<Key> {
         "worker" => worker(rest),
         "idx" => index(rest),
         "noop" => rest.parse().ok().map(Key::Noop),
-        "wp" | "signal" | "sigdedup" | "idem" | "sec" | "part" | "flow" | "budget"
+        "wp" | "signal" | "sigdedup" | "idem" | "claim" | "sec" | "part" | "flow" | "budget"
         | "usagededup" | "quota" => in_partition(kind, rest),
         _ => None,
     }
@@ -116,6 +116,7 @@ fn in_partition(kind: &str, text: &str) -> Option<Key> {
         "sigdedup" => uuid_id(rest)
             .and_then(|(id, key)| Some(Key::SignalDedup(tag, id, key.strip_prefix(':')?.into()))),
         "idem" => Some(Key::Idempotency(tag, rest.into())),
+        "claim" => rest.parse().ok().map(|lease| Key::ClaimNote(tag, lease)),
         "sec" => (rest == "waitpoint_hmac").then_some(Key::WaitpointSecrets(tag)),
         "part" => match rest {
             "signal_delivery" => Some(Key::SignalDelivery(tag)),
@@ -173,6 +174,7 @@ mod tests {
         "ff:sigdedup:{fp:7}:550e8400-e29b-41d4-a716-446655440000:key:with:colons",
         "ff:dedup:suspend:{fp:7}:{fp:7}:550e8400-e29b-41d4-a716-446655440000:once",
         "ff:idem:{fp:7}:tenant:order-1",
+        "ff:claim:{fp:7}:550e8400-e29b-41d4-a716-446655440000",
         "ff:sec:{fp:7}:waitpoint_hmac",
         "ff:part:{fp:7}:signal_delivery",
         "ff:flow:{fp:7}:550e8400-e29b-41d4-a716-446655440000:pending_cancels",
@@ -183,6 +185,7 @@ mod tests {
         "ff:idx:{fp:7}:pending_cancel_groups",
         "ff:budget:{b:1}:550e8400-e29b-41d4-a716-446655440000:by_exec:index",
         "ff:budget:{b:1}:550e8400-e29b-41d4-a716-446655440000:by_exec:{fp:7}:123e4567-e89b-12d3-a456-426614174000",
+        "ff:budget:{b:1}:550e8400-e29b-41d4-a716-446655440000:by_exec_period:{fp:7}:123e4567-e89b-12d3-a456-426614174000",
         "ff:usagededup:{b:1}:report-9",
         "ff:quota:{q:1}:550e8400-e29b-41d4-a716-446655440000:window:requests_per_window",
         "ff:quota:{q:1}:550e8400-e29b-41d4-a716-446655440000:admitted_set",
@@ -240,6 +243,8 @@ mod tests {
             Key::index(tag).worker_leases(&crate::id::WorkerInstanceId::new(words)),
             Key::budget(budget, uuid.into()).ledger(&id),
             Key::budget(budget, uuid.into()).ledger_index(),
+            Key::budget(budget, uuid.into()).ledger_period(&id),
+            Key::ClaimNote(tag, uuid.into()),
             Key::quota(quota, uuid.into()).window(words),
             Key::quota(quota, uuid.into()).admitted(&id),
         ];

@@ -10,7 +10,9 @@ define("ff_release_budget",
   { "budget_id", "execution_id!" },
   function(k, a)
     local def = k.usage:match("^(.*):usage$") or ""
-    local refused = guard.any_mismatch({ { def, "hash" }, { k.by_exec .. ":period", "string" } })
+    local refused = guard.any_mismatch({
+      { def, "hash" }, { budget.period_of(k.by_exec), "string" },
+    })
     if refused then
       return refused
     end
