@@ -116,8 +116,24 @@ function dependency.apply(k, core, a, plan)
   end
 end
 
--- The verdict over the dependencies of a runnable child.
+-- Announces the end of an upstream once more when an edge from it is applied only now, so that the
+-- edge need not wait to be found. A push is a hint; nothing here can fail.
+function dependency.announce_if_ended(core_key, a)
+  local upstream = dependency.front(text.tag(core_key), a.upstream_eid) .. ":core"
+  local outcome = dependency.outcome_of({
+    lifecycle_phase = record.peek(upstream, "lifecycle_phase"),
+    terminal_outcome = record.peek(upstream, "terminal_outcome"),
+  })
+  if outcome then
+    completion.announce(a.upstream_eid, a.flow_id, outcome)
+  end
+end
+
+-- The verdict over the dependencies of a runnable child. Needs k.exec_core, deps_meta.
 function dependency.standing(k, core)
+  if text.set(core.unsealed) then
+    return "blocked_by_dependencies"
+  end
   local group = edge_group.of_child(k.exec_core, core)
   if edge_group.counted(group) and edge_group.fired(group) then
     return group.group_state == "impossible" and "impossible" or "eligible"
@@ -172,9 +188,10 @@ function dependency.release(k, id, plan, now)
   lane.move(id, { k.blocked }, plan.to, plan.score)
 end
 
--- Whether the end of a dependency may release this child.
+-- Whether the end of a dependency may release this child. While its flow is still being submitted
+-- nothing does; the seal will.
 local function releasable(core)
-  return core.lifecycle_phase == "runnable" and core.ownership_state == "unowned"
+  return not text.set(core.unsealed) and core.lifecycle_phase == "runnable" and core.ownership_state == "unowned"
     and core.terminal_outcome == "none" and core.eligibility_state == "blocked_by_dependencies"
 end
 
@@ -393,9 +410,10 @@ local KINDS = {
   incoming = "set", pending_cancel_groups = "set",
 }
 
--- Resolves one edge of a child and answers the reply of ff_resolve_dependency. Needs all its keys
--- in `k`; `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid }. Never raises, so
--- that many edges can be resolved in one call.
+-- Resolves one edge of a child. Answers the reply of ff_resolve_dependency, and `released` or
+-- `skipped` when the child became eligible or ended. Needs all its keys in `k`;
+-- `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid }. Never raises, so that many
+-- edges can be resolved in one call.
 function dependency.resolve(k, a)
   for _, name in ipairs({ "exec_core", "deps_meta", "unresolved", "dep", "eligible", "terminal",
     "blocked", "upstream_result", "edgegroup", "incoming", "pending_cancel_groups" }) do
@@ -434,11 +452,13 @@ function dependency.resolve(k, a)
   if plan.copies and call("COPY", k.upstream_result, k.payload, "REPLACE") == 1 then
     mark = "data_injected"
   end
+  if plan.skip then
+    dependency.skip(k, plan.skip, c.now)
+    return ok(plan.word, "child_skipped"), "skipped"
+  end
   if plan.release then
     dependency.release(k, text.present(c.core.execution_id, ""), plan.release, c.now)
-  elseif plan.skip then
-    mark = "child_skipped"
-    dependency.skip(k, plan.skip, c.now)
   end
-  return ok(plan.word, mark)
+  local eligible = plan.release and plan.release.vector.eligibility_state == "eligible_now"
+  return ok(plan.word, mark), eligible and "released" or nil
 end

@@ -34,13 +34,8 @@ define("ff_apply_dependency_to_child",
     if refused then
       return refused
     end
-    local upstream_core = dependency.front(text.tag(k.exec_core), a.upstream_eid) .. ":core"
-    local phase = record.peek(upstream_core, "lifecycle_phase")
-    local outcome = record.peek(upstream_core, "terminal_outcome")
     -- write; nothing below can fail
     dependency.apply(k, core, a, plan)
-    if dependency.outcome_of({ lifecycle_phase = phase, terminal_outcome = outcome }) then
-      completion.announce(a.upstream_eid, a.flow_id, outcome)
-    end
+    dependency.announce_if_ended(k.exec_core, a)
     return ok(plan.open)
   end)

@@ -27,7 +27,7 @@ define("ff_promote_blocked_to_eligible",
     local unresolved = call("SCARD", k.unresolved)
     local group = edge_group.of_child(k.exec_core, core)
     local met = edge_group.counted(group) and group.group_state == "satisfied"
-    if not met and (unsatisfied > 0 or unresolved > 0) then
+    if text.set(core.unsealed) or (not met and (unsatisfied > 0 or unresolved > 0)) then
       return err("deps_not_satisfied", unsatisfied, unresolved)
     end
     local _, refused = number.require_whole(a.now_ms, "now_ms")

@@ -8,7 +8,7 @@
 -- Replies: <unsatisfied count>
 -- Errors: execution_not_found, execution_not_terminal, max_replays_exhausted,
 --   flow_already_terminal, invalid_input
--- Bound: 26 + 4 * n
+-- Bound: 30 + 4 * n
 -- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
 local REPLAYS_ALLOWED = 10
 
@@ -17,7 +17,8 @@ local function replays_allowed(core_key)
   return number.finite(type(stored) == "table" and stored.max_replay_count) or REPLAYS_ALLOWED
 end
 
--- Reads the flow of a member: whether it may start runs, and the index that lists it.
+-- Reads the flow of a member: whether it may start runs, the index that lists it and its summary,
+-- which both have to take notice that a member runs again.
 local function flow_of(core_key, core)
   if not text.set(core.flow_id) then
     return {}
@@ -25,9 +26,11 @@ local function flow_of(core_key, core)
   local tag = text.tag(core_key)
   local flow_state = record.peek(flow.prefix(tag, core.flow_id) .. ":core", "public_flow_state")
   local index = lane.partition_index(tag, "flow_index")
+  local summary = flow.prefix(tag, core.flow_id) .. ":summary"
   return {
     cancelled = flow_state == "cancelled",
     index = flow_state and not guard.mismatch(index, "set") and index,
+    summary = flow_state and not guard.mismatch(summary, "hash") and summary,
   }
 end
 
@@ -75,6 +78,9 @@ define("ff_replay_execution",
     })
     if owner.index then
       call("SADD", owner.index, core.flow_id)
+    end
+    if owner.summary then
+      projection.forget(owner.summary)
     end
     return ok(plan.open)
   end)

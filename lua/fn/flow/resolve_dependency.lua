@@ -14,4 +14,6 @@ define("ff_resolve_dependency",
     "attempt", "stream_meta", "payload", "upstream_result", "edgegroup", "incoming",
     "pending_cancel_groups" },
   { "edge_id!", "upstream_outcome", "now_ms", "flow_id", "downstream_eid" },
-  dependency.resolve)
+  function(k, a)
+    return (dependency.resolve(k, a))
+  end)

@@ -1,0 +1,34 @@
+-- Closes a sibling-cancel job only when it is paid: every sibling that it names has ended or is
+-- gone. Otherwise it answers the next siblings to cancel. An added function; the contract's own
+-- drain does as told.
+-- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
+-- Arguments: flow_id, downstream_eid, limit (siblings to answer, 100 unless given, 1000 at most)
+-- Replies: drained, drained_sans_group, already_drained, unpaid
+-- Errors: invalid_args, invalid_input
+-- Bound: 5 + 1 * n
+-- Keeps: DebtHasNote, DrainOnlyWhenPaid, RepeatIsHarmless, BoundedWork
+define("ff_drain_sibling_cancel_group_checked",
+  { "pending_cancel_groups!:set", "edgegroup!" },
+  { "flow_id", "downstream_eid", "limit" },
+  function(k, a)
+    local tuple, refused = edge_group.tuple(a)
+    if not tuple then
+      return refused
+    end
+    local limit
+    limit, refused = number.require_span(text.either(a.limit, 100), "limit", 1)
+    if not limit then
+      return refused
+    end
+    local group = record.read(k.edgegroup)
+    local open = group
+      and edge_group.open_siblings(text.tag(k.edgegroup), group, math.min(limit, 1000)) or {}
+    if #open > 0 then
+      return text.append(ok("unpaid"), open)
+    end
+    -- write; nothing below can fail
+    if not edge_group.drain(k.pending_cancel_groups, k.edgegroup, tuple) then
+      return ok("already_drained")
+    end
+    return ok(group and "drained" or "drained_sans_group")
+  end)

@@ -1,0 +1,78 @@
+-- Removes a finished flow all of whose members are gone, with every key of its own, in bounded
+-- steps: `partial` until nothing is left. First it is seen through that no member is left, then
+-- the flow is closed to new ones, then it is taken apart, its record last. An added function.
+-- Keys: flow_core (hash), members (set of execution ids), flow_index (set)
+-- Arguments: flow_id, retention_ms (since the last change; a day unless given), limit (members or
+--   edges per step, 200 unless given, 1000 at most)
+-- Replies: purged, partial, not_due, held, gone
+-- Errors: invalid_input
+-- Bound: 40 + 12 * n
+-- Keeps: NoOrphans, NotBeforeDue, BoundedWork
+local DAY_MS = 86400000
+local LIMIT_MAX = 1000
+
+-- Looks at the next members: the id of one that is not gone, or nil and where to go on.
+local function living_member(tag, members_key, cursor, limit)
+  local next_cursor, members = unpack(call("SSCAN", members_key, cursor, "COUNT",
+    number.digits(limit)))
+  for _, id in ipairs(members) do
+    if call("EXISTS", dependency.front(tag, id) .. ":core") == 1 then
+      return id
+    end
+  end
+  return nil, next_cursor
+end
+
+-- Where the inspection stands: a cursor, or `over` once every member was found gone.
+local function inspection(summary_key, revision)
+  local stored = call("HGET", summary_key, "purge") or ""
+  local seen_revision, cursor = stored:match("^([^|]*)|(%w+)$")
+  if seen_revision ~= revision or not (cursor == "over" or #cursor < 20 and cursor:find("^%d+$")) then
+    return "0"
+  end
+  return cursor
+end
+
+define("ff_purge_flow",
+  { "flow_core!", "members!:set", "flow_index!:set" },
+  { "flow_id!", "retention_ms", "limit" },
+  function(k, a)
+    local retention_ms, refused = number.require_span(text.either(a.retention_ms, DAY_MS),
+      "retention_ms", 0)
+    if not retention_ms then return refused end
+    local limit
+    limit, refused = number.require_span(text.either(a.limit, 200), "limit", 1)
+    if not limit then return refused end
+    limit = math.min(limit, LIMIT_MAX)
+    local core = record.read(k.flow_core)
+    if not core then
+      call("SREM", k.flow_index, a.flow_id)
+      return ok("gone")
+    end
+    local tag, prefix = text.tag(k.flow_core), flow.prefix_of(k.flow_core)
+    local plan = flow.remains(tag, prefix, k)
+    refused = guard.any_mismatch(plan.checks)
+    if refused then return refused end
+    local due = number.floor(core.last_mutation_at, 0) + retention_ms
+    if due > number.now() then return ok("not_due", due) end
+    local revision = text.present(core.graph_revision, "0")
+    local cursor = inspection(plan.summary, revision)
+    local closed = flow.closed(core)
+    if cursor ~= "over" then
+      if not closed and call("SCARD", k.members) == 0 then return ok("held", "") end
+      local living
+      living, cursor = living_member(tag, k.members, cursor, limit)
+      if living then return ok("held", living) end
+      cursor = cursor == "0" and "over" or cursor
+    end
+    -- write; nothing below can fail
+    call("HSET", plan.summary, "purge", revision .. "|" .. cursor)
+    if cursor ~= "over" then return ok("partial", 0) end
+    if not closed then
+      call("HSET", k.flow_core, "public_flow_state", "completed")
+    end
+    local removed, left = flow.take_apart(plan, a.flow_id, limit)
+    if left then return ok("partial", removed) end
+    flow.forget(plan, k, a.flow_id)
+    return ok("purged", removed)
+  end)

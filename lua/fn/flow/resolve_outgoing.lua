@@ -1,0 +1,86 @@
+-- Resolves the outgoing edges of an execution that ended, a batch at a time, by the outcome that its
+-- own record holds: nobody can tell it a wrong one. Answers which children it skipped, so that
+-- the caller can go on with theirs, and which it made eligible. An added function.
+--
+-- An edge that was re-armed by a replay of its child is not failed again by the same old end of its
+-- upstream. Such edges, those not yet applied and those under a foreign key count as left.
+-- Keys: upstream_core (hash)
+-- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch, about;
+--   100 unless given, 500 at most), edge_id (only this edge, when set)
+-- Replies: done, more
+-- Errors: invalid_input, execution_not_found, execution_not_terminal
+-- Bound: 10 + 35000 * n
+-- Keeps: EdgeByTruth, GroupCounts, OneHome, BoundedWork, RepeatIsHarmless
+local LIMIT_MAX = 500
+-- A longer one might pass what the server takes for a cursor, and it would raise.
+local CURSOR_DIGITS = 19
+
+-- Whether the upstream ended for this child before the edge was re-armed.
+local function outlived(core, dep_key)
+  local rearmed_at = number.either(record.peek(dep_key, "rearmed_at"), 0)
+  return core.terminal_outcome ~= "success" and rearmed_at > 0
+    and number.either(core.completed_at, 0) <= rearmed_at
+end
+
+-- Resolves one edge: `left`, or nil and what became of the child.
+local function resolve(tag, id, core, edge_id, now)
+  local edge_key = flow.prefix(tag, core.flow_id) .. ":edge:" .. edge_id
+  local child = record.peek(edge_key, "downstream_execution_id")
+  if not text.set(child) then
+    return "left"
+  end
+  local k = dependency.keys(tag, core.flow_id, child, id, edge_id)
+  if outlived(core, k.dep) then
+    return "left"
+  end
+  local reply, effect = dependency.resolve(k, {
+    edge_id = edge_id, upstream_outcome = core.terminal_outcome, now_ms = now,
+    flow_id = core.flow_id, downstream_eid = child,
+  })
+  if reply.err or reply[1] == 0 then
+    return "left"
+  end
+  return nil, effect, child
+end
+
+define("ff_resolve_outgoing",
+  { "upstream_core!" },
+  { "execution_id!", "cursor", "limit", "edge_id" },
+  function(k, a)
+    local limit, refused = number.require_span(text.either(a.limit, 100), "limit", 1)
+    if not limit then
+      return refused
+    end
+    local cursor = text.either(a.cursor, "0")
+    if #cursor > CURSOR_DIGITS or not cursor:find("^%d+$") then
+      return err("invalid_input", "cursor must be one that this function answered")
+    end
+    local core = record.read(k.upstream_core)
+    if not core then
+      return err("execution_not_found")
+    end
+    if not dependency.outcome_of(core) then
+      return err("execution_not_terminal")
+    end
+    local tag, edges = text.tag(k.upstream_core), {}
+    if text.set(core.flow_id) and text.set(a.edge_id) then
+      cursor, edges = "0", { a.edge_id }
+    elseif text.set(core.flow_id) then
+      local outgoing = flow.prefix(tag, core.flow_id) .. ":out:" .. a.execution_id
+      cursor, edges = unpack(call("SSCAN", outgoing, cursor, "COUNT",
+        number.digits(math.min(limit, LIMIT_MAX))))
+    end
+    local now = number.digits(number.now())
+    local left, skipped, released = 0, {}, {}
+    -- write; each edge is judged before it is written, and nothing below can fail
+    for _, edge_id in ipairs(edges) do
+      local missed, effect, child = resolve(tag, a.execution_id, core, edge_id, now)
+      left = left + (missed and 1 or 0)
+      if effect then
+        text.append(effect == "skipped" and skipped or released, { child })
+      end
+    end
+    local word = cursor == "0" and "done" or "more"
+    return text.append(ok(word, cursor, #edges - left, left, #skipped), skipped,
+      { number.digits(#released) }, released)
+  end)

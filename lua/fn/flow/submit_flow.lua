@@ -1,0 +1,124 @@
+-- Submits a flow as a whole, atomically per chunk: members, edges, group policies and payloads. No
+-- member can be claimed before the flow is sealed, and everything is checked before anything
+-- is written. A chunk that was written already is passed over, a sealed flow answers
+-- ALREADY_SATISFIED, so that a lost reply is met by the same call again. An added function; the
+-- form of the document stands in lib/submission.lua.
+--
+-- At most 256 members and 2048 edges per call; a seal releases at most 512 members per call and
+-- answers `sealing` until it is done.
+-- Keys: flow_core (hash), members (set of execution ids), flow_index (set of flow ids)
+-- Arguments: flow_id, flow_kind, namespace, document (JSON; may be empty), seal (1 when no chunk
+--   follows), then the payloads
+-- Replies: open, sealing, sealed, ALREADY_SATISFIED
+-- Errors: invalid_input, flow_already_terminal, self_referencing_edge, execution_not_in_flow,
+--   dependency_already_exists, cycle_detected, invalid_policy_json, invalid_capabilities
+-- Bound: 90000
+-- Keeps: NoRunBeforeParents, GroupCounts, OneHome, ErrorMeansUntouched, RepeatIsHarmless
+local SEALED_AT_ONCE = 512
+
+-- What is to be written for a chunk: itself when it is new, nil when it was written before; or nil
+-- and a refusal.
+local function new_chunk(k, a, payloads, now)
+  local tag, prefix = text.tag(k.flow_core), flow.prefix_of(k.flow_core)
+  local chunk, refused = submission.read(a.document, tag, a.namespace, payloads)
+  if not chunk then
+    return nil, refused
+  end
+  local known = 0
+  for _, member in ipairs(chunk.members) do
+    known = known + call("SISMEMBER", k.members, member.execution_id)
+  end
+  if known > 0 and known == #chunk.members then
+    return nil
+  end
+  if known > 0 then
+    return nil, err("invalid_input", "chunk mixes new members with known ones")
+  end
+  refused = submission.check(chunk, k.members, prefix)
+    or submission.plan(chunk, tag, prefix, now)
+  if refused then
+    return nil, refused
+  end
+  return chunk
+end
+
+local function payloads_of(arg_list)
+  local payloads = {}
+  for i = 6, #arg_list do
+    payloads[i - 5] = arg_list[i]
+  end
+  return payloads
+end
+
+-- Opens the flow if it is new and writes the chunk.
+local function write_chunk(k, a, core, chunk, now)
+  if not core then
+    flow.open(k.flow_core, a.flow_id, a.flow_kind, a.namespace, now)
+    core = {}
+  end
+  call("SADD", k.flow_index, a.flow_id)
+  if not chunk then
+    return
+  end
+  local prefix = flow.prefix_of(k.flow_core)
+  local nodes = number.floor(core.node_count, 0) + #chunk.members
+  local edges = number.floor(core.edge_count, 0) + #chunk.edges
+  local revision = number.floor(core.graph_revision, 0) + #chunk.members + #chunk.edges
+  submission.write(chunk, a.flow_id, prefix, prefix .. ":unsealed", revision, now)
+  record.write(k.flow_core, {
+    "graph_revision", revision, "node_count", nodes, "edge_count", edges,
+    "last_mutation_at", now,
+  })
+end
+
+define("ff_submit_flow",
+  { "flow_core!", "members!", "flow_index!:set" },
+  { "flow_id!", "flow_kind!", "namespace!", "document", "seal" },
+  function(k, a, _, arg_list)
+    local core = record.read(k.flow_core)
+    local prefix = flow.prefix_of(k.flow_core)
+    local unsealed, submitted = prefix .. ":unsealed", prefix .. ":submission"
+    local refused = guard.any_mismatch({ { unsealed, "zset" }, { submitted, "string" } })
+    if refused then
+      return refused
+    end
+    local stage = call("GET", submitted)
+    if core and not stage then
+      return already_satisfied("sealed", number.floor(core.node_count, 0))
+    end
+    if core and flow.closed(core) then
+      return err("flow_already_terminal")
+    end
+    local now = number.now()
+    local chunk
+    chunk, refused = new_chunk(k, a, payloads_of(arg_list), now)
+    if not refused and chunk and #chunk.members > 0 and stage == "sealing" then
+      refused = err("invalid_input", "flow is being sealed")
+    end
+    if refused then
+      return refused
+    end
+    local steps = {}
+    if stage == "sealing" then
+      steps, refused = submission.sealing(text.tag(k.flow_core), unsealed, SEALED_AT_ONCE, now)
+      if refused then
+        return refused
+      end
+    end
+    -- write; nothing below can fail
+    call("SET", submitted, a.seal == "1" and "sealing" or stage or "open")
+    write_chunk(k, a, core, chunk, now)
+    if a.seal == "1" and stage ~= "sealing" then
+      steps = submission.sealing(text.tag(k.flow_core), unsealed, SEALED_AT_ONCE, now)
+    end
+    submission.seal(unsealed, steps or {}, now)
+    local left = call("ZCARD", unsealed)
+    if stage ~= "sealing" and a.seal ~= "1" then
+      return ok("open", left)
+    end
+    if left > 0 then
+      return ok("sealing", left)
+    end
+    call("DEL", submitted)
+    return ok("sealed", call("HGET", k.flow_core, "node_count"))
+  end)

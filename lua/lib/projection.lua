@@ -1,0 +1,95 @@
+-- The summary of a flow: an exact fold over its members. A large flow is folded in several calls;
+-- what has been counted so far stands in the summary's own field `projection` and starts afresh
+-- when the graph changes or a member is replayed.
+
+local BUCKETS = {
+  "completed", "failed", "cancelled", "expired", "skipped", "active", "suspended", "waiting",
+  "delayed", "rate_limited", "waiting_children", "gone",
+}
+
+-- The bucket of a member: its public state, `gone` without a record, `waiting` for anything odd.
+local function bucket_of(core_key)
+  local public_state = record.peek(core_key, "public_state")
+  for _, name in ipairs(BUCKETS) do
+    if name == public_state then
+      return name
+    end
+  end
+  return call("EXISTS", core_key) == 0 and "gone" or "waiting"
+end
+
+-- A projection that has not counted anyone yet.
+local function afresh(revision)
+  local progress = { revision = revision, cursor = "0", counted = 0 }
+  for _, name in ipairs(BUCKETS) do
+    progress[name] = 0
+  end
+  return progress
+end
+
+-- Where the last call stopped, or a fresh start.
+function projection.resume(summary_key, revision)
+  local stored = text.json(call("HGET", summary_key, "projection"))
+  local progress = afresh(revision)
+  if type(stored) ~= "table" or stored.revision ~= revision then
+    return progress
+  end
+  local cursor = text.present(stored.cursor, "")
+  if type(cursor) ~= "string" or #cursor > 19 or not cursor:find("^%d+$") then
+    return progress
+  end
+  for name in pairs(progress) do
+    progress[name] = stored[name]
+    if name ~= "revision" and name ~= "cursor" and not number.whole(stored[name]) then
+      return afresh(revision)
+    end
+  end
+  return progress
+end
+
+-- Counts the next members, about `limit` of them.
+function projection.count(progress, tag, members_key, limit)
+  local cursor, members = unpack(call("SSCAN", members_key, progress.cursor, "COUNT",
+    number.digits(limit)))
+  for _, id in ipairs(members) do
+    local bucket = bucket_of(dependency.front(tag, id) .. ":core")
+    progress[bucket] = progress[bucket] + 1
+  end
+  progress.counted = progress.counted + #members
+  progress.cursor = cursor
+end
+
+-- What the counts say about the flow as a whole, and whether it has ended.
+function projection.verdict(progress, flow_state)
+  local unlucky = progress.failed + progress.cancelled + progress.expired
+  local ended = progress.completed + progress.skipped + progress.gone + unlucky
+  if progress.counted > 0 and ended == progress.counted then
+    return flow_state == "cancelled" and "cancelled" or unlucky > 0 and "failed" or "completed",
+      true
+  end
+  if progress.active > 0 then
+    return "running", false
+  end
+  local held = progress.suspended + progress.delayed + progress.rate_limited
+    + progress.waiting_children
+  return held > 0 and "blocked" or "open", false
+end
+
+-- Writes the finished summary.
+function projection.write(summary_key, progress, word, now)
+  local fields = { "total_members", progress.counted, "sampled_members", progress.counted }
+  for _, name in ipairs(BUCKETS) do
+    text.append(fields, { "members_" .. name, progress[name] })
+  end
+  record.write(summary_key,
+    text.append(fields, { "public_flow_state", word, "last_summary_update_at", now }))
+  projection.forget(summary_key)
+end
+
+function projection.keep(summary_key, progress)
+  call("HSET", summary_key, "projection", cjson.encode(progress))
+end
+
+function projection.forget(summary_key)
+  call("HDEL", summary_key, "projection")
+end
