@@ -23,7 +23,6 @@ mod library;
 mod number;
 mod session;
 mod shebang;
-mod slot;
 mod store;
 #[cfg(test)]
 mod tests;

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
+use selvedge_core::partition::slot;
 use selvedge_core::value::Value;
 
 use super::command::{self, CommandSpec, Env};
 use super::keyspace::Keyspace;
-use super::slot::slot;
+
 use super::vm::{LuaRandom, Protocol};
 use super::{HostConfig, Message};
 
