@@ -36,7 +36,13 @@ const CALL: [&str; 7] =
 fn main() -> ExitCode {
     let mut host = Host::new(HostConfig::default());
     host.call(&["FUNCTION", "LOAD", LIBRARY]);
-    let server = Server::valkey().expect("a Valkey to compare with");
+    let server = match Server::valkey() {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
     let mut connection = server.connect().expect("a server that was just started listens");
     connection.call(&["FUNCTION", "LOAD", LIBRARY]).expect("the server answers");
 

@@ -8,6 +8,7 @@ use sha1::{Digest, Sha1};
 
 use super::args::{Arguments, Raised};
 use super::convert::{Protocol, tagged, to_argument, to_lua, to_lua_typed};
+use super::memory::unlimited;
 use super::random::LuaRandom;
 use super::{Body, VmKind, bits, cjson, error};
 use crate::host::store::SharedStore;
@@ -145,15 +146,25 @@ fn api(lua: &Lua, kind: VmKind, store: &SharedStore) -> mlua::Result<Table> {
     let calls = store.clone();
     api.raw_set(
         "call",
-        lua.create_function(move |lua, values| inner_call(lua, &calls, &values, raise))?,
+        lua.create_function(move |lua, values| {
+            unlimited(lua, || inner_call(lua, &calls, &values, raise))
+        })?,
     )?;
     let calls = store.clone();
     api.raw_set(
         "pcall",
-        lua.create_function(move |lua, values| inner_call(lua, &calls, &values, hand_back))?,
+        lua.create_function(move |lua, values| {
+            unlimited(lua, || inner_call(lua, &calls, &values, hand_back))
+        })?,
     )?;
-    api.raw_set("error_reply", lua.create_function(error_reply)?)?;
-    api.raw_set("status_reply", lua.create_function(status_reply)?)?;
+    api.raw_set(
+        "error_reply",
+        lua.create_function(|lua, values| unlimited(lua, || error_reply(lua, values)))?,
+    )?;
+    api.raw_set(
+        "status_reply",
+        lua.create_function(|lua, values| unlimited(lua, || status_reply(lua, values)))?,
+    )?;
     api.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
     api.raw_set("set_repl", lua.create_function(set_repl)?)?;
     api.raw_set("acl_check_cmd", lua.create_function(acl_check_cmd)?)?;

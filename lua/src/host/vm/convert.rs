@@ -7,8 +7,9 @@ use selvedge_core::value::Value;
 
 use super::number::shortest;
 
-/// How deep a returned table may nest before the server's Lua stack is full.
-const REPLY_DEPTH_MAX: usize = 7995;
+/// How many values a returned table may hold in all. A server goes on until it is out of memory
+/// when a table holds itself twice.
+const REPLY_VALUES_MAX: usize = 4_000_000;
 
 /// The protocol in which inner commands answer, chosen by `redis.setresp`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,48 +101,81 @@ pub(super) fn to_argument(value: &LuaValue) -> Option<Vec<u8>> {
 
 /// What a client gets for the value that a script returned.
 ///
-/// Written as a loop over open arrays: a script may nest tables deeper than the native stack.
+/// Written as a loop over open arrays: a script may nest tables deeper than the native stack. Each
+/// holds on to one Lua value at a time, since the VM has room for a few thousand of them only.
 pub(super) fn to_reply(value: LuaValue) -> mlua::Result<Value> {
     let mut open: Vec<OpenArray> = Vec::new();
     let mut current = Some(value);
-    loop {
-        let finished = match current.take() {
-            Some(_) if open.len() >= REPLY_DEPTH_MAX => {
-                Some(Value::Error("ERR reached lua stack limit".to_owned()))
-            }
-            Some(value) => match shape(value)? {
-                Shape::Plain(value) => Some(value),
-                Shape::Array(children) => {
-                    open.push(OpenArray { children: children.into_iter(), items: Vec::new() });
-                    None
-                }
-            },
-            None => None,
-        };
-        let Some(innermost) = open.last_mut() else {
-            return Ok(finished.unwrap_or(Value::Nil));
-        };
-        innermost.items.extend(finished);
-        current = innermost.children.next();
-        while current.is_none() {
-            let Some(closed) = open.pop() else { return Ok(Value::Nil) };
-            let array = Value::Array(closed.items);
-            let Some(parent) = open.last_mut() else { return Ok(array) };
-            parent.items.push(array);
-            current = parent.children.next();
+    let mut values = 0;
+    while let Some(value) = current.take() {
+        values += 1;
+        if values > REPLY_VALUES_MAX {
+            return Ok(Value::Error("ERR the reply of the script is too large".to_owned()));
         }
+        let mut finished = match shape(value) {
+            Ok(Shape::Plain(value)) => Some(value),
+            Ok(Shape::Array(children)) => {
+                open.push(OpenArray { children, items: Vec::new() });
+                None
+            }
+            Err(error) => Some(too_deep(error)?),
+        };
+        while current.is_none() {
+            let Some(innermost) = open.last_mut() else {
+                return Ok(finished.unwrap_or(Value::Nil));
+            };
+            innermost.items.extend(finished.take());
+            current = innermost.children.next().or_else(|error| {
+                innermost.items.push(too_deep(error)?);
+                Ok::<_, mlua::Error>(None)
+            })?;
+            if current.is_none() {
+                finished = open.pop().map(|closed| Value::Array(closed.items));
+            }
+        }
+    }
+    Ok(Value::Nil)
+}
+
+/// What stands in the place of a table nested so deep that no value fits into the VM any more:
+/// some eight thousand levels, here as on the server.
+fn too_deep(error: mlua::Error) -> mlua::Result<Value> {
+    match error {
+        mlua::Error::StackError => Ok(Value::Error("ERR reached lua stack limit".to_owned())),
+        error => Err(error),
     }
 }
 
 struct OpenArray {
-    children: IntoIter<LuaValue>,
+    children: Children,
     items: Vec<Value>,
 }
 
 /// A Lua value seen as a reply: whole, or an array whose children are still to be seen.
 enum Shape {
     Plain(Value),
-    Array(Vec<LuaValue>),
+    Array(Children),
+}
+
+/// Where the next child of an array comes from.
+enum Children {
+    /// From a table by index, up to the first nil.
+    Sequence { table: Table, next: i64 },
+    /// From a list made beforehand.
+    Listed(IntoIter<LuaValue>),
+}
+
+impl Children {
+    fn next(&mut self) -> mlua::Result<Option<LuaValue>> {
+        match self {
+            Self::Listed(values) => Ok(values.next()),
+            Self::Sequence { table, next } => {
+                let child: LuaValue = table.raw_get(*next)?;
+                *next += 1;
+                Ok((!child.is_nil()).then_some(child))
+            }
+        }
+    }
 }
 
 fn shape(value: LuaValue) -> mlua::Result<Shape> {
@@ -150,13 +184,13 @@ fn shape(value: LuaValue) -> mlua::Result<Shape> {
         LuaValue::Integer(number) => Value::Int(number),
         LuaValue::Number(number) => Value::Int(truncated(number)),
         LuaValue::Boolean(true) => Value::Int(1),
-        LuaValue::Table(table) => return table_shape(&table),
+        LuaValue::Table(table) => return table_shape(table),
         _ => Value::Nil,
     }))
 }
 
 /// A tagged table is what its tag says; any other is an array, cut at the first nil.
-fn table_shape(table: &Table) -> mlua::Result<Shape> {
+fn table_shape(table: Table) -> mlua::Result<Shape> {
     if let LuaValue::String(text) = table.raw_get("err")? {
         return Ok(Shape::Plain(Value::Error(one_line(&text.as_bytes()))));
     }
@@ -174,11 +208,12 @@ fn table_shape(table: &Table) -> mlua::Result<Shape> {
             let (key, item) = pair?;
             children.extend([key, item]);
         }
-        return Ok(Shape::Array(children));
+        return Ok(Shape::Array(Children::Listed(children.into_iter())));
     }
     if let LuaValue::Table(set) = table.raw_get("set")? {
         let members = set.pairs::<LuaValue, LuaValue>().map(|pair| pair.map(|(key, _)| key));
-        return Ok(Shape::Array(members.collect::<mlua::Result<_>>()?));
+        let members: Vec<_> = members.collect::<mlua::Result<_>>()?;
+        return Ok(Shape::Array(Children::Listed(members.into_iter())));
     }
     if let LuaValue::String(text) = table.raw_get("big_number")? {
         let text = one_line(&text.as_bytes());
@@ -190,14 +225,7 @@ fn table_shape(table: &Table) -> mlua::Result<Shape> {
     {
         return Ok(Shape::Plain(Value::Bulk(text.as_bytes().to_vec())));
     }
-    let mut children = Vec::with_capacity(table.raw_len());
-    for index in 1_i64.. {
-        match table.raw_get(index)? {
-            LuaValue::Nil => break,
-            child => children.push(child),
-        }
-    }
-    Ok(Shape::Array(children))
+    Ok(Shape::Array(Children::Sequence { table, next: 1 }))
 }
 
 fn double(number: f64) -> Shape {

@@ -9,6 +9,7 @@ mod bits;
 mod cjson;
 mod convert;
 mod error;
+mod memory;
 mod number;
 mod random;
 
@@ -50,6 +51,7 @@ pub(crate) struct Vm {
     load: Function,
     registration: Registration,
     budget: Arc<Budget>,
+    memory_max: usize,
 }
 
 /// A compiled text or a registered function, ready to run any number of times.
@@ -77,7 +79,6 @@ impl Vm {
             .call((native, name))?;
         let globals: Table = built.raw_get("globals")?;
         lua.set_globals(globals.clone())?;
-        lua.set_memory_limit(config.lua_memory_max)?;
         let budget = Arc::new(Budget::new(config.instruction_budget));
         let vm = Self {
             contents: built.raw_get("contents")?,
@@ -86,6 +87,7 @@ impl Vm {
             globals,
             registration,
             budget,
+            memory_max: config.lua_memory_max,
             lua,
         };
         vm.watch()?;
@@ -156,7 +158,7 @@ impl Vm {
         if self.budget.refill() {
             self.watch().map_err(|error| error::of_the_host(&error))?;
         }
-        match run() {
+        match memory::limited(&self.lua, self.memory_max, run) {
             Ok((true, value)) => Ok(Ok(value)),
             Ok((false, raised)) => Ok(Err(error::settled(&raised))),
             Err(error) => Err(error::of_the_host(&error)),

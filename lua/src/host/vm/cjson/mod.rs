@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mlua::{Lua, MultiValue, Table, Value};
 
 use super::args::{Arguments, Raised};
+use super::memory::unlimited;
 
 /// What the `encode_…` and `decode_…` functions set. Each table made by `cjson.new` has its own.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,10 @@ impl Default for Settings {
     }
 }
 
+/// Longest text whose values may be made without watching the memory, in bytes. A table takes
+/// two bytes of text and some sixty of memory.
+const FREELY_DECODED_MAX: usize = 1024 * 1024;
+
 type Shared = Arc<Mutex<Settings>>;
 
 /// Builds the table of functions, with settings of its own.
@@ -60,7 +65,11 @@ pub(super) fn table(lua: &Lua) -> mlua::Result<Table> {
     })?;
     define(lua, &cjson, "decode", &settings, |arguments, settings| {
         only_one(arguments)?;
-        decode::decode(arguments.lua(), settings, &arguments.text(1)?)
+        let (lua, text) = (arguments.lua(), arguments.text(1)?);
+        if text.len() > FREELY_DECODED_MAX {
+            return decode::decode(lua, settings, &text);
+        }
+        unlimited(lua, || Ok(decode::decode(lua, settings, &text)?)).map_err(failed)
     })?;
     whole(lua, &cjson, "encode_max_depth", &settings, i32::MAX, |s| &mut s.encode_depth_max)?;
     whole(lua, &cjson, "decode_max_depth", &settings, i32::MAX, |s| &mut s.decode_depth_max)?;
