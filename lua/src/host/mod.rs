@@ -13,13 +13,10 @@
 //! assert_eq!(host.call(&["GET", "greeting"]), Value::Bulk(b"hello".to_vec()));
 //! ```
 
-#[allow(dead_code, unused_imports, reason = "the other data types are about to stand on it")]
 mod command;
 mod dispatch;
-#[allow(dead_code, unused_imports, reason = "the other data types are about to stand on it")]
 mod keyspace;
 mod library;
-#[allow(dead_code, unused_imports, reason = "the other data types are about to stand on it")]
 mod number;
 mod session;
 mod shebang;

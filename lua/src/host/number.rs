@@ -14,6 +14,24 @@ pub(crate) fn parse_int(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
+/// Reads a number without sign, as leniently as the C library does: blanks, a plus sign or
+/// leading zeros in front, and a minus sign that wraps around.
+pub(crate) fn parse_unsigned(text: &[u8]) -> Option<u64> {
+    if let Some(number) = parse_int(text) {
+        return u64::try_from(number).ok();
+    }
+    let (negated, digits) = match text.trim_ascii_start() {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(if negated { number.wrapping_neg() } else { number })
+}
+
 /// Reads a float: decimal or scientific, or an infinity by name. Refuses NaN, blanks, and what
 /// only an infinity or a zero could stand for.
 pub(crate) fn parse_float(text: &[u8]) -> Option<f64> {

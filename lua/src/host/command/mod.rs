@@ -6,12 +6,19 @@
 
 mod failure;
 mod generic;
+mod hash;
 mod options;
 mod pubsub;
 mod scan;
 mod server;
+mod set;
+mod stream;
 mod string;
 mod table;
+#[cfg(test)]
+mod tests;
+mod zset;
+mod zset_range;
 
 use rand_chacha::ChaCha8Rng;
 use selvedge_core::value::Value;
@@ -20,7 +27,7 @@ use super::Message;
 use super::keyspace::{Data, Entry, Keyspace, Kind};
 pub(crate) use failure::Failure;
 pub(crate) use scan::glob;
-pub(crate) use table::{CommandSpec, Flags, lookup};
+pub(crate) use table::{CommandSpec, lookup};
 
 /// What a command may see and change. Time stands still within one call.
 pub(crate) struct Env<'a> {
@@ -167,57 +174,5 @@ impl Env<'_> {
     /// The live data under a key, of any type.
     fn data(&self, key: &[u8]) -> Option<&Data> {
         self.keyspace.get(key, self.now_ms()).map(|entry| &entry.data)
-    }
-}
-
-#[cfg(test)]
-pub(crate) mod testing {
-    //! A keyspace to try commands on, at a time that the test sets.
-
-    use super::*;
-    use rand_chacha::rand_core::SeedableRng as _;
-
-    pub(crate) struct Bench {
-        pub(crate) keyspace: Keyspace,
-        pub(crate) now_us: u64,
-        pub(crate) random: ChaCha8Rng,
-        pub(crate) published: Vec<Message>,
-        pub(crate) writes: Vec<Vec<Vec<u8>>>,
-    }
-
-    impl Bench {
-        pub(crate) fn new() -> Self {
-            Self {
-                keyspace: Keyspace::default(),
-                now_us: 1_700_000_000_000_000,
-                random: ChaCha8Rng::seed_from_u64(1),
-                published: Vec::new(),
-                writes: Vec::new(),
-            }
-        }
-
-        /// Runs a command given as words with blanks between.
-        pub(crate) fn run(&mut self, line: &str) -> Value {
-            let argv: Vec<_> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-            let mut env = Env {
-                keyspace: &mut self.keyspace,
-                now_us: self.now_us,
-                random: &mut self.random,
-                published: &mut self.published,
-                writes: &mut self.writes,
-            };
-            execute(&mut env, &argv)
-        }
-
-        /// The write log as lines, emptied.
-        pub(crate) fn take_writes(&mut self) -> Vec<String> {
-            let lines = self.writes.drain(..).map(|argv| {
-                argv.iter()
-                    .map(|word| word.escape_ascii().to_string())
-                    .collect::<Vec<_>>()
-                    .join(" ")
-            });
-            lines.collect()
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The one table of commands: name, arity, flags, where the keys stand, and the handler.
 
 use super::{Env, Handled};
-use super::{generic, pubsub, server, string};
+use super::{generic, hash, pubsub, scan, server, set, stream, string, zset, zset_range};
 
 /// One command.
 pub(crate) struct CommandSpec {
@@ -117,6 +117,20 @@ static COMMANDS: &[CommandSpec] = &[
     command("flushdb", -1, WRITE, NONE, server::flush),
     command("get", 2, READ, ONE, string::get),
     command("getdel", 2, WRITE, ONE, string::getdel),
+    command("hdel", -3, WRITE, ONE, hash::hdel),
+    command("hexists", 3, READ, ONE, hash::hexists),
+    command("hget", 3, READ, ONE, hash::hget),
+    command("hgetall", 2, READ, ONE, hash::hgetall),
+    command("hincrby", 4, GROW, ONE, hash::hincrby),
+    command("hkeys", 2, READ, ONE, hash::hkeys),
+    command("hlen", 2, READ, ONE, hash::hlen),
+    command("hmget", -3, READ, ONE, hash::hmget),
+    command("hmset", -4, GROW, ONE, hash::hmset),
+    command("hscan", -3, READ, ONE, hash::hscan),
+    command("hset", -4, GROW, ONE, hash::hset),
+    command("hsetnx", 4, GROW, ONE, hash::hsetnx),
+    command("hstrlen", 3, READ, ONE, hash::hstrlen),
+    command("hvals", 2, READ, ONE, hash::hvals),
     command("incr", 2, GROW, ONE, string::incr),
     command("incrby", 3, GROW, ONE, string::incrby),
     command("keys", 2, READ, NONE, generic::keys),
@@ -130,13 +144,48 @@ static COMMANDS: &[CommandSpec] = &[
     command("pttl", 2, RANDOM, ONE, generic::pttl),
     command("publish", 3, READ, NONE, pubsub::publish),
     command("rename", 3, WRITE, TWO, generic::rename),
+    command("sadd", -3, GROW, ONE, set::sadd),
+    command("scan", -2, READ, NONE, scan::scan),
+    command("scard", 2, READ, ONE, set::scard),
     command("set", -3, GROW, ONE, string::set),
     command("setnx", 3, GROW, ONE, string::setnx),
+    command("sismember", 3, READ, ONE, set::sismember),
+    command("smembers", 2, READ, ONE, set::smembers),
+    command("smismember", -3, READ, ONE, set::smismember),
+    command("spop", -2, RANDOM_WRITE, ONE, set::spop),
+    command("srandmember", -2, RANDOM, ONE, set::srandmember),
+    command("srem", -3, WRITE, ONE, set::srem),
+    command("sscan", -3, READ, ONE, set::sscan),
     command("strlen", 2, READ, ONE, string::strlen),
     command("time", 1, RANDOM, NONE, server::time),
     command("ttl", 2, RANDOM, ONE, generic::ttl),
     command("type", 2, READ, ONE, generic::type_name),
     command("unlink", -2, WRITE, ALL, generic::del),
+    command("xadd", -5, GROW, ONE, stream::xadd),
+    command("xdel", -3, WRITE, ONE, stream::xdel),
+    command("xlen", 2, READ, ONE, stream::xlen),
+    command("xrange", -4, READ, ONE, stream::xrange),
+    command("xread", -4, READ, Keys::Streams, stream::xread),
+    command("xrevrange", -4, READ, ONE, stream::xrevrange),
+    command("xtrim", -4, WRITE, ONE, stream::xtrim),
+    command("zadd", -4, GROW, ONE, zset::zadd),
+    command("zcard", 2, READ, ONE, zset::zcard),
+    command("zcount", 4, READ, ONE, zset_range::zcount),
+    command("zincrby", 4, GROW, ONE, zset::zincrby),
+    command("zmscore", -3, READ, ONE, zset::zmscore),
+    command("zpopmax", -2, WRITE, ONE, zset::zpopmax),
+    command("zpopmin", -2, WRITE, ONE, zset::zpopmin),
+    command("zrange", -4, READ, ONE, zset_range::zrange),
+    command("zrangebyscore", -4, READ, ONE, zset_range::zrangebyscore),
+    command("zrank", -3, READ, ONE, zset::zrank),
+    command("zrem", -3, WRITE, ONE, zset::zrem),
+    command("zremrangebyrank", 4, WRITE, ONE, zset_range::zremrangebyrank),
+    command("zremrangebyscore", 4, WRITE, ONE, zset_range::zremrangebyscore),
+    command("zrevrange", -4, READ, ONE, zset_range::zrevrange),
+    command("zrevrangebyscore", -4, READ, ONE, zset_range::zrevrangebyscore),
+    command("zrevrank", -3, READ, ONE, zset::zrevrank),
+    command("zscan", -3, READ, ONE, zset::zscan),
+    command("zscore", 3, READ, ONE, zset::zscore),
 ];
 
 #[cfg(test)]
@@ -168,5 +217,7 @@ mod tests {
         assert_eq!(keys("del a b c"), ["a", "b", "c"]);
         assert_eq!(keys("copy a b replace"), ["a", "b"]);
         assert!(keys("ping").is_empty());
+        assert_eq!(keys("xread count 1 streams a b 0 0"), ["a", "b"]);
+        assert!(keys("xread count 1 streams").is_empty());
     }
 }

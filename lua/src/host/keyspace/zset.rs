@@ -94,13 +94,8 @@ impl Zset {
     }
 
     /// All members by rank.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], f64)> + ExactSizeIterator {
         self.ranking.iter().map(|ranked| (&*ranked.member, ranked.score))
-    }
-
-    /// All members by name, from `start` on.
-    pub(crate) fn by_member(&self) -> impl Iterator<Item = (&[u8], f64)> {
-        self.scores.iter().map(|(member, score)| (&**member, *score))
     }
 
     /// The members whose scores lie in the range, by rank.
