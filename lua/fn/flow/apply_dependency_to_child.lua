@@ -5,7 +5,7 @@
 --   (zset), blocked (zset), all_edges (set of edge ids), edgegroup (hash; unset for none)
 -- Arguments: flow_id, edge_id, upstream_eid, graph_revision, dependency_kind (success_only unless
 --   given), data_passing_ref, now_ms (the caller's clock)
--- Replies: <unsatisfied count>, already_applied
+-- Replies: OK, already_applied
 -- Errors: execution_not_found, execution_already_in_flow, invalid_input
 -- Bound: 22
 -- Keeps: OneHome, GroupCounts, NoRunBeforeParents, RepeatIsHarmless

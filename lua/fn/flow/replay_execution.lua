@@ -5,7 +5,7 @@
 --   flow member also blocked (zset), deps_meta (hash), unresolved (set), then one dep (hash) per
 --   edge id
 -- Arguments: execution_id, now_ms (ignored), edge_ids (any number)
--- Replies: <unsatisfied count>
+-- Replies: OK
 -- Errors: execution_not_found, execution_not_terminal, max_replays_exhausted,
 --   flow_already_terminal, invalid_input
 -- Bound: 30 + 4 * n

@@ -6,7 +6,7 @@
 -- upstream. Such edges, those not yet applied and those under a foreign key count as left.
 -- Keys: upstream_core (hash)
 -- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch, about;
---   100 unless given, 500 at most), edge_id (only this edge, when set)
+--   100 unless given, 500 at most), only_edge (this edge alone, when set)
 -- Replies: done, more
 -- Errors: invalid_input, execution_not_found, execution_not_terminal
 -- Bound: 10 + 35000 * n
@@ -45,7 +45,7 @@ end
 
 define("ff_resolve_outgoing",
   { "upstream_core!" },
-  { "execution_id!", "cursor", "limit", "edge_id" },
+  { "execution_id!", "cursor", "limit", "only_edge" },
   function(k, a)
     local limit, refused = number.require_span(text.either(a.limit, 100), "limit", 1)
     if not limit then
@@ -63,8 +63,8 @@ define("ff_resolve_outgoing",
       return err("execution_not_terminal")
     end
     local tag, edges = text.tag(k.upstream_core), {}
-    if text.set(core.flow_id) and text.set(a.edge_id) then
-      cursor, edges = "0", { a.edge_id }
+    if text.set(core.flow_id) and text.set(a.only_edge) then
+      cursor, edges = "0", { a.only_edge }
     elseif text.set(core.flow_id) then
       local outgoing = flow.prefix(tag, core.flow_id) .. ":out:" .. a.execution_id
       cursor, edges = unpack(call("SSCAN", outgoing, cursor, "COUNT",

@@ -2,7 +2,7 @@
 -- into the tags hash.
 -- Keys: flow_core (hash), tags (hash)
 -- Arguments: tag, value (and further pairs)
--- Replies: <number of pairs>
+-- Replies: OK
 -- Errors: invalid_input, flow_not_found, invalid_tag_key
 -- Bound: 4 + 3 * n
 -- Keeps: ErrorMeansUntouched, RepeatIsHarmless
