@@ -318,10 +318,7 @@ end
 function budget.start_period(k, id, def, names, now, next_reset_at)
   local zeroes = {}
   for _, name in ipairs(names) do
-    if name ~= "breached_at" then
-      zeroes[#zeroes + 1] = name
-      zeroes[#zeroes + 1] = "0"
-    end
+    text.append(zeroes, { name, "0" })
   end
   record.write(k.usage, zeroes)
   call("HDEL", k.usage, "breached_at")

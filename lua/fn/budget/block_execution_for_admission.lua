@@ -7,7 +7,7 @@
 -- Replies: blocked
 -- Errors: invalid_input, execution_not_found, execution_not_active, execution_not_eligible,
 --   invalid_blocking_reason
--- Bound: 12
+-- Bound: 16
 -- Keeps: OneHome, NoRunBeforeParents, NotBeforeDue, ErrorMeansUntouched
 define("ff_block_execution_for_admission",
   { "exec_core!", "eligible!:zset", "blocked!:zset" },

@@ -4,7 +4,7 @@
 -- Arguments: budget_id, now_ms
 -- Replies: OK
 -- Errors: invalid_input
--- Bound: 7 + 1 * n
+-- Bound: 8 + 1 * n
 -- Keeps: LedgerAdds, ErrorMeansUntouched
 define("ff_reset_budget",
   { "def!", "usage!", "resets!:zset" },

@@ -5,7 +5,7 @@
 -- Arguments: budget_id
 -- Replies: reset, not_yet_due, not_scheduled, unknown_cleaned, not_recurring_cleaned
 -- Errors: invalid_input
--- Bound: 8 + 1 * n
+-- Bound: 9 + 1 * n
 -- Keeps: NotBeforeDue, LedgerAdds, RepeatIsHarmless
 define("ff_reset_budget_if_due",
   { "def!", "usage!", "resets!" },
