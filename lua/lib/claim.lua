@@ -14,28 +14,54 @@ local function resumes(core)
   return core.attempt_state == "attempt_interrupted" and text.set(core.current_attempt_index)
 end
 
+local function plan_to_resume(k, id, core, a, now, ttl)
+  local refused = attempt.locate(k, id, core)
+  if refused then return nil, refused end
+  local timeout_at
+  timeout_at, refused = attempt.resumed_timeout(k, core, nil, now)
+  if refused then return nil, refused end
+  return {
+    resumes = true,
+    kind = "resumed",
+    index = core.current_attempt_index,
+    held = lease.terms(core, a, core.current_attempt_id, now, ttl),
+    fields = { "attempt_time_left_ms", "" },
+    limits = { timeout_at = timeout_at },
+  }
+end
+
+local function plan_afresh(k, id, core, a, now, ttl)
+  local limits, refused = attempt.limits(k, id, core, a, now)
+  if not limits then return nil, refused end
+  local opened
+  opened, refused = attempt.plan(k, id, core, a.attempt_policy_json)
+  if not opened then return nil, refused end
+  local held = lease.terms(core, a, a.attempt_id, now, ttl)
+  local kind, lineage = attempt.lineage(core)
+  return {
+    kind = kind,
+    lineage = lineage,
+    index = opened.index,
+    attempt = opened,
+    held = held,
+    fields = attempt.current_fields(core, opened, held),
+    limits = limits,
+  }
+end
+
 -- The plan to claim the execution for the worker in `a`, or nil and a refusal. Needs the keys of
 -- lease.grant and attempt.open; k.eligible and k.active are pointed at the execution's own lane.
 function claim.plan(k, id, core, a, now, ttl)
   local strays, refused = lane.locate(k, core, { "eligible", "active" })
   if not strays then return nil, refused end
-  local planned = { strays = strays, resumes = resumes(core) }
-  planned.limits, refused = attempt.limits(k, id, core, planned.resumes and {} or a, now)
-  if not planned.limits then return nil, refused end
-  if planned.resumes then
-    planned.index = core.current_attempt_index
-    planned.key = attempt.key(text.tag(k.exec_core), id, planned.index)
-    planned.held = lease.terms(core, a, core.current_attempt_id, now, ttl)
-    planned.kind = "resumed"
-    refused = guard.mismatch(planned.key, "hash")
+  local planned
+  if resumes(core) then
+    planned, refused = plan_to_resume(k, id, core, a, now, ttl)
   else
-    planned.attempt, refused = attempt.plan(k, id, core, a.attempt_policy_json)
-    planned.index = planned.attempt and planned.attempt.index
-    planned.held = lease.terms(core, a, a.attempt_id, now, ttl)
-    planned.kind, planned.lineage = attempt.lineage(core)
-    planned.fields = planned.attempt and attempt.current_fields(core, planned.attempt, planned.held)
+    planned, refused = plan_afresh(k, id, core, a, now, ttl)
   end
-  if refused then return nil, refused end
+  if not planned then return nil, refused end
+  planned.strays = strays
   return planned
 end
 
@@ -43,7 +69,7 @@ end
 function claim.carry_out(k, id, planned, by)
   local event, reason = lease.EVENT.acquired_resumed, by.resumed
   if planned.resumes then
-    attempt.resume(planned.key, planned.held)
+    attempt.resume(k.attempt, planned.held)
   else
     event, reason = lease.EVENT[by.fresh], by.fresh_reason
     attempt.open(k, id, planned.attempt, planned.held, planned.kind, planned.lineage)
