@@ -24,7 +24,7 @@ local function out_of_season(k, id, core, a, now)
   elseif not score then
     return ok("not_due")
   elseif tonumber(score) > now then
-    return ok("not_due", score)
+    return ok("not_due", math.ceil(tonumber(score)))
   elseif timeout and text.present(core.current_attempt_index, "")
     ~= text.present(a.expected_attempt_index, "") then
     return ok("other_attempt", core.current_attempt_index)

@@ -9,11 +9,19 @@
 -- Keeps: BoundedWork, WindowMoves
 local LIMIT_MAX = 1000
 
+-- A score as whole milliseconds.
+local function whole(score)
+  return number.digits(math.ceil(tonumber(score)))
+end
+
 -- { next score or "", member, score, member, score, … }
 local function due_of(key, now, offset, limit)
   local found = call("ZRANGEBYSCORE", key, "-inf", now, "WITHSCORES", "LIMIT", offset, limit)
   local later = call("ZRANGEBYSCORE", key, "(" .. now, "+inf", "WITHSCORES", "LIMIT", 0, 1)
-  return text.append({ later[2] or "" }, found)
+  for i = 2, #found, 2 do
+    found[i] = whole(found[i])
+  end
+  return text.append({ later[2] and whole(later[2]) or "" }, found)
 end
 
 define("ff_due",
