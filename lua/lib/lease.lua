@@ -252,17 +252,18 @@ end
 
 -- Writes a renewal into the lease record, and the whole record where it was lost.
 function lease.rewrite_record(key, id, held)
-  if call("EXISTS", key) == 0 then
-    for _, field in ipairs({ "lease_id", "lease_epoch", "attempt_id", "worker_id",
-      "worker_instance_id", "acquired_at" }) do
-      record.write(key, { field, text.present(held[field], "") })
-    end
-    record.write(key, { "execution_id", id })
-  end
-  record.write(key, {
+  local fields = {
     "last_renewed_at", held.renewed_at, "renewal_deadline", held.renew_by,
     "expires_at", held.expires_at,
-  })
+  }
+  if call("EXISTS", key) == 0 then
+    text.append(fields, { "execution_id", id })
+    for _, name in ipairs({ "lease_id", "lease_epoch", "attempt_id", "worker_id",
+      "worker_instance_id", "acquired_at" }) do
+      text.append(fields, { name, text.present(held[name], "") })
+    end
+  end
+  record.write(key, fields)
 end
 
 -- The lease record as a grant leaves it: fresh, and without a time to live until it is renewed.

@@ -3,7 +3,7 @@
 -- Arguments: name and value, alternating; a name is `<caller>.<field>`
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, invalid_tag_key
--- Bound: 5 + 1 * n
+-- Bound: 8 + 1 * n
 -- Keeps: ErrorMeansUntouched
 define("ff_set_execution_tags",
   { "exec_core!:hash", "tags!:hash" },

@@ -5,7 +5,7 @@
 -- Arguments: execution_id, expected_lease_id, revoke_reason
 -- Replies: revoked, already_revoked, already_expired
 -- Errors: invalid_input, execution_not_found, execution_not_active, no_active_lease, stale_lease
--- Bound: 20
+-- Bound: 24
 -- Keeps: OneHolder, OneHome, WorkComesBack
 define("ff_revoke_lease",
   { "exec_core!", "lease_current!", "lease_history!:stream", "lease_expiry!:zset",
