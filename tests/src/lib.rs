@@ -5,6 +5,7 @@
 //! it through a [`connection::Connection`], which shows replies exactly as they were on the wire.
 
 pub mod cluster;
+pub mod conformance;
 pub mod connection;
 pub mod header;
 pub mod patience;

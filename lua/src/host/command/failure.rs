@@ -61,8 +61,10 @@ impl From<Failure> for Value {
 /// How much of a stranger's words an error repeats.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// A reply is one line: line breaks become blanks, and what is not text becomes a mark.
+/// A reply is one line of text: line breaks become blanks, what is not text becomes a mark, and a
+/// zero byte ends it, as it does in C.
 fn quoted(bytes: &[u8], room: usize) -> String {
     let cut = &bytes[..bytes.len().min(room)];
-    String::from_utf8_lossy(cut).replace(['\r', '\n'], " ")
+    let text = cut.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
 }
