@@ -153,6 +153,10 @@ impl FlowKeys {
         pending_cancels => FlowPart::PendingCancels,
         /// What the projector counted.
         summary => FlowPart::Summary,
+        /// How far the submission of the whole flow has come.
+        submission => FlowPart::Submission,
+        /// Members that wait for the seal of their flow.
+        unsealed => FlowPart::Unsealed,
     }
 
     /// One edge.

@@ -147,6 +147,10 @@ parts! {
         PendingCancels = "pending_cancels",
         /// What the projector counted.
         Summary = "summary",
+        /// How far the submission of the whole flow has come; gone once it is sealed.
+        Submission = "submission",
+        /// Members that wait for the seal of their flow.
+        Unsealed = "unsealed",
         /// Reserved.
         Events = "events",
         ;

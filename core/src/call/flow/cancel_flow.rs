@@ -1,0 +1,73 @@
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::call::args::args;
+use crate::call::{Envelope, Function};
+use crate::error::CallError;
+use crate::id::{ExecutionId, FlowId};
+use crate::key::Key;
+use crate::partition::Partition;
+
+/// Marks a flow cancelled and answers its members.
+#[derive(Clone, Debug)]
+pub struct CancelFlow {
+    /// Where the flow lives.
+    pub partition: Partition,
+    /// The flow.
+    pub flow_id: FlowId,
+    /// Why; may be empty.
+    pub reason: String,
+    /// What becomes of its members.
+    pub policy: CancellationPolicy,
+    /// How long the reconciler leaves the cancels to the caller; half a minute unless given.
+    pub grace_ms: Option<u64>,
+}
+
+words! {
+    /// What becomes of the members of a cancelled flow.
+    pub enum CancellationPolicy {
+        /// All are cancelled; the store notes what is owed.
+        CancelAll = "cancel_all",
+        /// They are left alone.
+        FlowOnly = "flow_only",
+        /// Stored, and left to the caller.
+        CancelPending = "cancel_pending",
+    }
+}
+
+impl Function for CancelFlow {
+    const NAME: &'static str = "ff_cancel_flow";
+    const KEYS: &'static [&'static str] =
+        &["flow_core", "members", "flow_index", "pending_cancels", "cancel_backlog"];
+    const ARGS: &'static [&'static str] =
+        &["flow_id", "reason", "cancellation_policy", "now_ms", "grace_ms"];
+
+    /// The members. One whose id nobody could have made is left out.
+    type Reply = Vec<ExecutionId>;
+
+    fn keys(&self) -> Vec<Key> {
+        let flow = Key::flow(self.partition, self.flow_id);
+        let index = Key::index(self.partition);
+        alloc::vec![
+            flow.core(),
+            flow.members(),
+            index.flow_index(),
+            flow.pending_cancels(),
+            index.cancel_backlog(),
+        ]
+    }
+
+    fn args(&self) -> Vec<Vec<u8>> {
+        args![self.flow_id, self.reason, self.policy.as_str(), "", self.grace_ms]
+    }
+
+    fn read(envelope: Envelope) -> Result<Vec<ExecutionId>, CallError> {
+        let mut fields = envelope.ok()?;
+        let _policy = fields.bytes()?;
+        let mut members = Vec::new();
+        while !fields.is_empty() {
+            members.extend(fields.text()?.parse::<ExecutionId>().ok());
+        }
+        Ok(members)
+    }
+}

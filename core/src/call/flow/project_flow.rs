@@ -1,0 +1,88 @@
+use alloc::vec::Vec;
+
+use crate::call::args::args;
+use crate::call::envelope::broken;
+use crate::call::{Envelope, Function};
+use crate::error::CallError;
+use crate::id::FlowId;
+use crate::key::Key;
+use crate::partition::Partition;
+use crate::value::Value;
+
+/// Writes the summary of a flow, counted over all its members.
+///
+/// A large flow takes several calls, until the answer is not [`Projection::Partial`] any more.
+#[derive(Clone, Debug)]
+pub struct ProjectFlow {
+    /// Where the flow lives.
+    pub partition: Partition,
+    /// The flow.
+    pub flow_id: FlowId,
+    /// About how many members to a call; the store has its own limit unless given.
+    pub limit: Option<u32>,
+}
+
+/// What a projection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Projection {
+    /// The summary is written; some members have not ended.
+    Projected(FlowSummaryState),
+    /// The summary is written, all members have ended, and the flow left the index.
+    Finished(FlowSummaryState),
+    /// Members are left to count.
+    Partial,
+    /// There is no such flow; it left the index.
+    Gone,
+}
+
+words! {
+    /// The state of a flow as a whole.
+    pub enum FlowSummaryState {
+        /// Nobody runs, nobody is held back.
+        Open = "open",
+        /// A member runs.
+        Running = "running",
+        /// Nobody runs; members wait for a time, a signal, admission or other members.
+        Blocked = "blocked",
+        /// All ended well.
+        Completed = "completed",
+        /// All ended, some badly.
+        Failed = "failed",
+        /// The flow was cancelled, and all ended.
+        Cancelled = "cancelled",
+    }
+}
+
+impl Function for ProjectFlow {
+    const NAME: &'static str = "ff_project_flow";
+    const KEYS: &'static [&'static str] = &["flow_core", "members", "summary", "flow_index"];
+    const ARGS: &'static [&'static str] = &["flow_id", "limit"];
+
+    type Reply = Projection;
+
+    fn keys(&self) -> Vec<Key> {
+        let flow = Key::flow(self.partition, self.flow_id);
+        alloc::vec![
+            flow.core(),
+            flow.members(),
+            flow.summary(),
+            Key::index(self.partition).flow_index(),
+        ]
+    }
+
+    fn args(&self) -> Vec<Vec<u8>> {
+        args![self.flow_id, self.limit]
+    }
+
+    fn read(envelope: Envelope) -> Result<Projection, CallError> {
+        let mut fields = envelope.ok()?;
+        let word = fields.text()?;
+        match word.as_str() {
+            "projected" => Ok(Projection::Projected(fields.parse("a flow's state")?)),
+            "finished" => Ok(Projection::Finished(fields.parse("a flow's state")?)),
+            "partial" => Ok(Projection::Partial),
+            "gone" => Ok(Projection::Gone),
+            _ => Err(broken("an outcome of a projection", Value::Bulk(word.into_bytes()))),
+        }
+    }
+}

@@ -1,0 +1,188 @@
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde_json::{Value as Json, json};
+
+use super::Edge;
+use super::set_edge_group_policy::GroupPolicy;
+use super::stage_dependency_edge::DEPENDENCY_KIND;
+use crate::call::args::args;
+use crate::call::envelope::broken;
+use crate::call::{Envelope, Function};
+use crate::error::CallError;
+use crate::id::{ExecutionId, FlowId, LaneId, Namespace};
+use crate::key::Key;
+use crate::partition::Partition;
+use crate::time::ServerTime;
+use crate::value::Value;
+
+/// Submits a flow as a whole, or one chunk of a large one.
+///
+/// A chunk brings its members together with all edges that lead to them; edges come from members
+/// of this or an earlier chunk. No member can be claimed before the flow is sealed. Every call may
+/// be repeated.
+#[derive(Clone, Debug)]
+pub struct SubmitFlow {
+    /// Where the flow lives.
+    pub partition: Partition,
+    /// The flow.
+    pub flow_id: FlowId,
+    /// What kind of flow it is.
+    pub flow_kind: String,
+    /// Whose it and all its members are.
+    pub namespace: Namespace,
+    /// New members, [`SubmitFlow::MEMBERS_MAX`] at most.
+    pub members: Vec<NewMember>,
+    /// Edges to them, [`SubmitFlow::EDGES_MAX`] at most.
+    pub edges: Vec<Edge>,
+    /// Policies of their groups; a child without one needs all its edges.
+    pub groups: Vec<(ExecutionId, GroupPolicy)>,
+    /// Whether this is the last chunk.
+    pub seal: bool,
+}
+
+/// A member to be.
+#[derive(Clone, Debug)]
+pub struct NewMember {
+    /// Its id; it lives where the flow does.
+    pub execution_id: ExecutionId,
+    /// The lane that it waits in.
+    pub lane_id: LaneId,
+    /// What kind of work it is.
+    pub execution_kind: String,
+    /// Higher goes first, up to 9000.
+    pub priority: u32,
+    /// Who made it.
+    pub creator_identity: String,
+    /// Its policy as JSON; empty for none.
+    pub policy_json: String,
+    /// Its input, any bytes.
+    pub input_payload: Vec<u8>,
+    /// When it may start; at once unless given.
+    pub delay_until: Option<ServerTime>,
+    /// Tags as a JSON object; empty for none.
+    pub tags_json: String,
+    /// When it must have ended; its policy holds otherwise.
+    pub execution_deadline_at: Option<ServerTime>,
+}
+
+/// How far a submission has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submission {
+    /// Further chunks may follow.
+    Open {
+        /// Members that wait for the seal.
+        waiting: u64,
+    },
+    /// The seal has begun and goes on with the next call.
+    Sealing {
+        /// Members that still wait.
+        waiting: u64,
+    },
+    /// All members are on their own.
+    Sealed {
+        /// How many members the flow has.
+        node_count: u64,
+    },
+}
+
+impl SubmitFlow {
+    /// Members that one call may bring.
+    pub const MEMBERS_MAX: usize = 256;
+    /// Edges that one call may bring.
+    pub const EDGES_MAX: usize = 2048;
+
+    /// The structure as one JSON document; payloads travel beside it, as they are.
+    fn document(&self) -> String {
+        let mut payloads = 0;
+        let members: Vec<Json> = self
+            .members
+            .iter()
+            .map(|member| {
+                let mut described = member.describe();
+                if !member.input_payload.is_empty() {
+                    payloads += 1;
+                    described["payload"] = Json::from(payloads);
+                }
+                described
+            })
+            .collect();
+        let edges: Vec<Json> = self.edges.iter().map(describe_edge).collect();
+        let groups: Vec<Json> = self.groups.iter().map(describe_group).collect();
+        json!({ "members": members, "edges": edges, "groups": groups }).to_string()
+    }
+}
+
+impl NewMember {
+    fn describe(&self) -> Json {
+        let time = |at: Option<ServerTime>| at.map(|at| at.0.to_string()).unwrap_or_default();
+        json!({
+            "execution_id": self.execution_id.to_string(),
+            "lane_id": self.lane_id.to_string(),
+            "execution_kind": self.execution_kind,
+            "priority": self.priority,
+            "creator_identity": self.creator_identity,
+            "policy_json": self.policy_json,
+            "delay_until": time(self.delay_until),
+            "tags_json": self.tags_json,
+            "execution_deadline_at": time(self.execution_deadline_at),
+            "partition_id": self.execution_id.partition().index,
+        })
+    }
+}
+
+fn describe_edge(edge: &Edge) -> Json {
+    json!({
+        "edge_id": edge.edge_id.to_string(),
+        "upstream_eid": edge.upstream.to_string(),
+        "downstream_eid": edge.downstream.to_string(),
+        "dependency_kind": DEPENDENCY_KIND,
+        "data_passing_ref": edge.data_passing_ref,
+    })
+}
+
+fn describe_group((child, policy): &(ExecutionId, GroupPolicy)) -> Json {
+    let (variant, on_satisfied, k) = policy.words();
+    json!({
+        "downstream_eid": child.to_string(),
+        "policy_variant": variant,
+        "on_satisfied": on_satisfied,
+        "k": k,
+    })
+}
+
+impl Function for SubmitFlow {
+    const NAME: &'static str = "ff_submit_flow";
+    const KEYS: &'static [&'static str] = &["flow_core", "members", "flow_index"];
+    const ARGS: &'static [&'static str] =
+        &["flow_id", "flow_kind", "namespace", "document", "seal"];
+
+    type Reply = Submission;
+
+    fn keys(&self) -> Vec<Key> {
+        let flow = Key::flow(self.partition, self.flow_id);
+        alloc::vec![flow.core(), flow.members(), Key::index(self.partition).flow_index()]
+    }
+
+    fn args(&self) -> Vec<Vec<u8>> {
+        let seal = if self.seal { "1" } else { "" };
+        let mut args = args![self.flow_id, self.flow_kind, self.namespace, self.document(), seal];
+        let payloads = self.members.iter().map(|member| &member.input_payload);
+        args.extend(payloads.filter(|payload| !payload.is_empty()).cloned());
+        args
+    }
+
+    fn read(mut envelope: Envelope) -> Result<Submission, CallError> {
+        if !matches!(envelope.status.as_str(), "OK" | "ALREADY_SATISFIED") {
+            return Err(envelope.unexpected());
+        }
+        let word = envelope.fields.text()?;
+        let count = envelope.fields.parse("a count")?;
+        match word.as_str() {
+            "open" => Ok(Submission::Open { waiting: count }),
+            "sealing" => Ok(Submission::Sealing { waiting: count }),
+            "sealed" => Ok(Submission::Sealed { node_count: count }),
+            _ => Err(broken("a stage of a submission", Value::Bulk(word.into_bytes()))),
+        }
+    }
+}
