@@ -1,6 +1,6 @@
--- The birth of an execution: everything about it is checked first, then its record, payload, policy,
--- tags and index entries are written together. Shared by ff_create_execution and ff_submit_flow,
--- so that both leave the same records.
+-- The birth of an execution: everything about it is checked first, then its record, payload,
+-- policy, tags and index entries are written together. Shared by ff_create_execution and
+-- ff_submit_flow, so that both leave the same records.
 
 local EMPTY_AT_FIRST = {
   "current_attempt_index", "current_attempt_id", "current_lease_id", "current_worker_id",

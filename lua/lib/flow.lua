@@ -16,7 +16,7 @@ function flow.prefix_of(core_key)
   return core_key:sub(1, -6)
 end
 
--- The flow id and the child id inside `<prefix>:edgegroup:<eid>`; nil when the key has another form.
+-- The flow id and the child id inside `<prefix>:edgegroup:<eid>`, nil when it has another form.
 function flow.parts_of_group(group_key)
   if not text.set(group_key) then
     return nil

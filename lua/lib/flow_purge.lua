@@ -1,5 +1,5 @@
--- Taking a finished flow apart. Its members set shrinks as the work proceeds, so that a purge can be
--- cut into steps and go on where it stopped.
+-- Taking a finished flow apart. Its members set shrinks as the work proceeds, so that a purge can
+-- be cut into steps and go on where it stopped.
 
 -- Everything that a flow leaves behind besides its members' own keys, and the types to check.
 function flow.remains(tag, prefix, k)

@@ -287,7 +287,8 @@ function submission.sealing(tag, unsealed, limit, now)
   local steps = {}
   for _, id in ipairs(call("ZRANGE", unsealed, 0, limit - 1)) do
     local front = dependency.front(tag, id)
-    local step = { id = id, k = { exec_core = front .. ":core", deps_meta = front .. ":deps:meta" } }
+    local step = { id = id, k = {} }
+    step.k.exec_core, step.k.deps_meta = front .. ":core", front .. ":deps:meta"
     local refused = guard.any_mismatch({
       { step.k.exec_core, "hash" }, { step.k.deps_meta, "hash" },
     })

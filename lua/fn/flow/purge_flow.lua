@@ -27,10 +27,11 @@ end
 local function inspection(summary_key, revision)
   local stored = call("HGET", summary_key, "purge") or ""
   local seen_revision, cursor = stored:match("^([^|]*)|(%w+)$")
-  if seen_revision ~= revision or not (cursor == "over" or #cursor < 20 and cursor:find("^%d+$")) then
+  if seen_revision ~= revision then
     return "0"
   end
-  return cursor
+  local usable = cursor == "over" or #cursor < 20 and cursor:find("^%d+$")
+  return usable and cursor or "0"
 end
 
 define("ff_purge_flow",

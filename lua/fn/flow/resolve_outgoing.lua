@@ -1,12 +1,12 @@
--- Resolves the outgoing edges of an execution that ended, a batch at a time, by the outcome that its
--- own record holds: nobody can tell it a wrong one. Answers which children it skipped, so that
+-- Resolves the outgoing edges of an execution that ended, a batch at a time, by the outcome that
+-- its own record holds: nobody can tell it a wrong one. Answers which children it skipped, so that
 -- the caller can go on with theirs, and which it made eligible. An added function.
 --
 -- An edge that was re-armed by a replay of its child is not failed again by the same old end of its
 -- upstream. Such edges, those not yet applied and those under a foreign key count as left.
 -- Keys: upstream_core (hash)
--- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch, about;
---   100 unless given, 500 at most), only_edge (this edge alone, when set)
+-- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch,
+--   about; 100 unless given, 500 at most), only_edge (this edge alone, when set)
 -- Replies: done, more
 -- Errors: invalid_input, execution_not_found, execution_not_terminal
 -- Bound: 10 + 35000 * n

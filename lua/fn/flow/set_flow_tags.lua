@@ -4,7 +4,7 @@
 -- Arguments: tag, value (and further pairs)
 -- Replies: OK
 -- Errors: invalid_input, flow_not_found, invalid_tag_key
--- Bound: 4 + 3 * n
+-- Bound: 5 + 3 * n
 -- Keeps: ErrorMeansUntouched, RepeatIsHarmless
 local TAG_KEY = "^[a-z][a-z0-9_]*%.[^.]"
 

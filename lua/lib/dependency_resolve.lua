@@ -1,0 +1,199 @@
+-- Resolving one edge of a child: the edge is judged, the child follows the verdict.
+
+-- Whether the end of a dependency may release this child. While its flow is still being submitted
+-- nothing does; the seal will.
+local function releasable(core)
+  return not text.set(core.unsealed)
+    and core.lifecycle_phase == "runnable" and core.ownership_state == "unowned"
+    and core.terminal_outcome == "none" and core.eligibility_state == "blocked_by_dependencies"
+end
+
+-- An edge of an all-of child: the child's own counters decide, and one failure is enough.
+local function judge_all_of(c)
+  local open = number.floor(c.meta.unsatisfied_required_count, 0) - 1
+  local plan = {
+    meta = { "unsatisfied_required_count", open, "last_dependency_update_at", c.now },
+    group = {},
+  }
+  local counted = c.outcome == "success" and "succeeded" or "failed"
+  if c.group then
+    plan.group = { counted, edge_group.counts(c.group)[counted] + 1 }
+  end
+  if c.outcome == "success" then
+    plan.word, plan.releases = "satisfied", open == 0
+    if c.group and open == 0 and c.group.group_state ~= "impossible" then
+      text.append(plan.group, { "group_state", "satisfied" })
+    end
+    return plan
+  end
+  plan.word = "impossible"
+  text.append(plan.meta, {
+    "impossible_required_count", number.floor(c.meta.impossible_required_count, 0) + 1,
+  })
+  if c.group then
+    text.append(plan.group, { "group_state", "impossible" })
+  end
+  return plan
+end
+
+-- The cancel debt of a group that fires now: the siblings it no longer needs, and the index entry
+-- without which nobody would come to pay (DebtHasNote).
+local function owe_siblings(k, a, plan)
+  local key_flow, key_child = flow.parts_of_group(k.edgegroup)
+  local flow_id = text.either(a.flow_id, key_flow)
+  local child_eid = text.either(a.downstream_eid, key_child)
+  local tag = text.tag(k.edgegroup)
+  if not flow_id or not child_eid or tag == "" then
+    return
+  end
+  local incoming = text.either(k.incoming, flow.prefix(tag, flow_id) .. ":in:" .. child_eid)
+  local siblings = edge_group.idle_siblings(tag, flow_id, incoming, child_eid)
+  text.append(plan.group, {
+    "cancel_siblings_pending_flag", "true",
+    "cancel_siblings_reason", "sibling_quorum_" .. plan.word,
+    "cancel_siblings_pending_members", table.concat(siblings, "|"),
+  })
+  plan.debt = {
+    index = text.either(k.pending_cancel_groups,
+      lane.partition_index(tag, "pending_cancel_groups")),
+    tuple = flow_id .. "|" .. child_eid,
+  }
+end
+
+-- An edge of an any-of or quorum child: the group's counters decide.
+local function judge_group(c, k, a)
+  local word, fields = edge_group.count(c.group, c.dep, c.outcome, c.declared, c.now)
+  if not word then
+    return nil, fields
+  end
+  local plan = { word = word, group = fields, meta = {}, releases = word == "satisfied" }
+  local fires = word == "satisfied" or word == "impossible"
+  if fires and c.group.on_satisfied == "cancel_remaining" then
+    owe_siblings(k, a, plan)
+    return plan, plan.debt and guard.mismatch(plan.debt.index, "set")
+  end
+  return plan
+end
+
+local function declared_edges(k)
+  local _, child_eid = flow.parts_of_group(k.edgegroup)
+  local key = text.either(k.incoming,
+    child_eid and k.edgegroup:match("^(.-):edgegroup:") .. ":in:" .. child_eid)
+  local size = key and redis.pcall("SCARD", key)
+  return type(size) == "number" and size or 0
+end
+
+-- What is known before an edge is judged; nil and the reply when there is nothing to judge.
+local function case(k, a)
+  local dep = record.read(k.dep)
+  if not dep then
+    return nil, err("invalid_dependency")
+  end
+  if dependency.RESOLVED[dep.state] then
+    return nil, ok("already_resolved")
+  end
+  if not dependency.OUTCOMES[a.upstream_outcome] then
+    return nil, err("invalid_input",
+      "upstream_outcome must be one of success, failed, cancelled, expired, skipped")
+  end
+  local _, refused = number.require_whole(a.now_ms, "now_ms")
+  if refused then
+    return nil, refused
+  end
+  local group = text.set(k.edgegroup) and record.read(k.edgegroup) or nil
+  return {
+    dep = dep,
+    group = group,
+    core = record.read(k.exec_core),
+    meta = record.read(k.deps_meta) or {},
+    declared = edge_group.counted(group) and declared_edges(k) or 0,
+    outcome = a.upstream_outcome,
+    now = a.now_ms,
+  }
+end
+
+-- What the verdict does to the child: `plan.release` or `plan.skip`, nil and a refusal when a key
+-- on that way is foreign.
+local function follow_up(k, c, plan)
+  local core, refused = c.core, nil
+  if not core then
+    return plan
+  end
+  if plan.word == "impossible" and core.terminal_outcome == "none" then
+    if text.set(core.current_attempt_index) and text.set(core.execution_id) then
+      local tag = text.tag(k.exec_core)
+      k.attempt = attempt.key(tag, core.execution_id, core.current_attempt_index)
+      k.stream_meta = stream.meta_of_current_attempt(k.exec_core, core)
+    end
+    refused = dependency.RUNNING[core.attempt_state] and (guard.missing(k, "attempt")
+      or guard.any_mismatch({ { k.attempt, "hash" }, { k.stream_meta, "hash" } }))
+    if not refused then
+      plan.skip, refused = dependency.skipping(k, core)
+    end
+  elseif plan.releases and releasable(core) then
+    plan.release, refused = dependency.releasing(k, core, c.now)
+  end
+  plan.copies = c.outcome == "success" and plan.word == "satisfied"
+    and core.terminal_outcome == "none" and text.set(c.dep.data_passing_ref)
+    and text.set(k.payload) and text.set(k.upstream_result) and k.payload ~= k.upstream_result
+  return plan, refused or (plan.copies and guard.mismatch(k.payload, "string")) or nil
+end
+
+local KINDS = {
+  exec_core = "hash", deps_meta = "hash", unresolved = "set", dep = "hash", eligible = "zset",
+  terminal = "zset", blocked = "zset", upstream_result = "string", edgegroup = "hash",
+  incoming = "set", pending_cancel_groups = "set",
+}
+
+-- Resolves one edge of a child. Answers the reply of ff_resolve_dependency, and `released` or
+-- `skipped` when the child became eligible or ended. Needs all its keys in `k`;
+-- `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid }. Never raises, so that many
+-- edges can be resolved in one call.
+function dependency.resolve(k, a)
+  for _, name in ipairs({ "exec_core", "deps_meta", "unresolved", "dep", "eligible", "terminal",
+    "blocked", "upstream_result", "edgegroup", "incoming", "pending_cancel_groups" }) do
+    local refused = guard.mismatch(k[name], KINDS[name])
+    if refused then
+      return refused
+    end
+  end
+  local c, answer = case(k, a)
+  if not c then
+    return answer
+  end
+  local plan, refused
+  if edge_group.counted(c.group) then
+    plan, refused = judge_group(c, k, a)
+  else
+    plan = judge_all_of(c)
+  end
+  if not refused then
+    plan, refused = follow_up(k, c, plan)
+  end
+  if refused then
+    return refused
+  end
+  -- write; nothing below can fail
+  record.write(k.dep, {
+    "state", c.outcome == "success" and "satisfied" or "impossible", "last_resolved_at", c.now,
+  })
+  call("SREM", k.unresolved, text.present(a.edge_id, ""))
+  record.write(k.deps_meta, plan.meta)
+  record.write(text.present(k.edgegroup, ""), plan.group)
+  if plan.debt then
+    call("SADD", plan.debt.index, plan.debt.tuple)
+  end
+  local mark = ""
+  if plan.copies and call("COPY", k.upstream_result, k.payload, "REPLACE") == 1 then
+    mark = "data_injected"
+  end
+  if plan.skip then
+    dependency.skip(k, plan.skip, c.now)
+    return ok(plan.word, "child_skipped"), "skipped"
+  end
+  if plan.release then
+    dependency.release(k, text.present(c.core.execution_id, ""), plan.release, c.now)
+  end
+  local eligible = plan.release and plan.release.vector.eligibility_state == "eligible_now"
+  return ok(plan.word, mark), eligible and "released" or nil
+end
