@@ -8,15 +8,15 @@
 
 -- The effects of a signal on a condition.
 condition.MET = "resume_condition_satisfied"
-local COUNTED = "appended_to_waitpoint"
-local COUNTED_BEFORE = "appended_to_waitpoint_duplicate"
-local NO_MATCH = "no_op"
-local NOT_IN_TREE = "signal_ignored_not_in_condition"
-local REJECTED = "signal_ignored_matcher_failed"
+condition.COUNTED = "appended_to_waitpoint"
+condition.COUNTED_BEFORE = "appended_to_waitpoint_duplicate"
+condition.NO_MATCH = "no_op"
+condition.NOT_IN_TREE = "signal_ignored_not_in_condition"
+condition.REJECTED = "signal_ignored_matcher_failed"
 
 -- Whether an effect counts as a match of the waitpoint.
 function condition.matched(effect)
-  return effect ~= NOT_IN_TREE and effect ~= REJECTED
+  return effect ~= condition.NOT_IN_TREE and effect ~= condition.REJECTED
 end
 
 local function refuse(why)
@@ -149,10 +149,10 @@ function condition.feed(cond, sig, at)
       matcher.satisfied, matcher.signal_id = true, sig.id
       cond.satisfied_count = cond.satisfied_count + 1
       cond.changed[#cond.changed + 1] = i
-      return condition.met(cond) and condition.MET or COUNTED
+      return condition.met(cond) and condition.MET or condition.COUNTED
     end
   end
-  return NO_MATCH
+  return condition.NO_MATCH
 end
 
 -- Whether the condition is met.

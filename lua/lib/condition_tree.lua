@@ -129,7 +129,7 @@ end
 function condition.feed_tree(cond, sig, at)
   local reached = candidates(cond.tree, "", at.key, {})
   if #reached == 0 then
-    return "signal_ignored_not_in_condition"
+    return condition.NOT_IN_TREE
   end
   local accepted, added = false, false
   for _, candidate in ipairs(reached) do
@@ -139,10 +139,10 @@ function condition.feed_tree(cond, sig, at)
     end
   end
   if not accepted then
-    return "signal_ignored_matcher_failed"
+    return condition.REJECTED
   end
   if not added then
-    return "appended_to_waitpoint_duplicate"
+    return condition.COUNTED_BEFORE
   end
   if not cond.signals[sig.id] then
     cond.signals[sig.id] = true
@@ -153,7 +153,7 @@ function condition.feed_tree(cond, sig, at)
   for _, token in ipairs(found_true) do
     add(cond, token)
   end
-  return met and condition.MET or "appended_to_waitpoint"
+  return met and condition.MET or condition.COUNTED
 end
 
 -- The ids of all signals that added a token, sorted, as JSON.
