@@ -12,6 +12,7 @@
 //! | [`value`] | a reply, whatever carried it |
 //! | [`error`] | the contract's codes and the classes of failure |
 //! | [`call`] | one type per store function: name, keys, arguments, reply |
+//! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
 //!
 //! Nothing here does I/O, reads a clock, draws a random number or logs. The crate is `no_std`, so
 //! that none of those can even be named. Parsing is total: any input gives a typed result or a
@@ -26,6 +27,7 @@ mod words;
 pub mod call;
 pub mod capability;
 pub mod completion;
+pub mod engine;
 pub mod error;
 pub mod id;
 pub mod key;

@@ -9,6 +9,7 @@ pub mod conformance;
 pub mod connection;
 pub mod header;
 pub mod patience;
+pub mod rig;
 pub mod server;
 pub mod shared;
 pub mod spec;

@@ -89,7 +89,7 @@ pub trait Function {
 }
 
 /// What a [`Function`] declares, as data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 pub struct Signature {
     /// Name under which the library registers it.
     pub name: &'static str,
@@ -99,13 +99,21 @@ pub struct Signature {
     pub args: &'static [&'static str],
     /// Whether it is registered `no-writes`.
     pub reads_only: bool,
+    /// Reads a reply and says only whether that went well.
+    pub check: fn(Value) -> Result<(), CallError>,
 }
 
 impl Signature {
     /// The signature of `F`.
     #[must_use]
     pub const fn of<F: Function>() -> Self {
-        Self { name: F::NAME, keys: F::KEYS, args: F::ARGS, reads_only: F::READS_ONLY }
+        Self {
+            name: F::NAME,
+            keys: F::KEYS,
+            args: F::ARGS,
+            reads_only: F::READS_ONLY,
+            check: |reply| F::parse(reply).map(drop),
+        }
     }
 }
 
@@ -125,4 +133,59 @@ pub fn signatures() -> Vec<Signature> {
         suspension::SIGNATURES,
     ]
     .concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Any reply at all, with the envelope's shape and its usual words more often than chance.
+    fn any_value() -> impl Strategy<Value = Value> {
+        let word = prop_oneof![
+            Just("OK"),
+            Just("DUPLICATE"),
+            Just("ALREADY_SATISFIED"),
+            Just("execution_not_active"),
+            Just(""),
+            Just("7"),
+            Just("{fp:7}:550e8400-e29b-41d4-a716-446655440000"),
+            Just("550e8400-e29b-41d4-a716-446655440000"),
+        ];
+        let leaf = prop_oneof![
+            Just(Value::Nil),
+            any::<i64>().prop_map(Value::Int),
+            any::<Vec<u8>>().prop_map(Value::Bulk),
+            word.prop_map(|word| Value::Bulk(word.into())),
+            any::<alloc::string::String>().prop_map(Value::Status),
+            any::<alloc::string::String>().prop_map(Value::Error),
+        ];
+        let tree = leaf.prop_recursive(3, 24, 8, |inner| {
+            proptest::collection::vec(inner, 0..8).prop_map(Value::Array)
+        });
+        (0..2i64, proptest::collection::vec(tree, 0..10)).prop_map(|(head, mut rest)| {
+            rest.insert(0, Value::Int(head));
+            Value::Array(rest)
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn no_reply_breaks_a_parser(reply in any_value()) {
+            for signature in signatures() {
+                let _ = (signature.check)(reply.clone());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        let mut names: Vec<&str> = signatures().iter().map(|signature| signature.name).collect();
+        names.sort_unstable();
+        let count = names.len();
+        names.dedup();
+        assert_eq!(names.len(), count);
+    }
 }

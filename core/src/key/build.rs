@@ -232,6 +232,12 @@ impl IndexKeys {
         quota_policies => PartitionIndex::QuotaPolicies,
     }
 
+    /// An index of the whole partition.
+    #[must_use]
+    pub fn whole(&self, index: PartitionIndex) -> Key {
+        self.part(index)
+    }
+
     /// One index of a lane.
     #[must_use]
     pub fn lane(&self, lane: &LaneId, index: LaneIndex) -> Key {

@@ -77,6 +77,8 @@ pub enum Key {
     WorkerCapabilities(String),
     /// `ff:idx:<namespace>:workers`: the worker instances of a namespace.
     Workers(Namespace),
+    /// `ff:aside:<tag>`: index entries set aside for an operator. Ours, not the contract's.
+    Aside(Partition),
     /// `ff:noop:<tag>`: stands in for a KEYS position that is not used.
     Noop(Partition),
     /// A name that the contract reserves and nobody reads or writes.
@@ -198,6 +200,7 @@ impl fmt::Display for Key {
             Self::WorkerAlive(scope) => write!(f, "ff:worker:{scope}:alive"),
             Self::WorkerCapabilities(scope) => write!(f, "ff:worker:{scope}:caps"),
             Self::Workers(namespace) => write!(f, "ff:idx:{namespace}:workers"),
+            Self::Aside(tag) => write!(f, "ff:aside:{tag}"),
             Self::Noop(tag) => write!(f, "ff:noop:{tag}"),
             Self::Reserved(text) => f.write_str(text),
         }

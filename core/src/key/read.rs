@@ -71,6 +71,7 @@ fn read(text: &str) -> Option<Key> {
         }
         "worker" => worker(rest),
         "idx" => index(rest),
+        "aside" => rest.parse().ok().map(Key::Aside),
         "noop" => rest.parse().ok().map(Key::Noop),
         "wp" | "signal" | "sigdedup" | "idem" | "claim" | "sec" | "part" | "flow" | "budget"
         | "usagededup" | "quota" => in_partition(kind, rest),
@@ -193,6 +194,7 @@ mod tests {
         "ff:idx:lanes",
         "ff:worker:tenant:w-1:alive",
         "ff:idx:tenant:workers",
+        "ff:aside:{b:7}",
         "ff:noop:{fp:7}",
         "ff:lane:default:config",
     ];

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::*;
 use crate::call::Function;
 use crate::call::lease::{LeaseMark, MarkLeaseExpiredIfDue, Requeue, RequeueLostLease};
-use crate::call::library::{Due, Repair, RepairIndex};
+use crate::call::library::{Repair, RepairIndex, ScanPartition};
 use crate::id::{AttemptIndex, Fence, LaneId, LeaseEpoch, Namespace, WorkerId, WorkerInstanceId};
 use crate::state::{LifecyclePhase, TerminalOutcome};
 use crate::time::ServerTime;
@@ -143,18 +143,19 @@ fn replies_are_read_by_their_words() {
 #[test]
 fn what_is_due_comes_index_by_index() {
     let bulk = |text: &str| Value::Bulk(text.into());
-    let told = Due::parse(Value::Array(vec![
+    let told = ScanPartition::parse(Value::Array(vec![
         Value::Int(1),
         bulk("OK"),
         bulk("100"),
-        Value::Array(vec![bulk("200"), bulk("member"), bulk("50")]),
-        Value::Array(vec![bulk("")]),
+        Value::Array(vec![bulk("2"), bulk("200"), bulk("member"), bulk("50")]),
+        Value::Array(vec![bulk("WRONGTYPE not a sorted set")]),
     ]))
     .unwrap();
     assert_eq!(told.now, ServerTime(100));
-    assert_eq!(told.indexes[0].next, Some(ServerTime(200)));
-    assert_eq!(told.indexes[0].members, vec![(b"member".to_vec(), ServerTime(50))]);
-    assert_eq!((told.indexes[1].next, told.indexes[1].members.len()), (None, 0));
+    let page = told.pages[0].as_ref().unwrap();
+    assert_eq!((page.size, page.next), (2, Some(200)));
+    assert_eq!(page.members, vec![(b"member".to_vec(), Some(50))]);
+    assert!(told.pages[1].is_err());
 }
 
 #[test]

@@ -1,21 +1,24 @@
 //! The library itself, and what tells of or repairs any record: version, signatures, what is due.
 
-mod due;
 mod library_signatures;
 mod repair_index;
+mod scan_partition;
+mod set_aside;
 mod version;
 
-pub use due::{Due, DueIndex, DueNow};
 pub use library_signatures::{DeclaredSignature, LibrarySignatures};
 pub use repair_index::{Repair, RepairIndex};
+pub use scan_partition::{Page, PageMode, PageRequest, Pages, ScanPartition};
+pub use set_aside::{SetAside, SetAsideReply};
 pub use version::Version;
 
 use super::Signature;
 
 /// The functions of this domain.
 pub const SIGNATURES: &[Signature] = &[
-    Signature::of::<Due>(),
     Signature::of::<LibrarySignatures>(),
     Signature::of::<RepairIndex>(),
+    Signature::of::<ScanPartition>(),
+    Signature::of::<SetAside>(),
     Signature::of::<Version>(),
 ];

@@ -1,0 +1,197 @@
+//! When which partition is visited, and for which scanners.
+//!
+//! All scanners of a partition share one visit when their times are close, so an idle partition
+//! costs one command. Times carry a jitter, so that replicas do not march in step. A scanner whose
+//! candidates came to nothing lately waits up to twice its interval, if that is short; the server's
+//! own word about the next due time brings it back in time.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::config::{EngineConfig, INTERVAL_FLOOR};
+use super::scan::SCANNERS;
+use crate::partition::{Family, Partition};
+use crate::time::EngineTime;
+
+/// Only scanners that run more often than this slow down when idle.
+const IDLE_STRETCH_BELOW: Duration = Duration::from_secs(3);
+/// Scans without a candidate after which a scanner slows down.
+const IDLE_AFTER: u8 = 3;
+/// Longest pause after refusals.
+const PENALTY_MAX: Duration = Duration::from_secs(30);
+
+/// The time of one scanner on one partition.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    next: EngineTime,
+    busy: bool,
+    idle: u8,
+}
+
+#[derive(Debug)]
+struct Clock {
+    partition: Partition,
+    /// One per scanner of the family, in the order of [`SCANNERS`].
+    turns: Vec<(usize, Turn)>,
+    /// Where this clock stands in the agenda.
+    alarm: EngineTime,
+    refusals: u32,
+}
+
+#[derive(Debug)]
+pub(super) struct Cadence {
+    intervals: Vec<Duration>,
+    clocks: Vec<Clock>,
+    agenda: BTreeSet<(EngineTime, usize)>,
+    jitter: ChaCha8Rng,
+}
+
+impl Cadence {
+    /// Every scanner is due at once.
+    pub(super) fn new(config: &EngineConfig, seed: u64, now: EngineTime) -> Self {
+        let intervals = SCANNERS
+            .iter()
+            .map(|scanner| config.interval(scanner.spec().name, scanner.spec().every))
+            .collect();
+        let counts = config.partitions;
+        let families = [
+            (Family::Flow, counts.flow),
+            (Family::Budget, counts.budget),
+            (Family::Quota, counts.quota),
+        ];
+        let mut clocks = Vec::new();
+        for (family, count) in families {
+            let turn = Turn { next: now, busy: false, idle: 0 };
+            let turns: Vec<(usize, Turn)> = (0..SCANNERS.len())
+                .filter(|&at| SCANNERS[at].spec().family == family)
+                .map(|at| (at, turn))
+                .collect();
+            clocks.extend((0..count.get()).map(|index| Clock {
+                partition: Partition { family, index },
+                turns: turns.clone(),
+                alarm: now,
+                refusals: 0,
+            }));
+        }
+        let agenda = (0..clocks.len()).map(|at| (now, at)).collect();
+        Self { intervals, clocks, agenda, jitter: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    /// The next partition whose time has come, with the scanners to run on it.
+    pub(super) fn next_visit(&mut self, now: EngineTime) -> Option<(Partition, Vec<usize>)> {
+        let &(alarm, at) = self.agenda.first().filter(|(alarm, _)| *alarm <= now)?;
+        self.agenda.remove(&(alarm, at));
+        let intervals = &self.intervals;
+        let clock = &mut self.clocks[at];
+        let mut scanners = Vec::new();
+        for (scanner, turn) in &mut clock.turns {
+            // Whoever is nearly due comes along: that saves a visit of its own.
+            let slack = intervals[*scanner] / 2;
+            if !turn.busy && turn.next <= now.after(slack) {
+                turn.busy = true;
+                scanners.push(*scanner);
+            }
+        }
+        self.set_alarm(at);
+        Some((self.clocks[at].partition, scanners))
+    }
+
+    /// A scan ended; `found` says whether it had candidates, `due_in` when the next one is due.
+    pub(super) fn finished(
+        &mut self,
+        now: EngineTime,
+        partition: Partition,
+        scanner: usize,
+        found: bool,
+        due_in: Option<Duration>,
+    ) {
+        let interval = self.intervals[scanner];
+        let Some(at) = self.position(partition) else { return };
+        let penalty = match self.clocks[at].refusals {
+            0 => Duration::ZERO,
+            refusals => (INTERVAL_FLOOR * 2u32.saturating_pow(refusals.min(10))).min(PENALTY_MAX),
+        };
+        let usual = self.wobble(interval.max(penalty));
+        let Some((at, turn)) = self.turn(partition, scanner) else { return };
+        turn.idle = if found { 0 } else { turn.idle.saturating_add(1) };
+        let mut pause = usual;
+        if turn.idle >= IDLE_AFTER && interval < IDLE_STRETCH_BELOW {
+            // Twice as long, unless the server knows of something that is due before.
+            pause = due_in.map_or(usual * 2, |due_in| due_in.clamp(usual, usual * 2));
+        }
+        turn.busy = false;
+        turn.next = now.after(pause);
+        self.set_alarm(at);
+    }
+
+    /// A visit failed: whatever ends now comes back later, and later still if it fails again.
+    pub(super) fn refused(&mut self, partition: Partition) {
+        if let Some(at) = self.position(partition) {
+            self.clocks[at].refusals = self.clocks[at].refusals.saturating_add(1);
+        }
+    }
+
+    /// The partition answers again.
+    pub(super) fn answered(&mut self, partition: Partition) {
+        if let Some(at) = self.position(partition) {
+            self.clocks[at].refusals = 0;
+        }
+    }
+
+    /// Brings a scanner's turn forward.
+    pub(super) fn hurry(&mut self, at_time: EngineTime, partition: Partition, scanner: usize) {
+        if let Some((at, turn)) = self.turn(partition, scanner) {
+            turn.next = turn.next.min(at_time);
+            self.set_alarm(at);
+        }
+    }
+
+    /// Every partition of a scanner's family.
+    pub(super) fn partitions_of(&self, scanner: usize) -> impl Iterator<Item = Partition> + '_ {
+        let family = SCANNERS[scanner].spec().family;
+        self.clocks.iter().map(|clock| clock.partition).filter(move |p| p.family == family)
+    }
+
+    /// How often a scanner runs.
+    pub(super) fn interval(&self, scanner: usize) -> Duration {
+        self.intervals[scanner]
+    }
+
+    /// When the next visit is due.
+    pub(super) fn deadline(&self) -> Option<EngineTime> {
+        self.agenda.first().map(|&(alarm, _)| alarm)
+    }
+
+    /// A duration within a tenth of `about`.
+    fn wobble(&mut self, about: Duration) -> Duration {
+        let spread = u64::try_from(about.as_millis()).unwrap_or(u64::MAX) / 5;
+        let drawn = if spread == 0 { 0 } else { self.jitter.next_u64() % (spread + 1) };
+        about - about / 10 + Duration::from_millis(drawn)
+    }
+
+    fn position(&self, partition: Partition) -> Option<usize> {
+        // Clocks stand in the order of (family, index).
+        self.clocks.binary_search_by_key(&partition, |clock| clock.partition).ok()
+    }
+
+    fn turn(&mut self, partition: Partition, scanner: usize) -> Option<(usize, &mut Turn)> {
+        let at = self.position(partition)?;
+        let turns = &mut self.clocks[at].turns;
+        turns.iter_mut().find(|(of, _)| *of == scanner).map(|(_, turn)| (at, turn))
+    }
+
+    fn set_alarm(&mut self, at: usize) {
+        let clock = &mut self.clocks[at];
+        self.agenda.remove(&(clock.alarm, at));
+        let next =
+            clock.turns.iter().filter(|(_, turn)| !turn.busy).map(|(_, turn)| turn.next).min();
+        if let Some(next) = next {
+            clock.alarm = next;
+            self.agenda.insert((next, at));
+        }
+    }
+}

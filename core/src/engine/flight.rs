@@ -1,0 +1,192 @@
+//! Batches on their way: a window bounds how many, a share per slot keeps a dead partition from
+//! filling it, and every batch has a deadline of its own.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::wire::{Command, Ticket};
+use crate::time::EngineTime;
+
+/// Most commands in one batch.
+pub const BATCH_MAX: usize = 128;
+
+/// Where an answer belongs: to which question, and there to which place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) question: u64,
+    pub(super) place: usize,
+}
+
+/// A command, and everybody who waits for its answer.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) routes: Vec<Route>,
+    pub(super) command: Command,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    slot: u16,
+    commands: Vec<Command>,
+    routes: Vec<Vec<Route>>,
+}
+
+#[derive(Debug)]
+struct Open {
+    slot: u16,
+    deadline: EngineTime,
+    routes: Vec<Vec<Route>>,
+}
+
+/// A batch that may be sent now.
+pub(super) struct Departure {
+    pub(super) ticket: Ticket,
+    pub(super) slot: u16,
+    pub(super) batch: Vec<Command>,
+}
+
+#[derive(Debug)]
+pub(super) struct Flight {
+    window: usize,
+    per_slot: usize,
+    timeout: Duration,
+    next_ticket: u64,
+    waiting: VecDeque<Waiting>,
+    open: BTreeMap<Ticket, Open>,
+    open_by_slot: BTreeMap<u16, usize>,
+    deadlines: BTreeSet<(EngineTime, Ticket)>,
+}
+
+impl Flight {
+    pub(super) fn new(window: usize, per_slot: usize, timeout: Duration) -> Self {
+        Self {
+            window: window.max(1),
+            per_slot: per_slot.max(1),
+            timeout,
+            next_ticket: 0,
+            waiting: VecDeque::new(),
+            open: BTreeMap::new(),
+            open_by_slot: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    /// Queues commands for one slot, cut into batches.
+    pub(super) fn queue(&mut self, slot: u16, mut asked: Vec<Asked>) {
+        while !asked.is_empty() {
+            let rest = asked.split_off(asked.len().min(BATCH_MAX));
+            let (routes, commands) =
+                asked.into_iter().map(|Asked { routes, command }| (routes, command)).unzip();
+            self.waiting.push_back(Waiting { slot, commands, routes });
+            asked = rest;
+        }
+    }
+
+    /// The next batch that the window and its slot have room for, first come first served.
+    pub(super) fn depart(&mut self, now: EngineTime) -> Option<Departure> {
+        if self.open.len() >= self.window {
+            return None;
+        }
+        let at = self.waiting.iter().position(|batch| {
+            self.open_by_slot.get(&batch.slot).copied().unwrap_or(0) < self.per_slot
+        })?;
+        let Waiting { slot, commands, routes } = self.waiting.remove(at)?;
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        let deadline = now.after(self.timeout);
+        self.open.insert(ticket, Open { slot, deadline, routes });
+        self.deadlines.insert((deadline, ticket));
+        *self.open_by_slot.entry(slot).or_default() += 1;
+        Some(Departure { ticket, slot, batch: commands })
+    }
+
+    /// Closes a ticket; none when it is not open (any more).
+    pub(super) fn land(&mut self, ticket: Ticket) -> Option<Vec<Vec<Route>>> {
+        let open = self.open.remove(&ticket)?;
+        self.deadlines.remove(&(open.deadline, ticket));
+        if let Some(count) = self.open_by_slot.get_mut(&open.slot) {
+            *count -= 1;
+            if *count == 0 {
+                self.open_by_slot.remove(&open.slot);
+            }
+        }
+        Some(open.routes)
+    }
+
+    /// A ticket whose deadline has passed.
+    pub(super) fn overdue(&self, now: EngineTime) -> Option<Ticket> {
+        self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|&(_, ticket)| ticket)
+    }
+
+    /// When the first open ticket runs out.
+    pub(super) fn deadline(&self) -> Option<EngineTime> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    /// Drops what has not been sent, and says whose questions those were.
+    pub(super) fn cancel_waiting(&mut self) -> Vec<Route> {
+        self.waiting.drain(..).flat_map(|batch| batch.routes).flatten().collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.waiting.is_empty()
+    }
+
+    pub(super) fn open_tickets(&self) -> usize {
+        self.open.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn asked(count: usize) -> Vec<Asked> {
+        (0..count)
+            .map(|place| Asked {
+                routes: vec![Route { question: 0, place }],
+                command: Command { slot: 0, argv: vec![], reads: false },
+            })
+            .collect()
+    }
+
+    fn flight(window: usize, per_slot: usize) -> Flight {
+        Flight::new(window, per_slot, Duration::from_secs(1))
+    }
+
+    #[test]
+    fn a_dead_slot_does_not_fill_the_window() {
+        let mut flight = flight(3, 2);
+        for _ in 0..5 {
+            flight.queue(1, asked(1));
+        }
+        flight.queue(2, asked(1));
+        let now = EngineTime(0);
+        let slots: Vec<u16> = core::iter::from_fn(|| flight.depart(now)).map(|d| d.slot).collect();
+        assert_eq!(slots, [1, 1, 2]);
+    }
+
+    #[test]
+    fn long_questions_are_cut_into_batches() {
+        let mut flight = flight(10, 10);
+        flight.queue(1, asked(BATCH_MAX * 2 + 1));
+        let now = EngineTime(0);
+        let sizes: Vec<usize> =
+            core::iter::from_fn(|| flight.depart(now)).map(|d| d.batch.len()).collect();
+        assert_eq!(sizes, [BATCH_MAX, BATCH_MAX, 1]);
+    }
+
+    #[test]
+    fn a_ticket_closes_once() {
+        let mut flight = flight(1, 1);
+        flight.queue(1, asked(1));
+        let ticket = flight.depart(EngineTime(0)).unwrap().ticket;
+        assert_eq!(flight.overdue(EngineTime(999)), None);
+        assert_eq!(flight.overdue(EngineTime(1000)), Some(ticket));
+        assert!(flight.land(ticket).is_some());
+        assert!(flight.land(ticket).is_none());
+        assert!(flight.is_empty());
+    }
+}

@@ -1,0 +1,176 @@
+//! The net under dispatch: finds children whose upstream ended while nobody heard, resolves their
+//! edges by the upstream's own record, and releases those that wait for nothing.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
+use crate::call::flow::{OutgoingBatch, PromoteBlockedToEligible, ResolveOutgoing};
+use crate::engine::step::{Step, Verdict};
+use crate::engine::texts::{scanned, text};
+use crate::engine::wire::Command;
+use crate::error::Code;
+use crate::id::{EdgeId, ExecutionId, LaneId};
+use crate::key::{Key, LaneIndex};
+use crate::partition::Family;
+
+pub(super) struct DependencyReconciler;
+
+const SPEC: Spec = Spec {
+    name: ScannerName::DependencyReconciler,
+    every: Duration::from_secs(15),
+    interval_variable: "FF_DEPENDENCY_RECONCILER_INTERVAL_S",
+    family: Family::Flow,
+    sources: &[Source::AllInLane(LaneIndex::BlockedDependencies)],
+    batch: 50,
+    filtered: true,
+};
+
+/// Edges looked at in one step.
+const EDGES_PER_STEP: &[u8] = b"100";
+/// Steps that one child may take in a go; a larger one goes on with the next scan.
+const STEPS_MAX: u32 = 100;
+
+impl Scanner for DependencyReconciler {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict> {
+        let child = Child {
+            id: candidate.execution(scene)?,
+            lane: candidate.lane()?,
+            scene: scene.clone(),
+            cursor: "0".into(),
+            resolved: 0,
+            ended: Vec::new(),
+            step: 1,
+        };
+        Ok(child.next_edges())
+    }
+}
+
+struct Child {
+    id: ExecutionId,
+    lane: LaneId,
+    scene: Scene,
+    cursor: String,
+    resolved: u32,
+    ended: Vec<ExecutionId>,
+    step: u32,
+}
+
+impl Child {
+    fn next_edges(self) -> Step {
+        let key = Key::execution(&self.id).dependencies_unresolved();
+        let rest: [&[u8]; 3] = [self.cursor.as_bytes(), b"COUNT", EDGES_PER_STEP];
+        let read = Command::read("SSCAN", &key, &rest);
+        Step::read(alloc::vec![read], move |replies| match scanned(replies.into_iter().next()) {
+            Ok((_, edges)) if edges.is_empty() && self.step == 1 => self.release(),
+            Ok((cursor, edges)) => self.find_upstreams(cursor, edges),
+            Err(verdict) => verdict.into(),
+        })
+    }
+
+    /// No open edge is left: whatever blocks the child now is nothing at all.
+    fn release(self) -> Step {
+        let call = PromoteBlockedToEligible {
+            execution_id: self.id,
+            lane_id: self.lane,
+            now: self.scene.now,
+        };
+        Step::call(&call, |reply| match reply {
+            Ok(_) => Verdict::processed().into(),
+            Err(error) => {
+                let settled = [
+                    Code::DepsNotSatisfied,
+                    Code::NotBlockedByDeps,
+                    Code::NotRunnable,
+                    Code::TerminalExecution,
+                    Code::ExecutionNotFound,
+                ];
+                Verdict::error_unless(error, &settled).into()
+            }
+        })
+    }
+
+    fn find_upstreams(mut self, cursor: String, edges: Vec<String>) -> Step {
+        self.cursor = cursor;
+        let edges: Vec<EdgeId> = edges.iter().filter_map(|edge| edge.parse().ok()).collect();
+        let keys = Key::execution(&self.id);
+        let reads = edges
+            .iter()
+            .map(|&edge| Command::read("HGET", &keys.dependency(edge), &[b"upstream_execution_id"]))
+            .collect();
+        Step::read(reads, move |replies| {
+            let mut by_upstream: BTreeMap<ExecutionId, Vec<EdgeId>> = BTreeMap::new();
+            for (edge, reply) in edges.into_iter().zip(replies) {
+                match text(Some(reply)).map(|upstream| upstream.parse()) {
+                    Ok(Ok(upstream)) => by_upstream.entry(upstream).or_default().push(edge),
+                    Ok(Err(_)) => {}
+                    Err(verdict) => return verdict.into(),
+                }
+            }
+            self.ask_upstreams(by_upstream)
+        })
+    }
+
+    /// Only an upstream that has ended is asked to resolve its edge; an open one would refuse.
+    fn ask_upstreams(self, by_upstream: BTreeMap<ExecutionId, Vec<EdgeId>>) -> Step {
+        let reads = by_upstream
+            .keys()
+            .map(|id| Command::read("HGET", &Key::execution(id).core(), &[b"lifecycle_phase"]))
+            .collect();
+        Step::read(reads, move |phases| {
+            let mut calls = Vec::new();
+            for ((upstream, edges), phase) in by_upstream.into_iter().zip(phases) {
+                match text(Some(phase)) {
+                    Ok(phase) if phase == "terminal" => {
+                        calls.extend(edges.into_iter().map(|edge| ResolveOutgoing {
+                            execution_id: upstream.clone(),
+                            cursor: "0".into(),
+                            limit: None,
+                            only_edge: Some(edge),
+                        }));
+                    }
+                    Ok(_) => {}
+                    Err(verdict) => return verdict.into(),
+                }
+            }
+            self.resolve(calls)
+        })
+    }
+
+    fn resolve(mut self, calls: Vec<ResolveOutgoing>) -> Step {
+        Step::calls(&calls, move |replies| {
+            for reply in replies {
+                match reply {
+                    Ok(OutgoingBatch { resolved, skipped, .. }) => {
+                        self.resolved += u32::try_from(resolved).unwrap_or(u32::MAX);
+                        self.ended.extend(skipped);
+                    }
+                    // The upstream was replayed or purged since: its edge stays open.
+                    Err(error) => {
+                        let moved_on = [Code::ExecutionNotTerminal, Code::ExecutionNotFound];
+                        let verdict = Verdict::error_unless(error, &moved_on);
+                        if verdict != Verdict::nothing().staying() {
+                            return verdict.ending(self.ended).into();
+                        }
+                    }
+                }
+            }
+            self.step += 1;
+            if self.cursor != "0" && self.step <= STEPS_MAX {
+                return self.next_edges();
+            }
+            let verdict = match self.resolved {
+                0 => Verdict::nothing().staying(),
+                // Whether it left the index depends on its other edges; looking again is cheap.
+                resolved => Verdict::processed().times(resolved),
+            };
+            verdict.ending(self.ended).into()
+        })
+    }
+}

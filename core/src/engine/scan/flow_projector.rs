@@ -1,0 +1,49 @@
+//! Writes the summary of every flow, counted over all its members, and lets finished flows leave
+//! the index.
+
+use core::time::Duration;
+
+use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
+use crate::call::flow::{ProjectFlow, Projection};
+use crate::engine::step::{Step, Verdict};
+use crate::id::FlowId;
+use crate::key::PartitionIndex;
+use crate::partition::{Family, Partition};
+
+pub(super) struct FlowProjector;
+
+const SPEC: Spec = Spec {
+    name: ScannerName::FlowProjector,
+    every: Duration::from_secs(15),
+    interval_variable: "FF_FLOW_PROJECTOR_INTERVAL_S",
+    family: Family::Flow,
+    sources: &[Source::Members(PartitionIndex::FlowIndex)],
+    batch: 100,
+    filtered: false,
+};
+
+/// Members counted in one step.
+const MEMBERS_PER_STEP: u32 = 500;
+/// Steps that one flow may take in a go; a larger one goes on with the next scan.
+const STEPS_MAX: u32 = 200;
+
+impl Scanner for FlowProjector {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict> {
+        let flow_id = candidate.id("not a flow id")?;
+        Ok(project(scene.partition, flow_id, 1))
+    }
+}
+
+fn project(partition: Partition, flow_id: FlowId, step: u32) -> Step {
+    let call = ProjectFlow { partition, flow_id, limit: Some(MEMBERS_PER_STEP) };
+    Step::call(&call, move |reply| match reply {
+        Ok(Projection::Projected(_) | Projection::Finished(_)) => Verdict::processed().into(),
+        Ok(Projection::Partial) if step < STEPS_MAX => project(partition, flow_id, step + 1),
+        Ok(Projection::Partial | Projection::Gone) => Verdict::nothing().into(),
+        Err(error) => Verdict::error(error).into(),
+    })
+}

@@ -1,0 +1,252 @@
+//! Lets go what admission held back, when its reason is over: a budget with room, a quota with a
+//! free slot, a worker that can do it. What cannot be read clearly keeps its candidate waiting, and
+//! one free slot releases one candidate, the one that waits longest.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
+use crate::call::budget::{HoldReason, UnblockExecution};
+use crate::call::library::RepairIndex;
+use crate::call::quota::ADMISSION_DIMENSION;
+use crate::capability::Capabilities;
+use crate::engine::step::{Step, Verdict};
+use crate::engine::texts::{hash, number, texts};
+use crate::engine::wire::Command;
+use crate::error::Code;
+use crate::id::{BudgetId, ExecutionId, Namespace, QuotaPolicyId, WorkerInstanceId};
+use crate::key::{IndexPart, Key, LaneIndex};
+use crate::partition::Family;
+use crate::value::Value;
+
+pub(super) struct Unblock;
+
+const SPEC: Spec = Spec {
+    name: ScannerName::Unblock,
+    every: Duration::from_secs(5),
+    interval_variable: "FF_UNBLOCK_INTERVAL_S",
+    family: Family::Flow,
+    sources: &[
+        Source::AllInLane(LaneIndex::BlockedBudget),
+        Source::AllInLane(LaneIndex::BlockedQuota),
+        Source::AllInLane(LaneIndex::BlockedRoute),
+    ],
+    batch: 100,
+    filtered: true,
+};
+
+/// What a candidate's record must tell.
+const FIELDS: [&str; 5] =
+    ["blocking_reason", "namespace", "budget_ids", "quota_policy_id", "required_capabilities"];
+
+/// Workers of a namespace that are asked for their capabilities at most.
+const WORKERS_MAX: usize = 1_000;
+
+impl Scanner for Unblock {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict> {
+        let held = Held {
+            execution_id: candidate.execution(scene)?,
+            lane_id: candidate.lane()?,
+            reason: reason_of(candidate)?,
+            scene: scene.clone(),
+        };
+        let core = Key::execution(&held.execution_id).core();
+        let read = Command::read("HMGET", &core, &FIELDS.map(str::as_bytes));
+        Ok(Step::read(alloc::vec![read], move |replies| match texts(replies.into_iter().next()) {
+            Ok(record) => held.judge(record),
+            Err(verdict) => verdict.into(),
+        }))
+    }
+}
+
+fn reason_of(candidate: &Candidate) -> Result<HoldReason, Verdict> {
+    let index = if let Key::Index(_, IndexPart::Lane(_, index)) = &candidate.index {
+        Some(*index)
+    } else {
+        None
+    };
+    [HoldReason::Budget, HoldReason::Quota, HoldReason::Route]
+        .into_iter()
+        .find(|reason| Some(reason.index()) == index)
+        .ok_or_else(|| Verdict::poison("an index that holds nothing back"))
+}
+
+/// A candidate, and why it is held back.
+struct Held {
+    execution_id: ExecutionId,
+    lane_id: crate::id::LaneId,
+    reason: HoldReason,
+    scene: Scene,
+}
+
+impl Held {
+    fn judge(self, record: Vec<String>) -> Step {
+        let [reason, namespace, budgets, quota, needs] = record.as_slice() else {
+            return Verdict::nothing().staying().into();
+        };
+        if reason != self.reason.as_str() {
+            // The entry does not fit its record, or there is none: put the index right.
+            return self.repair();
+        }
+        match self.reason {
+            HoldReason::Budget => self.ask_budgets(budgets),
+            HoldReason::Quota => self.ask_quota(quota),
+            HoldReason::Route => self.ask_workers(namespace, needs),
+            HoldReason::Operator | HoldReason::Policy => Verdict::nothing().staying().into(),
+        }
+    }
+
+    fn repair(self) -> Step {
+        let call = RepairIndex { execution_id: self.execution_id, lane: Some(self.lane_id) };
+        Step::call(&call, |reply| match reply {
+            Ok(_) => Verdict::nothing().into(),
+            Err(error) => Verdict::error(error).into(),
+        })
+    }
+
+    fn release(self) -> Step {
+        let call = UnblockExecution {
+            execution_id: self.execution_id,
+            lane_id: self.lane_id,
+            reason: self.reason,
+            now: self.scene.now,
+        };
+        Step::call(&call, |reply| match reply {
+            Ok(()) => Verdict::processed().into(),
+            Err(error) => {
+                let moved_on = [Code::ExecutionNotFound, Code::ExecutionNotEligible];
+                Verdict::error_unless(error, &moved_on).into()
+            }
+        })
+    }
+
+    fn ask_budgets(self, budgets: &str) -> Step {
+        let counts = self.scene.config.partitions;
+        let mut reads = Vec::new();
+        for budget in budgets.split(',').map(str::trim).filter(|id| !id.is_empty()) {
+            // Whatever is no budget limits nothing.
+            let Ok(id) = budget.parse::<BudgetId>() else { continue };
+            let keys = Key::budget(counts.of_budget(id), id);
+            reads.push(Command::read("HGETALL", &keys.limits(), &[]));
+            reads.push(Command::read("HGETALL", &keys.usage(), &[]));
+        }
+        Step::read(reads, move |replies| {
+            let mut replies = replies.into_iter();
+            while let (Some(limits), Some(usage)) = (replies.next(), replies.next()) {
+                match (hash(Some(limits)), hash(Some(usage))) {
+                    (Ok(limits), Ok(usage)) if has_room(&limits, &usage) => {}
+                    (Ok(_), Ok(_)) => return Verdict::nothing().staying().into(),
+                    (Err(verdict), _) | (_, Err(verdict)) => return verdict.into(),
+                }
+            }
+            self.release()
+        })
+    }
+
+    fn ask_quota(self, quota: &str) -> Step {
+        // Whatever is no policy limits nothing.
+        let Ok(id) = quota.parse::<QuotaPolicyId>() else { return self.release() };
+        let keys = Key::quota(self.scene.config.partitions.of_quota(id), id);
+        let definition: [&[u8]; 3] =
+            [b"max_requests_per_window", b"requests_per_window_seconds", b"active_concurrency_cap"];
+        let reads = alloc::vec![
+            Command::read("HMGET", &keys.record(), &definition),
+            Command::read("GET", &keys.concurrency(), &[]),
+        ];
+        Step::read(reads, move |replies| {
+            let mut replies = replies.into_iter();
+            let (definition, running) = match (texts(replies.next()), number(replies.next())) {
+                (Ok(definition), Ok(running)) => (definition, running),
+                (Err(verdict), _) | (_, Err(verdict)) => return verdict.into(),
+            };
+            let figure = |at: usize, default: u64| {
+                definition.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
+            };
+            let (rate, window_s, cap) = (figure(0, 0), figure(1, 60), figure(2, 0));
+            let free = if cap == 0 { u64::MAX } else { cap.saturating_sub(running) };
+            let window = keys.window(ADMISSION_DIMENSION);
+            self.ask_window(id, window, Window { rate, window_s, free })
+        })
+    }
+
+    /// How many were admitted within the window, and so how many more may be.
+    fn ask_window(self, id: QuotaPolicyId, key: Key, window: Window) -> Step {
+        let lag_ms = i64::try_from(window.window_s.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        let since = alloc::format!("({}", self.scene.now.0.saturating_sub(lag_ms));
+        let mut reads = Vec::new();
+        if window.rate > 0 {
+            reads.push(Command::read("ZCOUNT", &key, &[since.as_bytes(), b"+inf"]));
+        }
+        Step::read_with_notes(reads, move |notes, replies| {
+            let mut free = window.free;
+            if let Some(reply) = replies.into_iter().next() {
+                match number(Some(reply)) {
+                    Ok(admitted) => free = free.min(window.rate.saturating_sub(admitted)),
+                    Err(verdict) => return verdict.into(),
+                }
+            }
+            if notes.take_one(&alloc::string::ToString::to_string(&id), free) {
+                self.release()
+            } else {
+                Verdict::nothing().staying().into()
+            }
+        })
+    }
+
+    fn ask_workers(self, namespace: &str, needs: &str) -> Step {
+        let Ok(needs) = needs.parse::<Capabilities>() else {
+            return Verdict::nothing().staying().into();
+        };
+        let namespace = Namespace::new(namespace);
+        let index = Key::Workers(namespace.clone());
+        let reads = alloc::vec![Command::read("SMEMBERS", &index, &[])];
+        Step::read(reads, move |replies| {
+            let workers = match texts(replies.into_iter().next()) {
+                Ok(workers) => workers,
+                Err(verdict) => return verdict.into(),
+            };
+            let reads = workers
+                .into_iter()
+                .take(WORKERS_MAX)
+                .map(|instance| {
+                    let instance = WorkerInstanceId::new(instance);
+                    let key = Key::worker_capabilities(&namespace, &instance);
+                    Command::read("HGET", &key, &[b"caps_csv"])
+                })
+                .collect();
+            Step::read(reads, move |offers| {
+                // One worker must have them all: spread over several they help nobody.
+                let able = offers.into_iter().any(|offer| match offer {
+                    Ok(Value::Bulk(csv)) => core::str::from_utf8(&csv)
+                        .ok()
+                        .and_then(|csv| csv.parse::<Capabilities>().ok())
+                        .is_some_and(|offered| needs.missing_from(&offered).is_empty()),
+                    Ok(_) | Err(_) => false,
+                });
+                if able { self.release() } else { Verdict::nothing().staying().into() }
+            })
+        })
+    }
+}
+
+struct Window {
+    rate: u64,
+    window_s: u64,
+    free: u64,
+}
+
+/// Whether no hard limit is reached.
+fn has_room(limits: &BTreeMap<String, String>, usage: &BTreeMap<String, String>) -> bool {
+    limits.iter().all(|(name, limit)| {
+        let Some(dimension) = name.strip_prefix("hard:") else { return true };
+        let limit: i64 = limit.parse().unwrap_or(0);
+        let used: i64 = usage.get(dimension).and_then(|used| used.parse().ok()).unwrap_or(0);
+        limit <= 0 || used < limit
+    })
+}

@@ -1,0 +1,248 @@
+//! What is known about running scans: their strips, tallies, cycles, and who failed before.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::cadence::Cadence;
+use super::driver::{Order, PlaceKey, Places};
+use super::observe::{Observation, Tally};
+use super::scan::{SCANNERS, ScannerName};
+use super::step::{Fate, Verdict};
+use super::tracker::{BACKOFF_CYCLES, FAILURES_MAX, Tracker};
+use crate::call::library::{Page, PageMode};
+use crate::partition::Partition;
+use crate::time::{EngineTime, ServerTime};
+
+/// One scanner at work on one partition.
+#[derive(Debug, Default)]
+struct Running {
+    strips: usize,
+    tally: Tally,
+    found: bool,
+    due_in: Option<Duration>,
+    /// Size of the scanned indexes; none once a strip was lost.
+    size: Option<u64>,
+}
+
+/// What a scan came to.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) tally: Tally,
+    pub(super) found: bool,
+    pub(super) due_in: Option<Duration>,
+    size: Option<u64>,
+}
+
+/// One scanner's way over all partitions.
+#[derive(Debug)]
+struct Cycle {
+    started: EngineTime,
+    left: BTreeSet<Partition>,
+    tally: Tally,
+    /// Sum of sizes; none once a partition's was unknown.
+    size: Option<u64>,
+    tracker: Tracker,
+    born: EngineTime,
+}
+
+#[derive(Debug)]
+pub(super) struct Scans {
+    running: BTreeMap<(usize, Partition), Running>,
+    cycles: Vec<Cycle>,
+    places: BTreeMap<Partition, Places>,
+    nowhere: Places,
+}
+
+impl Scans {
+    pub(super) fn new(cadence: &Cadence, now: EngineTime) -> Self {
+        let cycles = (0..SCANNERS.len())
+            .map(|scanner| Cycle {
+                started: now,
+                left: cadence.partitions_of(scanner).collect(),
+                tally: Tally::default(),
+                size: Some(0),
+                tracker: Tracker::default(),
+                born: now,
+            })
+            .collect();
+        Self { running: BTreeMap::new(), cycles, places: BTreeMap::new(), nowhere: Places::new() }
+    }
+
+    pub(super) fn places(&self, partition: Partition) -> &Places {
+        self.places.get(&partition).unwrap_or(&self.nowhere)
+    }
+
+    pub(super) fn remember(&mut self, partition: Partition, key: PlaceKey, place: Option<u64>) {
+        let places = self.places.entry(partition).or_default();
+        match place {
+            Some(place) => places.insert(key, place),
+            None => places.remove(&key),
+        };
+        if places.is_empty() {
+            self.places.remove(&partition);
+        }
+    }
+
+    pub(super) fn begin(&mut self, scanner: usize, partition: Partition, strips: usize) {
+        let fresh = Running { strips, size: Some(0), ..Running::default() };
+        self.running.insert((scanner, partition), fresh);
+    }
+
+    /// A page arrived.
+    pub(super) fn saw(
+        &mut self,
+        scanner: usize,
+        partition: Partition,
+        order: &Order,
+        now: ServerTime,
+        page: &Page,
+    ) {
+        let Some(running) = self.running.get_mut(&(scanner, partition)) else { return };
+        running.found |= !page.members.is_empty();
+        if order.pages == 0 {
+            running.size = running.size.map(|size| size.saturating_add(page.size));
+        }
+        if order.request.mode == PageMode::Due
+            && let Some(next) = page.next
+        {
+            let now = u64::try_from(now.0).unwrap_or(0);
+            let wait = next.saturating_add(order.request.lag_ms).saturating_sub(now);
+            let wait = Duration::from_millis(wait);
+            running.due_in = Some(running.due_in.map_or(wait, |known| known.min(wait)));
+        }
+    }
+
+    /// A strip could not be read: its candidates and its size are unknown.
+    pub(super) fn lost(&mut self, scanner: usize, partition: Partition) {
+        if let Some(running) = self.running.get_mut(&(scanner, partition)) {
+            running.strips = running.strips.saturating_sub(1);
+            running.size = None;
+            running.tally.deferred += 1;
+        }
+    }
+
+    pub(super) fn strip_done(&mut self, scanner: usize, partition: Partition) {
+        if let Some(running) = self.running.get_mut(&(scanner, partition)) {
+            running.strips = running.strips.saturating_sub(1);
+        }
+    }
+
+    pub(super) fn take_if_done(&mut self, scanner: usize, partition: Partition) -> Option<Done> {
+        let key = (scanner, partition);
+        if self.running.get(&key)?.strips > 0 {
+            return None;
+        }
+        let running = self.running.remove(&key)?;
+        let Running { tally, found, due_in, size, .. } = running;
+        Some(Done { tally, found, due_in, size })
+    }
+
+    pub(super) fn should_skip(&mut self, scanner: usize, label: &str) -> bool {
+        self.cycles[scanner].tracker.should_skip(label)
+    }
+
+    /// Counts a verdict, charges or clears the item, and says what is worth saying.
+    pub(super) fn count(
+        &mut self,
+        scanner: usize,
+        partition: Partition,
+        item: String,
+        verdict: &Verdict,
+    ) -> Vec<Observation> {
+        let name = SCANNERS[scanner].spec().name;
+        let mut facts = Vec::new();
+        let mut charge = None;
+        let tally = match self.running.get_mut(&(scanner, partition)) {
+            Some(running) => &mut running.tally,
+            None => return facts,
+        };
+        match &verdict.fate {
+            Fate::Processed(work) => tally.processed += u64::from(*work),
+            Fate::Nothing => tally.nothing += 1,
+            Fate::Skipped => tally.skipped += 1,
+            Fate::NotNow(_) | Fate::Perhaps(_) => tally.deferred += 1,
+            Fate::Refused(refusal) => {
+                tally.refused += 1;
+                charge = Some(refusal.to_string());
+            }
+            Fate::Failed(error) => {
+                tally.failed += 1;
+                charge = Some(error.to_string());
+            }
+            Fate::Poison(reason) => {
+                tally.poisoned += 1;
+                let member = item.clone().into_bytes();
+                facts.push(Observation::PoisonSetAside {
+                    scanner: name,
+                    partition,
+                    member,
+                    reason,
+                });
+            }
+        }
+        let tracker = &mut self.cycles[scanner].tracker;
+        match charge {
+            Some(error) => {
+                if tracker.failed(&item) {
+                    facts.push(Observation::ItemBackedOff {
+                        scanner: name,
+                        item: item.clone(),
+                        failures: FAILURES_MAX,
+                        backoff_cycles: BACKOFF_CYCLES,
+                    });
+                }
+                facts.push(Observation::ItemFailed { scanner: name, partition, item, error });
+            }
+            None if matches!(verdict.fate, Fate::Processed(_) | Fate::Nothing) => {
+                tracker.succeeded(&item);
+            }
+            None => {}
+        }
+        facts
+    }
+
+    /// Adds a finished scan to its cycle; the last partition closes it.
+    pub(super) fn cycle_after(
+        &mut self,
+        scanner: usize,
+        partition: Partition,
+        done: &Done,
+        now: EngineTime,
+        cadence: &Cadence,
+    ) -> Vec<Observation> {
+        let name = SCANNERS[scanner].spec().name;
+        let cycle = &mut self.cycles[scanner];
+        // The tracker's clock counts intervals since the start, whatever partitions do.
+        let interval = u64::try_from(cadence.interval(scanner).as_millis()).unwrap_or(u64::MAX);
+        cycle.tracker.advance_to((now.0 - cycle.born.0) / interval.max(1));
+        cycle.tally.add(&done.tally);
+        if cycle.left.remove(&partition) {
+            cycle.size = match (cycle.size, done.size) {
+                (Some(sum), Some(size)) => Some(sum.saturating_add(size)),
+                (Some(_) | None, _) => None,
+            };
+        }
+        if !cycle.left.is_empty() {
+            return Vec::new();
+        }
+        let mut facts = Vec::new();
+        if name == ScannerName::CancelReconciler {
+            facts.push(match cycle.size {
+                Some(sum) => Observation::CancelBacklog(sum),
+                None => Observation::CancelBacklogPartial,
+            });
+        }
+        facts.push(Observation::CycleDone {
+            scanner: name,
+            elapsed_ms: now.0 - cycle.started.0,
+            tally: cycle.tally,
+        });
+        cycle.started = now;
+        cycle.left = cadence.partitions_of(scanner).collect();
+        cycle.tally = Tally::default();
+        cycle.size = Some(0);
+        facts
+    }
+}

@@ -1,0 +1,77 @@
+-- One page of each of several indexes of a partition, read at one instant: what is due, or simply
+-- what is there. An added function: it lets an engine visit a partition with a single call, and
+-- tells it when to come back.
+-- Keys: any number of indexes (sorted sets or sets)
+-- Arguments: four per key: mode, from, limit, lag_ms. Mode `due`: members whose score is at most
+--   now - lag_ms, from that offset; `all`: members in order of score, from that offset;
+--   `members`: members of a set, from that cursor. The limit is cut down to 1000.
+-- Replies: OK, then now, then per key an array: size, next, member, score, member, score, … where
+--   next is the score after the last due one, or the cursor to go on with; score is empty in a set.
+--   A key of another type answers with an array of one error text and hides nobody else.
+-- Errors: invalid_input
+-- Bound: 1 + 3 * n
+local LIMIT_MAX = 1000
+
+local READERS = {
+  due = function(key, from, limit, cutoff)
+    local page = redis.pcall("ZRANGEBYSCORE", key, "-inf", number.digits(cutoff), "WITHSCORES",
+      "LIMIT", number.digits(from), number.digits(limit))
+    if page.err then
+      return nil, page.err
+    end
+    local after = call("ZRANGEBYSCORE", key, "(" .. number.digits(cutoff), "+inf", "WITHSCORES",
+      "LIMIT", "0", "1")
+    return page, after[2] or "", call("ZCARD", key)
+  end,
+  all = function(key, from, limit)
+    local page = redis.pcall("ZRANGE", key, number.digits(from), number.digits(from + limit - 1),
+      "WITHSCORES")
+    if page.err then
+      return nil, page.err
+    end
+    return page, "", call("ZCARD", key)
+  end,
+  members = function(key, from, limit)
+    local scanned = redis.pcall("SSCAN", key, number.digits(from), "COUNT", number.digits(limit))
+    if scanned.err then
+      return nil, scanned.err
+    end
+    local page = {}
+    for _, member in ipairs(scanned[2]) do
+      page[#page + 1] = member
+      page[#page + 1] = ""
+    end
+    return page, scanned[1], call("SCARD", key)
+  end,
+}
+
+define("ff_scan_partition", {}, {}, function(_, _, keys, args)
+  local requests = {}
+  for i = 1, #keys do
+    local at = (i - 1) * 4
+    local reader = READERS[args[at + 1] or ""]
+    local from, limit, lag = number.whole(args[at + 2]), number.whole(args[at + 3]),
+      number.whole(args[at + 4])
+    if not reader or not from or from < 0 or not limit or limit < 1 or not lag or lag < 0 then
+      return err("invalid_input", "request " .. i .. " must be mode, from, limit, lag_ms")
+    end
+    requests[i] = { reader = reader, from = from, limit = math.min(limit, LIMIT_MAX), lag = lag }
+  end
+  local now = number.now()
+  local reply = { 1, "OK", number.digits(now) }
+  for i, request in ipairs(requests) do
+    local page, next_or_error, size =
+      request.reader(keys[i], request.from, request.limit, now - request.lag)
+    local answer
+    if page then
+      answer = { number.digits(size), next_or_error }
+      for j = 1, #page do
+        answer[j + 2] = page[j]
+      end
+    else
+      answer = { next_or_error }
+    end
+    reply[#reply + 1] = answer
+  end
+  return reply
+end, { reads_only = true })

@@ -1,0 +1,286 @@
+//! Engines on the in-process host under a clock that the test moves: what an engine decides meets
+//! the real library, every command is traced, and a crash can be put between any two of them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use selvedge_core::completion::{CHANNEL, Completion};
+use selvedge_core::engine::{
+    Answer, Command, Effect, Engine, EngineConfig, Input, Observation, Ticket,
+};
+use selvedge_core::error::ServerError;
+use selvedge_core::time::EngineTime;
+use selvedge_core::value::Value;
+use selvedge_lua::host::{Host, HostConfig};
+use selvedge_lua::library;
+
+/// Server time at which every rig starts, in milliseconds.
+pub const EPOCH_MS: u64 = 1_700_000_000_000;
+
+/// Where an engine dies, counted in commands that any engine wants to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Crash {
+    /// Before the command with this number is carried out.
+    Before(usize),
+    /// After it was carried out, before its answer arrives.
+    After(usize),
+}
+
+/// What a rule does with a command: lets it pass, or answers in the server's place.
+pub type Rule = Box<dyn FnMut(&Command) -> Option<Answer>>;
+
+/// The host, some engines, and a clock.
+pub struct Rig {
+    /// The server.
+    pub host: Host,
+    /// One line per command other than page reads: who, what, and the reply's words.
+    pub trace: Vec<String>,
+    /// Every fact that an engine observed.
+    pub facts: Vec<(usize, Observation)>,
+    /// Commands carried out so far, page reads included.
+    pub commands: usize,
+    /// Batches carried out so far.
+    pub batches: usize,
+    /// Whether completions are pushed to the engines.
+    pub push: bool,
+    /// Stands between engines and server.
+    pub rule: Option<Rule>,
+    engines: Vec<Option<Engine>>,
+    crashes: Vec<Crash>,
+    mail: VecDeque<(usize, Ticket, Vec<Answer>)>,
+    names: BTreeMap<String, String>,
+    now_ms: u64,
+}
+
+impl Rig {
+    /// A host with the library loaded, and no engine yet.
+    ///
+    /// # Panics
+    /// When the library does not load: nothing can be tested then.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut host = Host::new(HostConfig::default());
+        host.set_now_us(EPOCH_MS * 1000);
+        let loaded = host.call(&["FUNCTION", "LOAD", library::SOURCE]);
+        assert!(!matches!(loaded, Value::Error(_)), "the library does not load: {loaded:?}");
+        Self {
+            host,
+            trace: Vec::new(),
+            facts: Vec::new(),
+            commands: 0,
+            batches: 0,
+            push: false,
+            rule: None,
+            engines: Vec::new(),
+            crashes: Vec::new(),
+            mail: VecDeque::new(),
+            names: BTreeMap::new(),
+            now_ms: EPOCH_MS,
+        }
+    }
+
+    /// Starts an engine; it does nothing until the clock runs.
+    pub fn start(&mut self, config: EngineConfig) -> usize {
+        let seed = self.engines.len() as u64 + 1;
+        self.engines.push(Some(Engine::new(config, seed, self.engine_time())));
+        self.engines.len() - 1
+    }
+
+    /// Lets an engine die here, whichever wants to send that command.
+    pub fn crash(&mut self, at: Crash) {
+        self.crashes.push(at);
+    }
+
+    /// Calls an id by a short name in the trace.
+    pub fn name(&mut self, id: impl Into<String>, name: impl Into<String>) {
+        self.names.insert(id.into(), name.into());
+    }
+
+    /// Server time, in milliseconds.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    /// Gives an engine an input.
+    pub fn tell(&mut self, engine: usize, input: Input) {
+        let now = self.engine_time();
+        if let Some(Some(engine)) = self.engines.get_mut(engine) {
+            engine.handle(now, input);
+        }
+        self.pump();
+    }
+
+    /// An engine that lives.
+    #[must_use]
+    pub fn engine(&self, at: usize) -> Option<&Engine> {
+        self.engines.get(at)?.as_ref()
+    }
+
+    /// How many engines live.
+    #[must_use]
+    pub fn living(&self) -> usize {
+        self.engines.iter().flatten().count()
+    }
+
+    /// Runs for so many milliseconds of virtual time.
+    pub fn run_for(&mut self, ms: u64) {
+        let end = self.now_ms + ms;
+        self.wake_all();
+        while let Some(next) = self.engines.iter().flatten().filter_map(Engine::deadline).min() {
+            let next_ms = (EPOCH_MS + next.0).max(self.now_ms + 1);
+            if next_ms > end {
+                break;
+            }
+            self.set_now(next_ms);
+            self.wake_all();
+        }
+        self.set_now(end);
+    }
+
+    /// Calls a function or command as a client would.
+    pub fn call(&mut self, argv: &[impl AsRef<[u8]>]) -> Value {
+        let reply = self.host.call(argv);
+        self.deliver_pushes();
+        reply
+    }
+
+    fn engine_time(&self) -> EngineTime {
+        EngineTime(self.now_ms - EPOCH_MS)
+    }
+
+    fn set_now(&mut self, now_ms: u64) {
+        self.now_ms = now_ms;
+        self.host.set_now_us(now_ms * 1000);
+    }
+
+    fn wake_all(&mut self) {
+        let now = self.engine_time();
+        for engine in self.engines.iter_mut().flatten() {
+            engine.handle(now, Input::Wake);
+        }
+        self.pump();
+    }
+
+    /// Carries out effects and delivers answers until nobody has anything to do at this instant.
+    fn pump(&mut self) {
+        loop {
+            for at in 0..self.engines.len() {
+                self.carry_out(at);
+            }
+            let Some((at, ticket, answers)) = self.mail.pop_front() else { return };
+            let now = self.engine_time();
+            if let Some(engine) = &mut self.engines[at] {
+                engine.handle(now, Input::Settled { ticket, answers });
+            }
+        }
+    }
+
+    fn carry_out(&mut self, at: usize) {
+        while let Some(effect) = self.engines[at].as_mut().and_then(Engine::next_effect) {
+            match effect {
+                Effect::Observe(fact) => self.facts.push((at, fact)),
+                Effect::Send { ticket, batch, .. } => {
+                    self.batches += 1;
+                    let mut answers = Vec::new();
+                    for command in batch {
+                        match self.command(at, &command) {
+                            Some(answer) => answers.push(answer),
+                            None => {
+                                self.engines[at] = None;
+                                return;
+                            }
+                        }
+                    }
+                    self.mail.push_back((at, ticket, answers));
+                }
+            }
+        }
+    }
+
+    /// Carries out one command; none when its engine died over it.
+    fn command(&mut self, at: usize, command: &Command) -> Option<Answer> {
+        let number = self.commands;
+        self.commands += 1;
+        if self.crashes.contains(&Crash::Before(number)) {
+            self.trace.push(format!("engine-{} dies", at + 1));
+            return None;
+        }
+        if let Some(answer) = self.rule.as_mut().and_then(|rule| rule(command)) {
+            return Some(answer);
+        }
+        let reply = self.host.call(&command.argv);
+        self.note(at, command, &reply);
+        self.deliver_pushes();
+        if self.crashes.contains(&Crash::After(number)) {
+            self.trace.push(format!("engine-{} dies", at + 1));
+            return None;
+        }
+        Some(Answer::Applied(reply))
+    }
+
+    fn deliver_pushes(&mut self) {
+        let now = self.engine_time();
+        for message in self.host.take_published() {
+            if !self.push || message.channel != CHANNEL.as_bytes() {
+                continue;
+            }
+            if let Ok(ended) = Completion::read(&message.payload) {
+                for engine in self.engines.iter_mut().flatten() {
+                    engine.handle(now, Input::Completed(ended.clone()));
+                }
+            }
+        }
+    }
+
+    /// Traces a command, unless it only reads.
+    fn note(&mut self, at: usize, command: &Command, reply: &Value) {
+        let word =
+            |at: usize| command.argv.get(at).map(|word| String::from_utf8_lossy(word).into_owned());
+        let (Some(verb), Some(function)) = (word(0), word(1)) else { return };
+        if verb != "FCALL" || function == "ff_scan_partition" {
+            return;
+        }
+        let keys: usize = word(2).and_then(|count| count.parse().ok()).unwrap_or(0);
+        let subject = word(3 + keys).unwrap_or_default();
+        self.trace.push(format!(
+            "engine-{} {} {} -> {}",
+            at + 1,
+            function.trim_start_matches("ff_"),
+            self.short(&subject),
+            self.short(&words(reply)),
+        ));
+    }
+
+    fn short(&self, text: &str) -> String {
+        self.names.iter().fold(text.to_owned(), |text, (id, name)| text.replace(id, name))
+    }
+}
+
+impl Default for Rig {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Silence in the server's place: the command was carried out or not, nobody knows.
+#[must_use]
+pub fn silence() -> Answer {
+    Answer::PerhapsApplied(ServerError::silence("the test says nothing"))
+}
+
+/// The words of a reply after the envelope's head.
+fn words(reply: &Value) -> String {
+    match reply {
+        Value::Array(elements) => elements
+            .iter()
+            .filter(|element| !matches!(element, Value::Int(1)))
+            .map(words)
+            .filter(|word| !word.is_empty() && word != "OK")
+            .collect::<Vec<_>>()
+            .join(" "),
+        Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::Status(text) | Value::Error(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        Value::Nil => String::new(),
+    }
+}
