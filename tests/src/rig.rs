@@ -1,7 +1,7 @@
 //! Engines on the in-process host under a clock that the test moves: what an engine decides meets
 //! the real library, every command is traced, and a crash can be put between any two of them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use selvedge_core::completion::{CHANNEL, Completion};
 use selvedge_core::engine::{
@@ -28,6 +28,21 @@ pub enum Crash {
 /// What a rule does with a command: lets it pass, or answers in the server's place.
 pub type Rule = Box<dyn FnMut(&Command) -> Option<Answer>>;
 
+/// Somebody else who acts on the server just before a command is carried out.
+pub type Meddler = Box<dyn FnMut(&mut Host, &Command)>;
+
+/// Picks commands that are carried out while their reply is lost.
+pub type ReplyLost = Box<dyn FnMut(&Command) -> bool>;
+
+/// Everything that the first engine was told and did, to be compared with another run.
+#[derive(Default)]
+pub struct Tape {
+    /// What it was told, and when.
+    pub inputs: Vec<(EngineTime, Input)>,
+    /// What it did, one line per effect.
+    pub effects: Vec<String>,
+}
+
 /// The host, some engines, and a clock.
 pub struct Rig {
     /// The server.
@@ -44,6 +59,16 @@ pub struct Rig {
     pub push: bool,
     /// Stands between engines and server.
     pub rule: Option<Rule>,
+    /// Acts on the server between an engine's commands.
+    pub meddler: Option<Meddler>,
+    /// Loses replies.
+    pub reply_lost: Option<ReplyLost>,
+    /// Slots whose server swallows every batch and never answers.
+    pub dead_slots: BTreeSet<u16>,
+    /// What the first engine was told and did, if that is recorded.
+    pub tape: Option<Tape>,
+    /// How often any engine was woken.
+    pub wakes: usize,
     engines: Vec<Option<Engine>>,
     crashes: Vec<Crash>,
     mail: VecDeque<(usize, Ticket, Vec<Answer>)>,
@@ -70,6 +95,11 @@ impl Rig {
             batches: 0,
             push: false,
             rule: None,
+            meddler: None,
+            reply_lost: None,
+            dead_slots: BTreeSet::new(),
+            tape: None,
+            wakes: 0,
             engines: Vec::new(),
             crashes: Vec::new(),
             mail: VecDeque::new(),
@@ -103,10 +133,7 @@ impl Rig {
 
     /// Gives an engine an input.
     pub fn tell(&mut self, engine: usize, input: Input) {
-        let now = self.engine_time();
-        if let Some(Some(engine)) = self.engines.get_mut(engine) {
-            engine.handle(now, input);
-        }
+        self.feed(engine, input);
         self.pump();
     }
 
@@ -154,9 +181,9 @@ impl Rig {
     }
 
     fn wake_all(&mut self) {
-        let now = self.engine_time();
-        for engine in self.engines.iter_mut().flatten() {
-            engine.handle(now, Input::Wake);
+        for at in 0..self.engines.len() {
+            self.wakes += 1;
+            self.feed(at, Input::Wake);
         }
         self.pump();
     }
@@ -168,16 +195,27 @@ impl Rig {
                 self.carry_out(at);
             }
             let Some((at, ticket, answers)) = self.mail.pop_front() else { return };
-            let now = self.engine_time();
-            if let Some(engine) = &mut self.engines[at] {
-                engine.handle(now, Input::Settled { ticket, answers });
+            self.feed(at, Input::Settled { ticket, answers });
+        }
+    }
+
+    fn feed(&mut self, at: usize, input: Input) {
+        let now = self.engine_time();
+        if let Some(Some(engine)) = self.engines.get_mut(at) {
+            if let (0, Some(tape)) = (at, &mut self.tape) {
+                tape.inputs.push((now, input.clone()));
             }
+            engine.handle(now, input);
         }
     }
 
     fn carry_out(&mut self, at: usize) {
         while let Some(effect) = self.engines[at].as_mut().and_then(Engine::next_effect) {
+            if let (0, Some(tape)) = (at, &mut self.tape) {
+                tape.effects.push(format!("{effect:?}"));
+            }
             match effect {
+                Effect::Send { slot, .. } if self.dead_slots.contains(&slot) => self.batches += 1,
                 Effect::Observe(fact) => self.facts.push((at, fact)),
                 Effect::Send { ticket, batch, .. } => {
                     self.batches += 1;
@@ -205,6 +243,9 @@ impl Rig {
             self.trace.push(format!("engine-{} dies", at + 1));
             return None;
         }
+        if let Some(meddle) = &mut self.meddler {
+            meddle(&mut self.host, command);
+        }
         if let Some(answer) = self.rule.as_mut().and_then(|rule| rule(command)) {
             return Some(answer);
         }
@@ -215,18 +256,20 @@ impl Rig {
             self.trace.push(format!("engine-{} dies", at + 1));
             return None;
         }
+        if self.reply_lost.as_mut().is_some_and(|lost| lost(command)) {
+            return Some(silence());
+        }
         Some(Answer::Applied(reply))
     }
 
     fn deliver_pushes(&mut self) {
-        let now = self.engine_time();
         for message in self.host.take_published() {
             if !self.push || message.channel != CHANNEL.as_bytes() {
                 continue;
             }
             if let Ok(ended) = Completion::read(&message.payload) {
-                for engine in self.engines.iter_mut().flatten() {
-                    engine.handle(now, Input::Completed(ended.clone()));
+                for at in 0..self.engines.len() {
+                    self.feed(at, Input::Completed(ended.clone()));
                 }
             }
         }

@@ -21,6 +21,9 @@ use crate::time::EngineTime;
 const IDLE_STRETCH_BELOW: Duration = Duration::from_secs(3);
 /// Scans without a candidate after which a scanner slows down.
 const IDLE_AFTER: u8 = 3;
+/// How much earlier than its time a scanner may come along with another. A costly one runs rarely,
+/// so half its interval would be far too often.
+const SLACK_MAX: Duration = Duration::from_secs(1);
 /// Longest pause after refusals.
 const PENALTY_MAX: Duration = Duration::from_secs(30);
 
@@ -30,6 +33,19 @@ struct Turn {
     next: EngineTime,
     busy: bool,
     idle: u8,
+    /// Asked for while busy: when to run again, whatever the interval says.
+    hurried: Option<EngineTime>,
+}
+
+/// How a scan ended, as far as its next time depends on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ending {
+    /// It had candidates.
+    pub(super) found: bool,
+    /// When the next candidate is due.
+    pub(super) due_in: Option<Duration>,
+    /// It got on, had its share, and more is due already.
+    pub(super) more: bool,
 }
 
 #[derive(Debug)]
@@ -65,7 +81,7 @@ impl Cadence {
         ];
         let mut clocks = Vec::new();
         for (family, count) in families {
-            let turn = Turn { next: now, busy: false, idle: 0 };
+            let turn = Turn { next: now, busy: false, idle: 0, hurried: None };
             let turns: Vec<(usize, Turn)> = (0..SCANNERS.len())
                 .filter(|&at| SCANNERS[at].spec().family == family)
                 .map(|at| (at, turn))
@@ -90,7 +106,7 @@ impl Cadence {
         let mut scanners = Vec::new();
         for (scanner, turn) in &mut clock.turns {
             // Whoever is nearly due comes along: that saves a visit of its own.
-            let slack = intervals[*scanner] / 2;
+            let slack = (intervals[*scanner] / 2).min(SLACK_MAX);
             if !turn.busy && turn.next <= now.after(slack) {
                 turn.busy = true;
                 scanners.push(*scanner);
@@ -100,16 +116,15 @@ impl Cadence {
         Some((self.clocks[at].partition, scanners))
     }
 
-    /// A scan ended; `found` says whether it had candidates, `due_in` when the next one is due.
+    /// A scan ended. What has more to do comes back as soon as anybody may.
     pub(super) fn finished(
         &mut self,
         now: EngineTime,
         partition: Partition,
         scanner: usize,
-        found: bool,
-        due_in: Option<Duration>,
+        ending: Ending,
     ) {
-        let interval = self.intervals[scanner];
+        let interval = if ending.more { INTERVAL_FLOOR } else { self.intervals[scanner] };
         let Some(at) = self.position(partition) else { return };
         let penalty = match self.clocks[at].refusals {
             0 => Duration::ZERO,
@@ -117,14 +132,17 @@ impl Cadence {
         };
         let usual = self.wobble(interval.max(penalty));
         let Some((at, turn)) = self.turn(partition, scanner) else { return };
-        turn.idle = if found { 0 } else { turn.idle.saturating_add(1) };
+        turn.idle = if ending.found { 0 } else { turn.idle.saturating_add(1) };
         let mut pause = usual;
         if turn.idle >= IDLE_AFTER && interval < IDLE_STRETCH_BELOW {
             // Twice as long, unless the server knows of something that is due before.
-            pause = due_in.map_or(usual * 2, |due_in| due_in.clamp(usual, usual * 2));
+            pause = ending.due_in.map_or(usual * 2, |due_in| due_in.clamp(usual, usual * 2));
         }
         turn.busy = false;
         turn.next = now.after(pause);
+        if let Some(asked_for) = turn.hurried.take() {
+            turn.next = turn.next.min(asked_for);
+        }
         self.set_alarm(at);
     }
 
@@ -142,9 +160,13 @@ impl Cadence {
         }
     }
 
-    /// Brings a scanner's turn forward.
+    /// Brings a scanner's turn forward. One that is under way now may have looked too early, so it
+    /// runs once more.
     pub(super) fn hurry(&mut self, at_time: EngineTime, partition: Partition, scanner: usize) {
         if let Some((at, turn)) = self.turn(partition, scanner) {
+            if turn.busy {
+                turn.hurried = Some(turn.hurried.map_or(at_time, |known| known.min(at_time)));
+            }
             turn.next = turn.next.min(at_time);
             self.set_alarm(at);
         }

@@ -5,11 +5,11 @@
 //! candidates that cannot be acted on never hide those behind them. A strip that has had its share
 //! of pages remembers where it stopped and goes on there next time.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::scan::{Candidate, SCANNERS, Scene, Source};
-use super::step::{Fate, Notes, Step, Verdict};
+use super::step::{Fate, Step, Verdict};
 use super::wire::Command;
 use crate::call::library::{Page, PageMode, PageRequest, SetAside, SetAsideReply};
 use crate::id::{ExecutionId, LaneId};
@@ -28,6 +28,9 @@ pub(super) type PlaceKey = (usize, usize, Key);
 /// Places in indexes that strips remember until their next turn.
 pub(super) type Places = BTreeMap<PlaceKey, u64>;
 
+/// Members of an index with their scores.
+pub(super) type Members = Vec<(Vec<u8>, Option<i64>)>;
+
 /// One page to be read for one scanner.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
@@ -39,6 +42,9 @@ pub(super) struct Order {
     pub(super) pages: u32,
     /// Pages in one go, at most.
     pub(super) pages_max: u32,
+    /// Who was offered in this go. Whoever turns up again is passed over, so the way leads on even
+    /// past entries that a function called gone and that are not.
+    met: BTreeSet<Vec<u8>>,
 }
 
 impl Order {
@@ -66,6 +72,7 @@ pub(super) fn orders(
                 lane: lane.cloned(),
                 request: PageRequest { index: key, mode, from, limit: spec.batch, lag_ms },
                 pages: 0,
+                met: BTreeSet::new(),
                 pages_max: match source {
                     Source::SweepLane(_) => SWEEP_PAGES_MAX,
                     Source::Due(_)
@@ -100,8 +107,6 @@ pub(super) struct Strip {
     pub(super) partition: Partition,
     /// Candidates without a verdict yet.
     pub(super) live: usize,
-    /// What they tell each other.
-    pub(super) notes: Notes,
     /// Candidates that are still in the index.
     stayed: u64,
     /// Whether the page was as long as it could be.
@@ -111,22 +116,31 @@ pub(super) struct Strip {
 }
 
 impl Strip {
-    pub(super) fn new(order: Order, partition: Partition, page: &Page) -> Self {
+    /// The strip, and those of its page who are new.
+    pub(super) fn new(mut order: Order, partition: Partition, page: Page) -> (Self, Members) {
         let limit = usize::try_from(order.request.limit).unwrap_or(usize::MAX);
-        Self {
+        let offered = page.members.len();
+        let mut fresh = page.members;
+        fresh.retain(|(member, _)| order.met.insert(member.clone()));
+        let strip = Self {
             partition,
-            live: page.members.len(),
-            notes: Notes::default(),
-            stayed: 0,
-            full: page.members.len() >= limit,
+            live: fresh.len(),
+            stayed: u64::try_from(offered - fresh.len()).unwrap_or(u64::MAX),
+            full: offered >= limit,
             cursor: page.next.unwrap_or(0),
             order,
-        }
+        };
+        (strip, fresh)
     }
 
     pub(super) fn settle(&mut self, verdict: &Verdict) {
         self.live = self.live.saturating_sub(1);
         self.stayed += u64::from(verdict.stays);
+    }
+
+    /// Whether it has come by all that is due, at `place`.
+    pub(super) fn leaves_due(&self, place: Option<u64>) -> bool {
+        place.is_some() && self.order.request.mode == PageMode::Due
     }
 
     /// Where the index goes on after this page; none at its end.

@@ -299,11 +299,11 @@ impl Engine {
         }
     }
 
-    /// What the candidates of a page tell each other; dispatch has nothing to tell.
+    /// What a scanner's candidates tell each other; dispatch has nothing to tell.
     fn notes(&mut self, crew: Crew) -> &mut Notes {
         match crew {
-            Crew::Strip(id) => match self.strips.get_mut(&id) {
-                Some(strip) => &mut strip.notes,
+            Crew::Strip(id) => match self.strips.get(&id) {
+                Some(strip) => self.scans.notes(strip.order.scanner),
                 None => &mut self.no_notes,
             },
             Crew::Dispatch(_) => &mut self.no_notes,
@@ -368,7 +368,9 @@ impl Engine {
             for scanner in scanners {
                 let of_scanner =
                     driver::orders(scanner, partition, &self.lanes, self.scans.places(partition));
-                self.scans.begin(scanner, partition, of_scanner.len());
+                self.scans.begin(scanner, partition, of_scanner.len(), self.now);
+                // Without a lane there is nothing to read, and the scan is over.
+                self.end_scan_if_done(scanner, partition);
                 orders.extend(of_scanner);
             }
             self.read_pages(partition, orders);
@@ -425,13 +427,13 @@ impl Engine {
         self.scans.saw(scanner, partition, &order, now, &page);
         let id = self.id();
         let (index, lane) = (order.request.index.clone(), order.lane.clone());
-        let strip = Strip::new(order, partition, &page);
+        let (strip, fresh) = Strip::new(order, partition, page);
         let idle = strip.live == 0;
         self.strips.insert(id, strip);
         if idle {
             return self.turn_page(id);
         }
-        for (member, score) in page.members {
+        for (member, score) in fresh {
             let candidate =
                 scan::Candidate { member, score, index: index.clone(), lane: lane.clone() };
             let label = candidate.label();
@@ -484,6 +486,7 @@ impl Engine {
     fn turn_page(&mut self, id: u64) {
         let Some(strip) = self.strips.remove(&id) else { return };
         let (partition, next) = (strip.partition, strip.next_place());
+        let more = strip.leaves_due(next);
         let mut order = strip.order;
         order.pages += 1;
         match next {
@@ -495,7 +498,7 @@ impl Engine {
             place => {
                 let scanner = order.scanner;
                 self.scans.remember(partition, order.place_key(), place);
-                self.scans.strip_done(scanner, partition);
+                self.scans.strip_done(scanner, partition, more);
                 self.end_scan_if_done(scanner, partition);
             }
         }
@@ -504,7 +507,7 @@ impl Engine {
     fn end_scan_if_done(&mut self, scanner: usize, partition: Partition) {
         let Some(done) = self.scans.take_if_done(scanner, partition) else { return };
         let name = SCANNERS[scanner].spec().name;
-        self.cadence.finished(self.now, partition, scanner, done.found, done.due_in);
+        self.cadence.finished(self.now, partition, scanner, done.ending);
         if !done.tally.is_empty() {
             self.observe(Observation::ScanDone { scanner: name, partition, tally: done.tally });
         }

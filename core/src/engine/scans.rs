@@ -5,11 +5,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::cadence::Cadence;
+use super::cadence::{Cadence, Ending};
 use super::driver::{Order, PlaceKey, Places};
 use super::observe::{Observation, Tally};
 use super::scan::{SCANNERS, ScannerName};
-use super::step::{Fate, Verdict};
+use super::step::{Fate, Notes, Verdict};
 use super::tracker::{BACKOFF_CYCLES, FAILURES_MAX, Tracker};
 use crate::call::library::{Page, PageMode};
 use crate::partition::Partition;
@@ -20,8 +20,7 @@ use crate::time::{EngineTime, ServerTime};
 struct Running {
     strips: usize,
     tally: Tally,
-    found: bool,
-    due_in: Option<Duration>,
+    ending: Ending,
     /// Size of the scanned indexes; none once a strip was lost.
     size: Option<u64>,
 }
@@ -30,8 +29,7 @@ struct Running {
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) tally: Tally,
-    pub(super) found: bool,
-    pub(super) due_in: Option<Duration>,
+    pub(super) ending: Ending,
     size: Option<u64>,
 }
 
@@ -44,7 +42,19 @@ struct Cycle {
     /// Sum of sizes; none once a partition's was unknown.
     size: Option<u64>,
     tracker: Tracker,
+    /// What candidates tell each other, within one interval.
+    notes: Notes,
     born: EngineTime,
+    interval_ms: u64,
+}
+
+impl Cycle {
+    /// The clock of tracker and notes counts intervals since the start, whatever partitions do.
+    fn tick(&mut self, now: EngineTime) {
+        if self.tracker.advance_to((now.0 - self.born.0) / self.interval_ms) {
+            self.notes = Notes::default();
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -64,7 +74,9 @@ impl Scans {
                 tally: Tally::default(),
                 size: Some(0),
                 tracker: Tracker::default(),
+                notes: Notes::default(),
                 born: now,
+                interval_ms: millis(cadence.interval(scanner)).max(1),
             })
             .collect();
         Self { running: BTreeMap::new(), cycles, places: BTreeMap::new(), nowhere: Places::new() }
@@ -85,7 +97,18 @@ impl Scans {
         }
     }
 
-    pub(super) fn begin(&mut self, scanner: usize, partition: Partition, strips: usize) {
+    pub(super) fn notes(&mut self, scanner: usize) -> &mut Notes {
+        &mut self.cycles[scanner].notes
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        scanner: usize,
+        partition: Partition,
+        strips: usize,
+        now: EngineTime,
+    ) {
+        self.cycles[scanner].tick(now);
         let fresh = Running { strips, size: Some(0), ..Running::default() };
         self.running.insert((scanner, partition), fresh);
     }
@@ -100,7 +123,7 @@ impl Scans {
         page: &Page,
     ) {
         let Some(running) = self.running.get_mut(&(scanner, partition)) else { return };
-        running.found |= !page.members.is_empty();
+        running.ending.found |= !page.members.is_empty();
         if order.pages == 0 {
             running.size = running.size.map(|size| size.saturating_add(page.size));
         }
@@ -110,7 +133,8 @@ impl Scans {
             let now = u64::try_from(now.0).unwrap_or(0);
             let wait = next.saturating_add(order.request.lag_ms).saturating_sub(now);
             let wait = Duration::from_millis(wait);
-            running.due_in = Some(running.due_in.map_or(wait, |known| known.min(wait)));
+            let known = running.ending.due_in;
+            running.ending.due_in = Some(known.map_or(wait, |known| known.min(wait)));
         }
     }
 
@@ -123,8 +147,10 @@ impl Scans {
         }
     }
 
-    pub(super) fn strip_done(&mut self, scanner: usize, partition: Partition) {
+    /// A strip is at its end for now; `more` says that it leaves something due.
+    pub(super) fn strip_done(&mut self, scanner: usize, partition: Partition, more: bool) {
         if let Some(running) = self.running.get_mut(&(scanner, partition)) {
+            running.ending.more |= more;
             running.strips = running.strips.saturating_sub(1);
         }
     }
@@ -135,8 +161,10 @@ impl Scans {
             return None;
         }
         let running = self.running.remove(&key)?;
-        let Running { tally, found, due_in, size, .. } = running;
-        Some(Done { tally, found, due_in, size })
+        let Running { tally, mut ending, size, .. } = running;
+        // Going on at once only helps where something moves.
+        ending.more &= tally.processed > 0;
+        Some(Done { tally, ending, size })
     }
 
     pub(super) fn should_skip(&mut self, scanner: usize, label: &str) -> bool {
@@ -214,9 +242,6 @@ impl Scans {
     ) -> Vec<Observation> {
         let name = SCANNERS[scanner].spec().name;
         let cycle = &mut self.cycles[scanner];
-        // The tracker's clock counts intervals since the start, whatever partitions do.
-        let interval = u64::try_from(cadence.interval(scanner).as_millis()).unwrap_or(u64::MAX);
-        cycle.tracker.advance_to((now.0 - cycle.born.0) / interval.max(1));
         cycle.tally.add(&done.tally);
         if cycle.left.remove(&partition) {
             cycle.size = match (cycle.size, done.size) {
@@ -245,4 +270,8 @@ impl Scans {
         cycle.size = Some(0);
         facts
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -23,8 +23,8 @@ pub type Reply = Result<Value, ServerError>;
 /// How a step goes on with its answers.
 pub type Then = Box<dyn FnOnce(&mut Notes, Vec<Reply>) -> Step + Send>;
 
-/// What the candidates of one page tell each other, in the page's order: how much of something
-/// scarce has been given away already.
+/// What a scanner's candidates tell each other, on all partitions and within one interval: how much
+/// of something scarce has been given away already.
 #[derive(Clone, Debug, Default)]
 pub struct Notes(BTreeMap<String, u64>);
 
@@ -75,7 +75,7 @@ impl Step {
         Self::Ask(commands, Box::new(move |_, replies| then(replies)))
     }
 
-    /// Asks for plain reads whose answers matter to the other candidates of the page too.
+    /// Asks for plain reads whose answers matter to the scanner's other candidates too.
     pub fn read_with_notes(
         commands: Vec<Command>,
         then: impl FnOnce(&mut Notes, Vec<Reply>) -> Self + Send + 'static,

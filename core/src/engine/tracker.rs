@@ -30,9 +30,11 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// Moves the clock to `cycle`; it never runs backwards.
-    pub fn advance_to(&mut self, cycle: u64) {
+    /// Moves the clock to `cycle`; it never runs backwards. Says whether it moved.
+    pub fn advance_to(&mut self, cycle: u64) -> bool {
+        let moved = cycle > self.cycle;
         self.cycle = self.cycle.max(cycle);
+        moved
     }
 
     /// Whether to leave `item` alone now. When its time is over it starts with a clean slate.

@@ -20,8 +20,6 @@ fn a_dead_workers_execution_is_claimable_again() {
             "engine-1 repair_index E1 -> consistent",
             "engine-1 mark_lease_expired_if_due E1 -> marked_expired",
             "engine-1 requeue_lost_lease E1 -> requeued 1",
-            // The active index offered it too, at the same instant.
-            "engine-1 requeue_lost_lease E1 -> not_lost",
         ]
     );
     assert_eq!(rig.field(&core(&id), "public_state"), "waiting");

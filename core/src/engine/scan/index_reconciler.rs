@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
 use crate::call::library::{Repair, RepairIndex};
 use crate::engine::step::{Step, Verdict};
+use crate::id::{ExecutionId, LaneId};
 use crate::key::PartitionIndex;
 use crate::partition::Family;
 
@@ -27,14 +28,18 @@ impl Scanner for IndexReconciler {
     }
 
     fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict> {
-        let call = RepairIndex { execution_id: candidate.execution(scene)?, lane: None };
-        Ok(Step::call(&call, |reply| {
-            Step::Done(match reply {
-                Ok(Repair::Repaired(_)) => Verdict::processed(),
-                Ok(Repair::Consistent) => Verdict::nothing(),
-                Ok(Repair::Unknown(reason)) => Verdict::unworkable(reason),
-                Err(error) => Verdict::error(error),
-            })
-        }))
+        Ok(repair(candidate.execution(scene)?, None))
     }
+}
+
+/// Puts an execution's entries right; `lane` is where an entry without any record was found.
+pub(super) fn repair(execution_id: ExecutionId, lane: Option<LaneId>) -> Step {
+    Step::call(&RepairIndex { execution_id, lane }, |reply| {
+        Step::Done(match reply {
+            Ok(Repair::Repaired(_)) => Verdict::processed(),
+            Ok(Repair::Consistent) => Verdict::nothing().staying(),
+            Ok(Repair::Unknown(reason)) => Verdict::unworkable(reason),
+            Err(error) => Verdict::error(error),
+        })
+    })
 }

@@ -7,12 +7,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::index_reconciler::repair;
 use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
 use crate::call::budget::{HoldReason, UnblockExecution};
-use crate::call::library::RepairIndex;
 use crate::call::quota::ADMISSION_DIMENSION;
 use crate::capability::Capabilities;
-use crate::engine::step::{Step, Verdict};
+use crate::engine::step::{Reply, Step, Verdict};
 use crate::engine::texts::{hash, number, texts};
 use crate::engine::wire::Command;
 use crate::error::Code;
@@ -41,8 +41,8 @@ const SPEC: Spec = Spec {
 const FIELDS: [&str; 5] =
     ["blocking_reason", "namespace", "budget_ids", "quota_policy_id", "required_capabilities"];
 
-/// Workers of a namespace that are asked for their capabilities at most.
-const WORKERS_MAX: usize = 1_000;
+/// Workers that are asked for their capabilities at a time.
+const WORKERS_PER_STEP: usize = 500;
 
 impl Scanner for Unblock {
     fn spec(&self) -> &'static Spec {
@@ -92,7 +92,7 @@ impl Held {
         };
         if reason != self.reason.as_str() {
             // The entry does not fit its record, or there is none: put the index right.
-            return self.repair();
+            return repair(self.execution_id, Some(self.lane_id));
         }
         match self.reason {
             HoldReason::Budget => self.ask_budgets(budgets),
@@ -100,14 +100,6 @@ impl Held {
             HoldReason::Route => self.ask_workers(namespace, needs),
             HoldReason::Operator | HoldReason::Policy => Verdict::nothing().staying().into(),
         }
-    }
-
-    fn repair(self) -> Step {
-        let call = RepairIndex { execution_id: self.execution_id, lane: Some(self.lane_id) };
-        Step::call(&call, |reply| match reply {
-            Ok(_) => Verdict::nothing().into(),
-            Err(error) => Verdict::error(error).into(),
-        })
     }
 
     fn release(self) -> Step {
@@ -203,35 +195,55 @@ impl Held {
         let Ok(needs) = needs.parse::<Capabilities>() else {
             return Verdict::nothing().staying().into();
         };
+        if needs == Capabilities::default() {
+            return self.release();
+        }
         let namespace = Namespace::new(namespace);
         let index = Key::Workers(namespace.clone());
         let reads = alloc::vec![Command::read("SMEMBERS", &index, &[])];
-        Step::read(reads, move |replies| {
-            let workers = match texts(replies.into_iter().next()) {
-                Ok(workers) => workers,
-                Err(verdict) => return verdict.into(),
-            };
-            let reads = workers
-                .into_iter()
-                .take(WORKERS_MAX)
-                .map(|instance| {
-                    let instance = WorkerInstanceId::new(instance);
-                    let key = Key::worker_capabilities(&namespace, &instance);
-                    Command::read("HGET", &key, &[b"caps_csv"])
-                })
-                .collect();
-            Step::read(reads, move |offers| {
-                // One worker must have them all: spread over several they help nobody.
-                let able = offers.into_iter().any(|offer| match offer {
-                    Ok(Value::Bulk(csv)) => core::str::from_utf8(&csv)
-                        .ok()
-                        .and_then(|csv| csv.parse::<Capabilities>().ok())
-                        .is_some_and(|offered| needs.missing_from(&offered).is_empty()),
-                    Ok(_) | Err(_) => false,
-                });
-                if able { self.release() } else { Verdict::nothing().staying().into() }
-            })
+        Step::read(reads, move |replies| match texts(replies.into_iter().next()) {
+            Ok(workers) => self.ask_offers(namespace, needs, workers),
+            Err(verdict) => verdict.into(),
         })
+    }
+
+    /// Asks worker after worker, some at a time: the index also lists those that are long gone, and
+    /// they must not hide the one that can do it.
+    fn ask_offers(
+        self,
+        namespace: Namespace,
+        needs: Capabilities,
+        mut workers: Vec<String>,
+    ) -> Step {
+        let rest = workers.split_off(workers.len().min(WORKERS_PER_STEP));
+        let reads = workers
+            .into_iter()
+            .map(|instance| {
+                let instance = WorkerInstanceId::new(instance);
+                let key = Key::worker_capabilities(&namespace, &instance);
+                Command::read("HGET", &key, &[b"caps_csv"])
+            })
+            .collect();
+        Step::read(reads, move |offers| {
+            if offers.iter().any(|offer| covers(offer, &needs)) {
+                self.release()
+            } else if rest.is_empty() {
+                Verdict::nothing().staying().into()
+            } else {
+                self.ask_offers(namespace, needs, rest)
+            }
+        })
+    }
+}
+
+/// Whether this one worker has all of them: spread over several they help nobody.
+fn covers(offer: &Reply, needs: &Capabilities) -> bool {
+    match offer {
+        Ok(Value::Bulk(csv)) => core::str::from_utf8(csv)
+            .ok()
+            .and_then(|csv| csv.parse::<Capabilities>().ok())
+            .is_some_and(|offered| needs.missing_from(&offered).is_empty()),
+        Ok(_) | Err(_) => false,
     }
 }
 
