@@ -100,6 +100,12 @@ impl HostArm {
         host.set_now_us(HOST_STARTS_AT_US);
         Self { host }
     }
+
+    /// The host itself, for those who count.
+    #[must_use]
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
 }
 
 impl Arm for HostArm {
