@@ -1,5 +1,6 @@
 //! The command line: what operators and newcomers type.
 
+mod demo;
 mod library;
 
 use std::process::ExitCode;
@@ -16,13 +17,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run sample work on the embedded store, with no server, and tell how it ended.
+    Demo,
     /// Print the function library as `FUNCTION LOAD` takes it.
     Library(library::Options),
 }
 
-/// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage.
+/// Runs the command line of this process. Exit codes: 0 done, 1 failed or not as expected, 2 wrong usage.
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Demo => return demo::run(),
         Command::Library(options) => library::run(&options),
     };
     match done {
