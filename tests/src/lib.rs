@@ -9,7 +9,7 @@ pub mod conformance;
 pub mod connection;
 pub mod header;
 pub mod patience;
-pub mod rig;
+pub use selvedge_sim::rig;
 pub mod server;
 pub mod shared;
 pub mod spec;
