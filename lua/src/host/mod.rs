@@ -76,6 +76,26 @@ pub struct Message {
     pub payload: Vec<u8>,
 }
 
+/// A command that a script asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InnerCommand {
+    /// Its name and arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// What came of it.
+    pub outcome: Outcome,
+}
+
+/// What came of an inner command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It changed nothing.
+    Read,
+    /// It changed something.
+    Wrote,
+    /// It answered this error, injected ones included.
+    Failed(String),
+}
+
 /// The keyspace and the loaded libraries at one moment.
 #[derive(Clone)]
 pub struct Snapshot {
@@ -155,6 +175,11 @@ impl Host {
         self.store.lock().failure.take().is_some()
     }
 
+    /// Keeps the inner commands of each call from now on, for [`Host::last_inner_log`], or no more.
+    pub fn log_inner_commands(&mut self, wanted: bool) {
+        self.store.lock().inner_log = wanted.then(Vec::new);
+    }
+
     /// Lets every write answer this error from now on, or work again.
     ///
     /// A function that may write is refused before it begins, as with a server that is a replica
@@ -202,5 +227,11 @@ impl Host {
     #[must_use]
     pub fn last_inner_commands(&self) -> usize {
         self.store.lock().inner_commands
+    }
+    /// The commands that the scripts of the last call asked for, in order. Empty unless
+    /// [`Host::log_inner_commands`] was asked for.
+    #[must_use]
+    pub fn last_inner_log(&self) -> Vec<InnerCommand> {
+        self.store.lock().inner_log.clone().unwrap_or_default()
     }
 }

@@ -12,7 +12,7 @@ use super::command::{self, CommandSpec, Env};
 use super::keyspace::Keyspace;
 
 use super::vm::{LuaRandom, Protocol};
-use super::{HostConfig, Message};
+use super::{HostConfig, InnerCommand, Message, Outcome};
 
 /// One store in the hands of a host and of the native functions of its VMs.
 ///
@@ -39,6 +39,8 @@ pub(crate) struct Store {
     pub(crate) writes: Vec<Vec<Vec<u8>>>,
     /// How many commands the scripts of the current call have asked for.
     pub(crate) inner_commands: usize,
+    /// These commands themselves, while somebody wants to know.
+    pub(crate) inner_log: Option<Vec<InnerCommand>>,
     pub(crate) failure: Option<Failure>,
     /// The error that refuses writes, while they are refused.
     pub(crate) write_refusal: Option<String>,
@@ -75,6 +77,7 @@ impl Store {
             published: Vec::new(),
             writes: Vec::new(),
             inner_commands: 0,
+            inner_log: None,
             failure: None,
             write_refusal: None,
             // The generator of scripts has 32 bits of seed; both halves of ours count.
@@ -94,6 +97,9 @@ impl Store {
     pub(crate) fn begin_call(&mut self) {
         self.writes.clear();
         self.inner_commands = 0;
+        if let Some(log) = &mut self.inner_log {
+            log.clear();
+        }
     }
 
     /// Runs a command whose name and arity have been checked.
@@ -111,6 +117,22 @@ impl Store {
     /// Runs a command that a script asked for, if the script may.
     pub(crate) fn inner_call(&mut self, argv: &[Vec<u8>]) -> Value {
         self.inner_commands += 1;
+        let writes_before = self.writes.len();
+        let reply = self.judged_inner_call(argv);
+        if let Some(log) = &mut self.inner_log {
+            let outcome = if let Value::Error(text) = &reply {
+                Outcome::Failed(text.clone())
+            } else if self.writes.len() > writes_before {
+                Outcome::Wrote
+            } else {
+                Outcome::Read
+            };
+            log.push(InnerCommand { argv: argv.to_vec(), outcome });
+        }
+        reply
+    }
+
+    fn judged_inner_call(&mut self, argv: &[Vec<u8>]) -> Value {
         if let Some(failure) = self.failure.take_if(|failure| failure.at == self.inner_commands) {
             return Value::Error(failure.error);
         }
