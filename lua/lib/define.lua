@@ -4,8 +4,9 @@
 --
 -- A key may be written `name:type`. Its type is then checked before the body runs, so that a
 -- foreign value under one of our keys is refused while nothing is written yet. Leave the type out
--- where the body reads the key before it writes anything, where it only deletes or overwrites the
--- key, and where the key is never touched.
+-- where the body reads the key before it writes anything, and where the key is never touched. A
+-- key that is only deleted or overwritten is written `name=type`: whatever it holds may go, but no
+-- other key of the call may be the same one and of another type.
 --
 -- A name may end in `!`: the body cannot do without it. A call without that key (or with an empty
 -- key), or without that argument (an empty one is fine), is refused as `invalid_input`.
@@ -16,18 +17,30 @@ local signatures = {}
 
 -- The bare names of a signature, and those among them that are marked as needed.
 local function read_names(declared)
-  local names, needed, kinds = {}, {}, {}
+  local names, needed = {}, {}
   for i = 1, #declared do
-    local name, mark, kind = declared[i]:match("^([^!:]+)(!?):?(%a*)$")
+    local name, mark = declared[i]:match("^([^!:=]+)(!?)")
     names[i] = name
     if mark ~= "" then
       needed[#needed + 1] = name
     end
-    if kind ~= "" then
-      kinds[#kinds + 1] = { at = i, kind = kind }
+  end
+  return names, needed
+end
+
+-- The keys that must not be one and the same, and those whose type is checked, or only noted.
+local function read_kinds(declared)
+  local apart, typed = {}, {}
+  for i = 1, #declared do
+    local name, mark, how, kind = declared[i]:match("^([^!:=]+)(!?)([:=]?)(%a*)$")
+    if mark ~= "" then
+      apart[#apart + 1] = { name = name, kind = how ~= "" and kind or nil }
+    end
+    if how ~= "" then
+      typed[#typed + 1] = { name = name, kind = kind, overwritten = how == "=" }
     end
   end
-  return names, needed, kinds
+  return apart, typed
 end
 
 local function by_name(names, values)
@@ -39,7 +52,8 @@ local function by_name(names, values)
 end
 
 local function define(name, keys, args, body, options)
-  local key_names, keys_needed, checked = read_names(keys)
+  local key_names, keys_needed = read_names(keys)
+  local apart, typed = read_kinds(keys)
   local arg_names, args_needed = read_names(args)
   local flags = options and options.reads_only and { "no-writes" } or {}
   signatures[#signatures + 1] =
@@ -49,14 +63,16 @@ local function define(name, keys, args, body, options)
     function_name = name,
     flags = flags,
     callback = function(key_list, arg_list)
+      guard.begin()
       local k, a = by_name(key_names, key_list), by_name(arg_names, arg_list)
       local refused = guard.missing(k, unpack(keys_needed)) or guard.absent(a, args_needed)
+        or guard.twins(k, apart)
       if refused then
         return refused
       end
-      for i = 1, #checked do
-        local check = checked[i]
-        refused = guard.mismatch(key_list[check.at], check.kind)
+      for i = 1, #typed do
+        local check = typed[i].overwritten and guard.clash or guard.mismatch
+        refused = check(k[typed[i].name], typed[i].kind)
         if refused then
           return refused
         end

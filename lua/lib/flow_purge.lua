@@ -20,10 +20,11 @@ end
 -- it. Answers how many records went, and whether any are left.
 local function remove_member(plan, flow_id, id, limit)
   local incoming = plan.prefix .. ":in:" .. id
-  local edges = redis.pcall("SPOP", incoming, number.digits(limit))
-  if type(edges) ~= "table" or edges.err then
-    edges = {}
+  local edges = {}
+  if guard.mismatch(incoming, "set") then
     call("DEL", incoming)
+  else
+    edges = call("SPOP", incoming, number.digits(limit))
   end
   for _, edge_id in ipairs(edges) do
     call("DEL", plan.prefix .. ":edge:" .. edge_id)

@@ -1,18 +1,42 @@
 -- The server does not undo, so a key of a foreign type must be met before the first write.
 -- `define` checks the declared keys; a body checks the keys it derives itself.
 
--- The server's own refusal when `key` holds something else than `kind`, nil when it fits, is absent
--- or was not passed.
+local WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
+
+-- What the keys of the running call are taken for. Two names for one absent key pass every look at
+-- its type, until the first write makes it one of the two.
+local taken_for = {}
+
+-- Forgets the keys of the call before.
+function guard.begin()
+  taken_for = {}
+end
+
+-- The server's own refusal when `key` is taken for something else than `kind` already, nil when it
+-- is not. Enough for a key that is overwritten whatever it holds.
+function guard.clash(key, kind)
+  if key == nil or key == "" then
+    return nil
+  end
+  local known = taken_for[key] or kind
+  taken_for[key] = kind
+  if known ~= kind then
+    return redis.error_reply(WRONG_TYPE)
+  end
+  return nil
+end
+
+-- The server's own refusal when `key` holds, or is taken for, something else than `kind`; nil when
+-- it fits, is absent or was not passed.
 function guard.mismatch(key, kind)
   if key == nil or key == "" then
     return nil
   end
   local found = call("TYPE", key).ok
   if found ~= "none" and found ~= kind then
-    return redis.error_reply(
-      "WRONGTYPE Operation against a key holding the wrong kind of value")
+    return redis.error_reply(WRONG_TYPE)
   end
-  return nil
+  return guard.clash(key, kind)
 end
 
 -- The same for a list of derived keys: `guard.any_mismatch({ { key, "hash" }, … })`.
@@ -33,6 +57,20 @@ function guard.missing(k, ...)
     if not text.set(k[name]) then
       return err("invalid_input", "key " .. name .. " is required")
     end
+  end
+  return nil
+end
+
+-- The refusal when two of the needed keys are one and the same though not declared to hold the
+-- same, else nil. `needed` = { { name, kind or nil }, … }
+function guard.twins(k, needed)
+  local first = {}
+  for _, key in ipairs(needed) do
+    local other = first[k[key.name]]
+    if other and (other.kind == nil or other.kind ~= key.kind) then
+      return err("invalid_input", "keys " .. other.name .. " and " .. key.name .. " must differ")
+    end
+    first[k[key.name]] = other or key
   end
   return nil
 end

@@ -96,7 +96,8 @@ end
 -- A number as plain digits: whole numbers never in exponent form, whatever their size.
 function number.digits(n)
   if n == math.floor(n) and n >= -number.MAX and n <= number.MAX then
-    return string.format("%.0f", n)
+    -- Adding zero takes the sign from a negative zero, which no command reads as an integer.
+    return string.format("%.0f", n + 0)
   end
   return string.format("%.17g", n)
 end

@@ -41,7 +41,7 @@ end
 define("ff_claim_execution",
   { "exec_core!", "claim_grant!:hash", "eligible!:zset", "lease_expiry!:zset",
     "worker_leases!:set", "attempt", "attempt_usage", "attempt_policy", "attempts!:zset",
-    "lease_current!", "lease_history!:stream", "active!:zset", "attempt_timeout!:zset",
+    "lease_current!=hash", "lease_history!:stream", "active!:zset", "attempt_timeout!:zset",
     "execution_deadline!:zset" },
   { "execution_id!", "worker_id", "worker_instance_id", "lane", "capability_snapshot_hash",
     "lease_id!", "lease_ttl_ms", "renew_before_ms", "attempt_id!", "attempt_policy_json",

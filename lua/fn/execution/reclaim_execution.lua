@@ -21,7 +21,7 @@ end
 
 define("ff_reclaim_execution",
   { "exec_core!", "claim_grant!:hash", "attempt!:hash", "stream_meta!:hash", "new_attempt",
-    "new_attempt_usage", "attempts!:zset", "lease_current!", "lease_history!:stream",
+    "new_attempt_usage", "attempts!:zset", "lease_current!=hash", "lease_history!:stream",
     "lease_expiry!:zset", "worker_leases!:set", "active!:zset", "attempt_timeout!:zset",
     "execution_deadline!:zset" },
   { "execution_id!", "worker_id", "worker_instance_id", "lane", "lease_id!", "lease_ttl_ms",

@@ -2,7 +2,7 @@
 -- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
 -- Arguments: flow_id, downstream_eid
 -- Replies: drained, drained_sans_group, already_drained
--- Errors: invalid_args
+-- Errors: invalid_input, invalid_args
 -- Bound: 5
 -- Keeps: DebtHasNote, RepeatIsHarmless
 define("ff_drain_sibling_cancel_group",

@@ -3,7 +3,7 @@
 -- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
 -- Arguments: flow_id, downstream_eid
 -- Replies: no_op, sremmed_stale, completed_drain
--- Errors: invalid_args
+-- Errors: invalid_input, invalid_args
 -- Bound: 4 + 1 * n
 -- Keeps: DebtHasNote, DrainOnlyWhenPaid, RepeatIsHarmless
 define("ff_reconcile_sibling_cancel_group",

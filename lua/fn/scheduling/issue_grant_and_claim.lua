@@ -33,7 +33,7 @@ end
 
 define("ff_issue_grant_and_claim",
   { "exec_core!", "claim_grant!", "eligible!:zset", "lease_expiry!:zset", "worker_leases!:set",
-    "attempts!:zset", "lease_current!", "lease_history!:stream", "active!:zset",
+    "attempts!:zset", "lease_current!=hash", "lease_history!:stream", "active!:zset",
     "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "worker_id!", "worker_instance_id!", "lane!", "capability_snapshot_hash",
     "lease_id!", "lease_ttl_ms", "attempt_id", "attempt_policy_json", "attempt_timeout_ms",

@@ -7,7 +7,9 @@
 --   source_identity, payload, payload_encoding, idempotency_key, correlation_id, target_scope,
 --   created_at, dedup_ttl_ms, resume_delay_ms, signal_maxlen, max_signals_per_execution,
 --   waitpoint_token
--- Replies: buffered_for_pending_waitpoint, DUPLICATE
+-- Replies: buffered_for_pending_waitpoint, resume_condition_satisfied, appended_to_waitpoint,
+--   no_op, appended_to_waitpoint_duplicate, signal_ignored_not_in_condition,
+--   signal_ignored_matcher_failed, DUPLICATE
 -- Errors: execution_not_found, waitpoint_not_found, invalid_keys_missing_hmac, missing_token,
 --   invalid_token, hmac_secret_not_initialized, token_expired, invalid_secret,
 --   invalid_waitpoint_for_execution, invalid_input, waitpoint_closed, signal_limit_exceeded,
@@ -17,8 +19,8 @@
 local BUFFERED = "buffered_for_pending_waitpoint"
 
 define("ff_buffer_signal_for_pending_waitpoint",
-  { "exec_core!", "wp_condition!", "wp_signals!:stream", "exec_signals!:zset", "signal!",
-    "signal_payload!", "sigdedup!", "waitpoint!", "hmac" },
+  { "exec_core!", "wp_condition!", "wp_signals!:stream", "exec_signals!:zset", "signal!=hash",
+    "signal_payload!=string", "sigdedup!=string", "waitpoint!", "hmac" },
   { "signal_id!", "execution_id", "waitpoint_id", "signal_name", "signal_category", "source_type",
     "source_identity", "payload", "payload_encoding", "idempotency_key", "correlation_id",
     "target_scope", "created_at", "dedup_ttl_ms", "resume_delay_ms", "signal_maxlen",

@@ -19,8 +19,8 @@
 -- Bound: 60 + 6 * n
 -- Keeps: SignalCountsOnce, RepeatIsHarmless, VectorWhole, OneHome
 define("ff_deliver_signal",
-  { "exec_core!", "wp_condition!", "wp_signals!:stream", "exec_signals!:zset", "signal!",
-    "signal_payload!", "sigdedup!", "waitpoint!", "suspension!", "eligible!:zset",
+  { "exec_core!", "wp_condition!", "wp_signals!:stream", "exec_signals!:zset", "signal!=hash",
+    "signal_payload!=string", "sigdedup!=string", "waitpoint!", "suspension!", "eligible!:zset",
     "suspended!:zset", "delayed!:zset", "suspension_timeout!:zset", "hmac",
     "signal_delivery:stream" },
   { "signal_id!", "execution_id", "waitpoint_id", "signal_name", "signal_category", "source_type",

@@ -5,7 +5,7 @@
 --   terminal (zset), eligible (zset), delayed (ignored), lease_history (ignored)
 -- Arguments: execution_id
 -- Replies: not_found_cleaned, not_suspended_cleaned, no_active_suspension_cleaned, not_yet_due,
---   auto_resume, escalate, fail, cancel, expire
+--   auto_resume, escalate, failed, cancelled, expired
 -- Errors: invalid_input
 -- Bound: 40 + 6 * n
 -- Keeps: NotBeforeDue, VectorWhole, OneHome, AttemptsHonest

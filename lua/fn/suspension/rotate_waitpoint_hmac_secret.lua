@@ -3,7 +3,7 @@
 -- Keys: hmac (hash)
 -- Arguments: new_kid, new_secret_hex, grace_ms
 -- Replies: rotated, noop
--- Errors: invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict
+-- Errors: invalid_input, invalid_kid, invalid_secret_hex, invalid_grace_ms, rotation_conflict
 -- Bound: 4 + 1 * n
 -- Keeps: RepeatIsHarmless, ErrorMeansUntouched
 
