@@ -1,0 +1,140 @@
+//! [`Contract`]: what a function promises, by its header and by its signature.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use selvedge_core::value::Value;
+use selvedge_lua::host::Host;
+
+use crate::header::Header;
+use crate::spec::keyspace::texts;
+
+/// What a function promises.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    /// Its name.
+    pub function: String,
+    /// The names of its keys, in order.
+    pub keys: Vec<String>,
+    /// The names of its arguments, in order.
+    pub args: Vec<String>,
+    /// Whether it is registered as one that never writes.
+    pub reads_only: bool,
+    errors: BTreeSet<String>,
+    replies: Replies,
+    bound: Bound,
+}
+
+/// The words a success may answer.
+#[derive(Clone, Debug, Default)]
+struct Replies {
+    /// Status or sub-status words of an envelope.
+    words: BTreeSet<String>,
+    /// Words of a reply that has no envelope.
+    bare: BTreeSet<String>,
+    /// A count or an id stands where the word would.
+    open: bool,
+}
+
+/// `Bound: fixed + per_item * n`
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    fixed: usize,
+    per_item: usize,
+}
+
+impl Contract {
+    /// The contracts of all functions that a host holds, by the headers below a `lua/` folder.
+    pub fn read_all(host: &mut Host, lua: &Path) -> Result<BTreeMap<String, Self>, String> {
+        let headers = Header::read_all(lua).map_err(|error| error.to_string())?;
+        let Value::Array(signatures) = host.call(&["FCALL", "ff_library_signatures", "0"]) else {
+            return Err("the library does not tell its signatures".to_owned());
+        };
+        let list = |text: &[u8]| -> Vec<String> {
+            let text = String::from_utf8_lossy(text);
+            text.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+        };
+        let mut contracts = BTreeMap::new();
+        for parts in signatures.into_iter().map(texts) {
+            let [name, keys, args, access] = parts.as_slice() else { continue };
+            let function = String::from_utf8_lossy(name).into_owned();
+            let header = headers.iter().find(|header| header.function.as_ref() == Some(&function));
+            let header = header.ok_or_else(|| format!("{function} has no header"))?;
+            let contract = Self {
+                keys: list(keys),
+                args: list(args),
+                reads_only: access == b"reads",
+                errors: header.words("Errors").map(stem).collect(),
+                replies: Replies::read(header),
+                bound: Bound::read(header).ok_or_else(|| format!("{function} has no bound"))?,
+                function: function.clone(),
+            };
+            contracts.insert(function, contract);
+        }
+        Ok(contracts)
+    }
+
+    /// Whether the header lists this error code.
+    #[must_use]
+    pub fn lists_error(&self, code: &str) -> bool {
+        self.errors.contains(&stem(code))
+    }
+
+    /// Whether the header lists what a success answers: its status or sub-status, wherever the
+    /// contract has it, or the words of a reply without envelope.
+    #[must_use]
+    pub fn lists_reply(&self, words: &[String], bare: bool) -> bool {
+        if bare {
+            return words.first().is_some_and(|word| self.replies.bare.contains(word));
+        }
+        let known = |word: &String| self.replies.words.contains(word);
+        match words {
+            [] => false,
+            [status, ..] if known(status) => true,
+            [status, rest @ ..] => {
+                STATUSES.contains(&status.as_str()) && (self.replies.open || rest.iter().any(known))
+            }
+        }
+    }
+
+    /// The most inner commands that a call may take when the largest collection has `n` elements.
+    #[must_use]
+    pub fn bound(&self, n: usize) -> usize {
+        self.bound.fixed + self.bound.per_item * n
+    }
+}
+
+impl Replies {
+    fn read(header: &Header) -> Self {
+        let mut replies = Self::default();
+        for part in header.section("Replies").unwrap_or_default().split(',').map(str::trim) {
+            let mut words = part.split_whitespace();
+            match words.next() {
+                Some("bare") => replies.bare.extend(words.next().map(str::to_owned)),
+                Some(word) if word.starts_with('<') => replies.open = true,
+                Some(word) => drop(replies.words.insert(word.to_owned())),
+                None => {}
+            }
+        }
+        replies
+    }
+}
+
+impl Bound {
+    fn read(header: &Header) -> Option<Self> {
+        let numbers: Vec<usize> = header
+            .section("Bound")?
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+        Some(Self { fixed: *numbers.first()?, per_item: numbers.get(1).copied().unwrap_or(0) })
+    }
+}
+
+/// A code without the detail that some carry behind a colon.
+fn stem(code: &str) -> String {
+    code.split(':').next().unwrap_or_default().to_owned()
+}
+
+/// The statuses that any function may answer before its own word.
+const STATUSES: [&str; 3] = ["OK", "ALREADY_SATISFIED", "DUPLICATE"];

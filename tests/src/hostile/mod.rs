@@ -1,0 +1,110 @@
+//! Hostile calls: an error means that nothing was written, whatever was sent and whatever was there.
+//!
+//! The [`corpus`] is every call that the spec files make, each with its keyspace. An [`attack`]
+//! takes one, lets time and other calls pass, and spoils arguments, keys and
+//! [world](world::World) by the throw of seeded [`dice`]. What comes of it is [judged](judge::judge)
+//! by the function's own header, its [`contract`]. A failure is [shrunk](shrink::shrink) and shown
+//! with the command that runs it alone. [`inject`] lets each inner command of good calls fail.
+
+pub mod attack;
+pub mod contract;
+pub mod corpus;
+pub mod dice;
+pub mod inject;
+pub mod judge;
+pub mod sabotage;
+pub mod shrink;
+pub mod tied;
+pub mod value;
+pub mod world;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use selvedge_lua::host::{Host, HostConfig};
+
+use crate::spec::suite::Suite;
+use contract::Contract;
+use corpus::{Call, Corpus};
+use dice::Dice;
+use world::shorten;
+
+/// Everything a campaign needs: a host with the library, its contracts, and real calls.
+pub struct Campaign {
+    /// Runs the attacks.
+    pub host: Host,
+    /// What every function promises.
+    pub contracts: BTreeMap<String, Contract>,
+    /// Where attacks start from.
+    pub corpus: Corpus,
+}
+
+/// A promise that was broken.
+#[derive(Debug)]
+pub struct Finding {
+    /// The seed of the campaign.
+    pub seed: u64,
+    /// Which attack of the campaign.
+    pub attack: u64,
+    /// What is wrong.
+    pub fault: String,
+    /// The call, as small as it got.
+    pub call: Call,
+}
+
+impl Campaign {
+    /// Loads the library and records the spec files of a clone.
+    pub fn prepare(library: &str, lua: &Path, spec: &Path) -> Result<Self, String> {
+        let mut host = Host::new(HostConfig::default());
+        host.log_inner_commands(true);
+        if let selvedge_core::value::Value::Error(error) = host.call(&["FUNCTION", "LOAD", library])
+        {
+            return Err(error);
+        }
+        let contracts = Contract::read_all(&mut host, lua)?;
+        let corpus = Corpus::record(library, &Suite::read(spec)?, &contracts);
+        Ok(Self { host, contracts, corpus })
+    }
+
+    /// Runs one attack of a campaign, on the function whose turn it is or on a given one.
+    pub fn run(&mut self, seed: u64, attack: u64, function: Option<&str>) -> Option<Finding> {
+        let turn = usize::try_from(attack).unwrap_or(0) % self.contracts.len().max(1);
+        let contract = match function {
+            Some(name) => self.contracts.get(name),
+            None => self.contracts.values().nth(turn),
+        }?;
+        let (corpus, host) = (&self.corpus, &mut self.host);
+        let call = attack::attack(&mut Dice::new(seed, attack), corpus, contract, host);
+        judge::judge(&call, contract, corpus, host)?;
+        let mut fault = String::new();
+        let call = shrink::shrink(call, |smaller| {
+            let found = judge::judge(smaller, contract, corpus, host);
+            found.inspect(|found| fault.clone_from(found)).is_some()
+        });
+        let fault = judge::judge(&call, contract, corpus, host).unwrap_or(fault);
+        Some(Finding { seed, attack, fault, call })
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seed, attack, function) = (self.seed, self.attack, &self.call.function);
+        let shown = |words: &[Vec<u8>]| -> String {
+            words.iter().map(|word| shorten(word)).collect::<Vec<_>>().join(" ")
+        };
+        writeln!(out, "{function}: {}", self.fault)?;
+        write!(out, "{}", self.call.world)?;
+        writeln!(
+            out,
+            "  fcall {function} {} -- {}",
+            shown(&self.call.keys),
+            shown(&self.call.args)
+        )?;
+        writeln!(
+            out,
+            "  alone: cargo run -p selvedge-tests --bin hostile -- --seed {seed} --attack {attack} \
+             --function {function}"
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! The writes that the contract ties to an error code.
+
+use std::collections::BTreeSet;
+
+use crate::hostile::corpus::Call;
+use crate::hostile::world::{Content, World, shorten};
+
+/// What changed beyond that which the contract ties to this code, if anything did.
+pub fn tied_to_code(call: &Call, code: &str, before: &World, after: &World) -> Option<String> {
+    let mut changed = before.changed(after);
+    match code {
+        "lease_expired" => changed.retain(|key| !marks_expiry(before, after, key)),
+        "max_retries_exhausted" => {
+            if let Some(complaint) = not_ended(before, after) {
+                return Some(complaint);
+            }
+            changed.retain(|key| !belongs_to_execution(call, key));
+        }
+        "capability_mismatch" => changed
+            .retain(|key| fields(before, after, key) != Some(one("last_capability_mismatch_at"))),
+        "missing_token"
+        | "invalid_token"
+        | "token_expired"
+        | "invalid_secret"
+        | "hmac_secret_not_initialized"
+        | "invalid_keys_missing_hmac" => changed.retain(|key| {
+            fields(before, after, key) != Some(one("last_hmac_validation_failed_at"))
+        }),
+        _ => {}
+    }
+    let beyond: Vec<_> = changed.iter().map(|key| shorten(key)).collect();
+    (!beyond.is_empty()).then(|| beyond.join(", "))
+}
+
+/// The state vector and two times, one history entry, and the closing of a stream's record.
+fn marks_expiry(before: &World, after: &World, key: &[u8]) -> bool {
+    let is = |name: &str| key.ends_with(name.as_bytes());
+    if let Some(changed) = fields(before, after, key) {
+        let closes_stream: BTreeSet<_> = ["closed_at", "closed_reason"].map(str::to_owned).into();
+        let marks: BTreeSet<_> = MARKED.map(str::to_owned).into();
+        return changed.is_subset(&marks) && changed.contains("lease_expired_at")
+            || is(":meta") && changed.is_subset(&closes_stream);
+    }
+    let entries = |world: &World| match world.keys.get(key).map(|entry| &entry.content) {
+        Some(Content::Stream(entries)) => Some(entries.clone()),
+        Some(_) => None,
+        None => Some(Vec::new()),
+    };
+    match (entries(before), entries(after)) {
+        (Some(old), Some(new)) => new.split_last().is_some_and(|((_, event), rest)| {
+            rest == old && event.get(1).is_some_and(|word| word == b"expired")
+        }),
+        _ => false,
+    }
+}
+
+/// The cap of reclaims ends the execution: some record must say so.
+fn not_ended(before: &World, after: &World) -> Option<String> {
+    let ended = before.changed(after).iter().any(|key| {
+        let core = after.hash(key);
+        let is = |field: &str, value: &[u8]| {
+            core.get(field.as_bytes()).is_some_and(|found| found == value)
+        };
+        is("lifecycle_phase", b"terminal") && is("terminal_outcome", b"failed")
+    });
+    (!ended).then(|| "no execution has ended".to_owned())
+}
+
+fn belongs_to_execution(call: &Call, key: &[u8]) -> bool {
+    call.keys.iter().any(|given| given == key)
+        || [&b"ff:idx:"[..], b"ff:attempt:", b"ff:stream:"]
+            .iter()
+            .any(|family| key.starts_with(family))
+}
+
+/// The fields of a hash that changed; nothing when the key is not a hash in both worlds.
+fn fields(before: &World, after: &World, key: &[u8]) -> Option<BTreeSet<String>> {
+    let hash = |world: &World| match world.keys.get(key) {
+        Some(entry) if matches!(entry.content, Content::Hash(_)) => Some(world.hash(key)),
+        _ => None,
+    };
+    let (old, new) = (hash(before)?, hash(after)?);
+    if before.keys.get(key)?.expires_at_ms != after.keys.get(key)?.expires_at_ms {
+        return None;
+    }
+    let all: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+    Some(
+        all.into_iter()
+            .filter(|field| old.get(*field) != new.get(*field))
+            .map(|field| String::from_utf8_lossy(field).into_owned())
+            .collect(),
+    )
+}
+
+fn one(field: &str) -> BTreeSet<String> {
+    BTreeSet::from([field.to_owned()])
+}
+
+const MARKED: [&str; 10] = [
+    "lifecycle_phase",
+    "ownership_state",
+    "eligibility_state",
+    "blocking_reason",
+    "blocking_detail",
+    "terminal_outcome",
+    "attempt_state",
+    "public_state",
+    "lease_expired_at",
+    "last_mutation_at",
+];
