@@ -111,6 +111,11 @@ impl Rig {
     /// Starts an engine; it does nothing until the clock runs.
     pub fn start(&mut self, config: EngineConfig) -> usize {
         let seed = self.engines.len() as u64 + 1;
+        self.start_seeded(config, seed)
+    }
+
+    /// Starts an engine with this seed; two with the same one come at the same instants.
+    pub fn start_seeded(&mut self, config: EngineConfig, seed: u64) -> usize {
         self.engines.push(Some(Engine::new(config, seed, self.engine_time())));
         self.engines.len() - 1
     }

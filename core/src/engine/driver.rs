@@ -15,6 +15,7 @@ use crate::call::library::{Page, PageMode, PageRequest, SetAside, SetAsideReply}
 use crate::id::{ExecutionId, LaneId};
 use crate::key::Key;
 use crate::partition::Partition;
+use crate::time::ServerTime;
 use crate::value::Value;
 
 /// Pages that a strip may take in one go before others have their turn.
@@ -45,6 +46,8 @@ pub(super) struct Order {
     /// Who was offered in this go. Whoever turns up again is passed over, so the way leads on even
     /// past entries that a function called gone and that are not.
     met: BTreeSet<Vec<u8>>,
+    /// In a sweep: what is older than this is another source's.
+    younger_than_ms: Option<u64>,
 }
 
 impl Order {
@@ -73,8 +76,15 @@ pub(super) fn orders(
                 request: PageRequest { index: key, mode, from, limit: spec.batch, lag_ms },
                 pages: 0,
                 met: BTreeSet::new(),
+                younger_than_ms: match *source {
+                    Source::SweepLane(_, older_ms) => Some(older_ms),
+                    Source::Due(_)
+                    | Source::DueInLane(..)
+                    | Source::AllInLane(_)
+                    | Source::Members(_) => None,
+                },
                 pages_max: match source {
-                    Source::SweepLane(_) => SWEEP_PAGES_MAX,
+                    Source::SweepLane(..) => SWEEP_PAGES_MAX,
                     Source::Due(_)
                     | Source::DueInLane(..)
                     | Source::AllInLane(_)
@@ -90,7 +100,7 @@ pub(super) fn orders(
                     add(index.lane(lane, of_lane), PageMode::Due, lag_ms, Some(lane));
                 }
             }
-            Source::SweepLane(of_lane) | Source::AllInLane(of_lane) => {
+            Source::SweepLane(of_lane, _) | Source::AllInLane(of_lane) => {
                 for lane in lanes {
                     add(index.lane(lane, of_lane), PageMode::All, 0, Some(lane));
                 }
@@ -117,11 +127,20 @@ pub(super) struct Strip {
 
 impl Strip {
     /// The strip, and those of its page who are new.
-    pub(super) fn new(mut order: Order, partition: Partition, page: Page) -> (Self, Members) {
+    pub(super) fn new(
+        mut order: Order,
+        partition: Partition,
+        page: Page,
+        now: ServerTime,
+    ) -> (Self, Members) {
         let limit = usize::try_from(order.request.limit).unwrap_or(usize::MAX);
         let offered = page.members.len();
         let mut fresh = page.members;
-        fresh.retain(|(member, _)| order.met.insert(member.clone()));
+        let oldest = order.younger_than_ms.map(|age| now.0.saturating_sub_unsigned(age));
+        fresh.retain(|(member, score)| {
+            score.zip(oldest).is_none_or(|(score, oldest)| score > oldest)
+                && order.met.insert(member.clone())
+        });
         let strip = Self {
             partition,
             live: fresh.len(),

@@ -427,7 +427,7 @@ impl Engine {
         self.scans.saw(scanner, partition, &order, now, &page);
         let id = self.id();
         let (index, lane) = (order.request.index.clone(), order.lane.clone());
-        let (strip, fresh) = Strip::new(order, partition, page);
+        let (strip, fresh) = Strip::new(order, partition, page, now);
         let idle = strip.live == 0;
         self.strips.insert(id, strip);
         if idle {

@@ -32,7 +32,7 @@ local READERS = {
     return page, "", call("ZCARD", key)
   end,
   members = function(key, from, limit)
-    local scanned = redis.pcall("SSCAN", key, number.digits(from), "COUNT", number.digits(limit))
+    local scanned = redis.pcall("SSCAN", key, from, "COUNT", number.digits(limit))
     if scanned.err then
       return nil, scanned.err
     end
@@ -45,14 +45,23 @@ local READERS = {
   end,
 }
 
+-- Where to begin, or nil. A cursor has up to 64 bits, more than a number holds: it stays a text.
+local function place(mode, value)
+  if mode == "members" then
+    return value and #value <= 20 and value:match("^%d+$") or nil
+  end
+  local offset = number.whole(value)
+  return offset and offset >= 0 and offset or nil
+end
+
 define("ff_scan_partition", {}, {}, function(_, _, keys, args)
   local requests = {}
   for i = 1, #keys do
     local at = (i - 1) * 4
     local reader = READERS[args[at + 1] or ""]
-    local from, limit, lag = number.whole(args[at + 2]), number.whole(args[at + 3]),
-      number.whole(args[at + 4])
-    if not reader or not from or from < 0 or not limit or limit < 1 or not lag or lag < 0 then
+    local from = place(args[at + 1], args[at + 2])
+    local limit, lag = number.whole(args[at + 3]), number.whole(args[at + 4])
+    if not reader or not from or not limit or limit < 1 or not lag or lag < 0 then
       return err("invalid_input", "request " .. i .. " must be mode, from, limit, lag_ms")
     end
     requests[i] = { reader = reader, from = from, limit = math.min(limit, LIMIT_MAX), lag = lag }

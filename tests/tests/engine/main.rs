@@ -1,5 +1,17 @@
 //! The engine against the real library, in virtual time: stories with readable traces.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a story that meets something else than it tells of has failed, and says so"
+)]
+
 mod cost;
 mod due;
 mod kit;
+mod machine;
+mod rows;
+mod snapshot;
+mod stories;
+mod weak_due;
+mod weak_listed;

@@ -102,8 +102,13 @@ fn read_page(elements: Vec<Value>) -> Result<Result<Page, ServerError>, CallErro
         return Ok(Err(ServerError::from_reply(fields.text()?)));
     }
     let size = fields.parse("a size")?;
-    // A score may carry a fraction; the whole milliseconds before it are early enough.
-    let next = whole(&fields.text()?)?.and_then(|next| u64::try_from(next).ok());
+    // A cursor takes all 64 bits. A score may carry a fraction; the whole milliseconds before it
+    // are early enough.
+    let next = fields.text()?;
+    let next = match next.parse() {
+        Ok(exact) => Some(exact),
+        Err(_) => whole(&next)?.and_then(|next| u64::try_from(next).ok()),
+    };
     let mut members = Vec::new();
     while !fields.is_empty() {
         let member = fields.bytes()?;

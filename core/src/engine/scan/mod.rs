@@ -84,8 +84,9 @@ pub enum Source {
     Due(PartitionIndex),
     /// The same for an index of each lane, with scores this many milliseconds in the past.
     DueInLane(LaneIndex, u64),
-    /// The same, as a slow sweep: a few pages at a time, for what is only rarely of interest.
-    SweepLane(LaneIndex),
+    /// The members of an index of each lane whose scores are less than so many milliseconds in
+    /// the past, as a slow sweep: a few pages at a time, for what is only rarely of interest.
+    SweepLane(LaneIndex, u64),
     /// Every member of an index of each lane, whatever its score.
     AllInLane(LaneIndex),
     /// Every member of a partition's set.

@@ -31,7 +31,7 @@ const SPEC: Spec = Spec {
     family: Family::Flow,
     sources: &[
         Source::DueInLane(LaneIndex::Terminal, RETENTION_MS),
-        Source::SweepLane(LaneIndex::Terminal),
+        Source::SweepLane(LaneIndex::Terminal, RETENTION_MS),
     ],
     batch: 20,
     filtered: true,
