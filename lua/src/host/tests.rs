@@ -2,7 +2,7 @@
 
 use selvedge_core::value::Value;
 
-use super::{Host, HostConfig, Message, Session};
+use super::{Host, HostConfig, InnerCommand, Message, Outcome, Session};
 
 fn host() -> Host {
     Host::new(HostConfig::default())
@@ -366,6 +366,26 @@ fn an_inner_command_fails_when_told_to() {
     assert_eq!(call(&mut host, "FCALL f 0"), Value::Int(1));
     assert!(host.clear_failure());
     assert!(!host.clear_failure());
+}
+
+#[test]
+fn inner_commands_are_told_when_asked_for() {
+    let mut host = host();
+    load(&mut host, "redis.call('set', 'a', '1') redis.call('get', 'a') redis.pcall('incr')");
+    call(&mut host, "FCALL f 0");
+    assert_eq!(host.last_inner_log(), []);
+    host.log_inner_commands(true);
+    call(&mut host, "FCALL f 0");
+    let refusal = "ERR Wrong number of args calling command from script";
+    let told = [
+        ("set a 1", Outcome::Wrote),
+        ("get a", Outcome::Read),
+        ("incr", Outcome::Failed(refusal.to_owned())),
+    ]
+    .map(|(line, outcome)| InnerCommand { argv: words(line), outcome });
+    assert_eq!(host.last_inner_log(), told);
+    call(&mut host, "GET a");
+    assert_eq!(host.last_inner_log(), []);
 }
 
 #[test]
