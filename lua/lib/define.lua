@@ -3,10 +3,10 @@
 -- time: an absent one is nil, a surplus one is ignored.
 --
 -- A key may be written `name:type`. Its type is then checked before the body runs, so that a
--- foreign value under one of our keys is refused while nothing is written yet. Leave the type out
--- where the body reads the key before it writes anything, and where the key is never touched. A
--- key that is only deleted or overwritten is written `name=type`: whatever it holds may go, but no
--- other key of the call may be the same one and of another type.
+-- foreign value under one of our keys is refused while nothing is written yet. Where the body reads
+-- the key before it writes anything, or only deletes or overwrites it, write `name=type`: the type
+-- is not looked up, but no other key of the call may be the same one and of another type. Leave the
+-- type out where the key is never touched.
 --
 -- A name may end in `!`: the body cannot do without it. A call without that key (or with an empty
 -- key), or without that argument (an empty one is fine), is refused as `invalid_input`.
@@ -34,10 +34,10 @@ local function read_kinds(declared)
   for i = 1, #declared do
     local name, mark, how, kind = declared[i]:match("^([^!:=]+)(!?)([:=]?)(%a*)$")
     if mark ~= "" then
-      apart[#apart + 1] = { name = name, kind = how ~= "" and kind or nil }
+      apart[#apart + 1] = { name = name, kind = how == ":" and kind or nil }
     end
     if how ~= "" then
-      typed[#typed + 1] = { name = name, kind = kind, overwritten = how == "=" }
+      typed[#typed + 1] = { name = name, kind = kind, noted = how == "=" }
     end
   end
   return apart, typed
@@ -71,7 +71,7 @@ local function define(name, keys, args, body, options)
         return refused
       end
       for i = 1, #typed do
-        local check = typed[i].overwritten and guard.clash or guard.mismatch
+        local check = typed[i].noted and guard.clash or guard.mismatch
         refused = check(k[typed[i].name], typed[i].kind)
         if refused then
           return refused

@@ -10,7 +10,7 @@
 -- Bound: 16
 -- Keeps: OneHome, NoRunBeforeParents, NotBeforeDue, ErrorMeansUntouched
 define("ff_block_execution_for_admission",
-  { "exec_core!", "eligible!:zset", "blocked!:zset" },
+  { "exec_core!=hash", "eligible!:zset", "blocked!:zset" },
   { "execution_id!", "blocking_reason", "blocking_detail", "now_ms" },
   function(k, a)
     local now, refused = number.require_whole(a.now_ms, "now_ms")

@@ -10,7 +10,7 @@
 -- Bound: 9 + 1 * n
 -- Keeps: LedgerAdds, ErrorMeansUntouched
 define("ff_create_budget",
-  { "def!", "limits!:hash", "usage", "resets!:zset", "policies!:set" },
+  { "def!=hash", "limits!:hash", "usage", "resets!:zset", "policies!:set" },
   { "budget_id!", "scope_type!", "scope_id!", "enforcement_mode!", "on_hard_limit!",
     "on_soft_limit!", "reset_interval_ms", "now_ms", "dim_count" },
   function(k, a, _, arguments)

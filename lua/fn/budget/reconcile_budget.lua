@@ -8,7 +8,7 @@
 -- Bound: 6
 -- Keeps: LedgerAdds, QuietAtRest
 define("ff_reconcile_budget",
-  { "def!", "limits!", "usage!", "policies!:set" },
+  { "def!=hash", "limits!=hash", "usage!=hash", "policies!:set" },
   { "budget_id!" },
   function(k, a)
     local def = record.read(k.def)

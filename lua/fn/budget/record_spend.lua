@@ -9,7 +9,7 @@
 -- Bound: 24 + 2 * n
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_record_spend",
-  { "usage!", "limits!", "def!", "by_exec!:hash", "by_exec_index!:set" },
+  { "usage!=hash", "limits!=hash", "def!=hash", "by_exec!:hash", "by_exec_index!:set" },
   { "pair_count" },
   function(k, a, _, arguments)
     local count, refused = budget.count(a.pair_count, "pair_count", arguments, 1, 2, 1)

@@ -6,7 +6,7 @@
 -- Bound: 12 + 2 * n
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_release_budget",
-  { "usage!:hash", "by_exec!", "by_exec_index!:set" },
+  { "usage!:hash", "by_exec!=hash", "by_exec_index!:set" },
   { "budget_id", "execution_id!" },
   function(k, a)
     local def = k.usage:match("^(.*):usage$") or ""

@@ -6,7 +6,7 @@
 -- Bound: 17 + 1 * n
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_report_usage_and_check",
-  { "usage!", "limits!", "def!" },
+  { "usage!=hash", "limits!=hash", "def!=hash" },
   { "dim_count" },
   function(k, a, _, arguments)
     local count, refused = budget.count(a.dim_count, "dim_count", arguments, 1, 2, 1)

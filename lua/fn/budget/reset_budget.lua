@@ -7,7 +7,7 @@
 -- Bound: 8 + 1 * n
 -- Keeps: LedgerAdds, ErrorMeansUntouched
 define("ff_reset_budget",
-  { "def!", "usage!", "resets!:zset" },
+  { "def!=hash", "usage!=hash", "resets!:zset" },
   { "budget_id!", "now_ms" },
   function(k, a)
     local now, refused = number.require_whole(a.now_ms, "now_ms")

@@ -8,7 +8,7 @@
 -- Bound: 9 + 1 * n
 -- Keeps: NotBeforeDue, LedgerAdds, RepeatIsHarmless
 define("ff_reset_budget_if_due",
-  { "def!", "usage!", "resets!" },
+  { "def!=hash", "usage!=hash", "resets!=zset" },
   { "budget_id!" },
   function(k, a)
     local due = tonumber(call("ZSCORE", k.resets, a.budget_id))

@@ -7,7 +7,7 @@
 -- Bound: 9
 -- Keeps: OneHome, ErrorMeansUntouched
 define("ff_unblock_execution",
-  { "exec_core!", "blocked!:zset", "eligible!:zset" },
+  { "exec_core!=hash", "blocked!:zset", "eligible!:zset" },
   { "execution_id!", "now_ms", "expected_blocking_reason" },
   function(k, a)
     local now, refused = number.require(a.now_ms, "now_ms")

@@ -30,12 +30,12 @@ local function refusal(k, core, a, now)
 end
 
 define("ff_cancel_execution",
-  { "exec_core!", "attempt!", "stream_meta!:hash", "lease_current!", "lease_history!:stream",
-    "lease_expiry!:zset", "worker_leases!:set", "suspension_current!:hash", "waitpoint",
-    "wp_condition", "suspension_timeout!:zset", "terminal!:zset", "attempt_timeout!:zset",
-    "execution_deadline!:zset", "eligible!:zset", "delayed!:zset", "blocked_dependencies!:zset",
-    "blocked_budget!:zset", "blocked_quota!:zset", "blocked_route!:zset",
-    "blocked_operator!:zset" },
+  { "exec_core!=hash", "attempt!=hash", "stream_meta!:hash", "lease_current!=hash",
+    "lease_history!:stream", "lease_expiry!:zset", "worker_leases!:set",
+    "suspension_current!:hash", "waitpoint", "wp_condition", "suspension_timeout!:zset",
+    "terminal!:zset", "attempt_timeout!:zset", "execution_deadline!:zset", "eligible!:zset",
+    "delayed!:zset", "blocked_dependencies!:zset", "blocked_budget!:zset", "blocked_quota!:zset",
+    "blocked_route!:zset", "blocked_operator!:zset" },
   { "execution_id!", "reason!", "source", "lease_id", "lease_epoch" },
   function(k, a)
     local core = record.read(k.exec_core)

@@ -39,7 +39,7 @@ local function earlier_answer(k, a, core, now)
 end
 
 define("ff_claim_execution",
-  { "exec_core!", "claim_grant!:hash", "eligible!:zset", "lease_expiry!:zset",
+  { "exec_core!=hash", "claim_grant!:hash", "eligible!:zset", "lease_expiry!:zset",
     "worker_leases!:set", "attempt", "attempt_usage", "attempt_policy", "attempts!:zset",
     "lease_current!=hash", "lease_history!:stream", "active!:zset", "attempt_timeout!:zset",
     "execution_deadline!:zset" },

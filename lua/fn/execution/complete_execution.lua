@@ -9,9 +9,9 @@
 -- Bound: 46
 -- Keeps: OneHolder, OneHome, AttemptsHonest, VectorWhole
 define("ff_complete_execution",
-  { "exec_core!", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set", "terminal!:zset",
-    "lease_current!", "lease_history!:stream", "active!:zset", "stream_meta!:hash", "result!",
-    "attempt_timeout!:zset", "execution_deadline!:zset" },
+  { "exec_core!=hash", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set",
+    "terminal!:zset", "lease_current!=hash", "lease_history!:stream", "active!:zset",
+    "stream_meta!:hash", "result!=string", "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "result_payload", "source" },
   function(k, a)
     local act, refused = lease.acting(k, a, { "active", "terminal" })

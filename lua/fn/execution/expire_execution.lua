@@ -30,9 +30,9 @@ local function forget(k, id, word)
 end
 
 define("ff_expire_execution",
-  { "exec_core!", "attempt!", "stream_meta!:hash", "lease_current!", "lease_history!:stream",
-    "lease_expiry!:zset", "worker_leases!:set", "active!:zset", "terminal!:zset",
-    "attempt_timeout!:zset", "execution_deadline!:zset", "suspended!:zset",
+  { "exec_core!=hash", "attempt!=hash", "stream_meta!:hash", "lease_current!=hash",
+    "lease_history!:stream", "lease_expiry!:zset", "worker_leases!:set", "active!:zset",
+    "terminal!:zset", "attempt_timeout!:zset", "execution_deadline!:zset", "suspended!:zset",
     "suspension_timeout!:zset", "suspension_current!:hash" },
   { "execution_id!", "expire_reason" },
   function(k, a)

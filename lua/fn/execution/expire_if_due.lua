@@ -44,7 +44,7 @@ local function retry(k, id, plan, retry_at, now)
 end
 
 define("ff_expire_if_due",
-  { "exec_core!" },
+  { "exec_core!=hash" },
   { "execution_id!", "expected_attempt_index", "reason!" },
   function(given, a)
     if a.reason ~= "attempt_timeout" and a.reason ~= "execution_deadline" then

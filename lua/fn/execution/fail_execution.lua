@@ -11,9 +11,9 @@
 -- Bound: 48
 -- Keeps: OneHolder, OneHome, AttemptsHonest, VectorWhole
 define("ff_fail_execution",
-  { "exec_core!", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set", "terminal!:zset",
-    "delayed!:zset", "lease_current!", "lease_history!:stream", "active!:zset",
-    "stream_meta!:hash", "attempt_timeout!:zset", "execution_deadline!:zset" },
+  { "exec_core!=hash", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set",
+    "terminal!:zset", "delayed!:zset", "lease_current!=hash", "lease_history!:stream",
+    "active!:zset", "stream_meta!:hash", "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "failure_reason",
     "failure_category", "retry_policy_json", "source" },
   function(k, a)

@@ -9,7 +9,7 @@
 -- Bound: 40
 -- Keeps: OneHolder, OneHome, VectorWhole
 define("ff_move_to_waiting_children",
-  { "exec_core!", "attempt!:hash", "lease_current!", "lease_history!:stream",
+  { "exec_core!=hash", "attempt!:hash", "lease_current!=hash", "lease_history!:stream",
     "lease_expiry!:zset", "worker_leases!:set", "active!:zset", "blocked_dependencies!:zset",
     "attempt_timeout!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "source" },

@@ -39,7 +39,7 @@ local function due_at(k, core, retention_ms)
 end
 
 define("ff_purge_execution",
-  { "exec_core!", "terminal!:zset" },
+  { "exec_core!=hash", "terminal!:zset" },
   { "execution_id!", "retention_ms", "limit" },
   function(given, a)
     local retention_ms, refused = number.require_span(text.either(a.retention_ms, DAY_MS),

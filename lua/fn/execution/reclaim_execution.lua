@@ -20,7 +20,7 @@ local function timeout_of_lost_attempt(k, id, core)
 end
 
 define("ff_reclaim_execution",
-  { "exec_core!", "claim_grant!:hash", "attempt!:hash", "stream_meta!:hash", "new_attempt",
+  { "exec_core!=hash", "claim_grant!:hash", "attempt!:hash", "stream_meta!:hash", "new_attempt",
     "new_attempt_usage", "attempts!:zset", "lease_current!=hash", "lease_history!:stream",
     "lease_expiry!:zset", "worker_leases!:set", "active!:zset", "attempt_timeout!:zset",
     "execution_deadline!:zset" },

@@ -9,7 +9,7 @@
 -- Bound: 10
 -- Keeps: RepeatIsHarmless, ErrorMeansUntouched
 define("ff_add_execution_to_flow",
-  { "flow_core!", "members!", "flow_index!:set", "exec_core!" },
+  { "flow_core!=hash", "members!=set", "flow_index!:set", "exec_core!=hash" },
   { "flow_id!", "execution_id!", "now_ms" },
   function(k, a)
     local core = record.read(k.flow_core)

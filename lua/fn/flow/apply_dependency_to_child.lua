@@ -10,8 +10,8 @@
 -- Bound: 22
 -- Keeps: OneHome, GroupCounts, NoRunBeforeParents, RepeatIsHarmless
 define("ff_apply_dependency_to_child",
-  { "exec_core!", "deps_meta!", "unresolved!:set", "dep!:hash", "eligible!:zset",
-    "blocked!:zset", "all_edges!:set", "edgegroup" },
+  { "exec_core!=hash", "deps_meta!=hash", "unresolved!:set", "dep!:hash", "eligible!:zset",
+    "blocked!:zset", "all_edges!:set", "edgegroup=hash" },
   { "flow_id!", "edge_id!", "upstream_eid!", "graph_revision", "dependency_kind",
     "data_passing_ref", "now_ms" },
   function(k, a)

@@ -11,7 +11,8 @@
 local GRACE_MS = 30000
 
 define("ff_cancel_flow",
-  { "flow_core!", "members!", "flow_index", "pending_cancels:set", "cancel_backlog:zset" },
+  { "flow_core!=hash", "members!=set", "flow_index", "pending_cancels:set",
+    "cancel_backlog:zset" },
   { "flow_id!", "reason", "cancellation_policy", "now_ms", "grace_ms" },
   function(k, a)
     local grace = text.set(a.grace_ms) and number.whole(a.grace_ms) or GRACE_MS

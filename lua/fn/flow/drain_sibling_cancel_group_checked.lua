@@ -8,7 +8,7 @@
 -- Bound: 5 + 1 * n
 -- Keeps: DebtHasNote, DrainOnlyWhenPaid, RepeatIsHarmless, BoundedWork
 define("ff_drain_sibling_cancel_group_checked",
-  { "pending_cancel_groups!:set", "edgegroup!" },
+  { "pending_cancel_groups!:set", "edgegroup!=hash" },
   { "flow_id", "downstream_eid", "limit" },
   function(k, a)
     local tuple, refused = edge_group.tuple(a)

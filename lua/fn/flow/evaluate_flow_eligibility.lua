@@ -6,7 +6,7 @@
 -- Bound: 4
 -- Keeps: ErrorMeansUntouched
 define("ff_evaluate_flow_eligibility",
-  { "exec_core!", "deps_meta!" },
+  { "exec_core!=hash", "deps_meta!=hash" },
   {},
   function(k)
     local core = record.read(k.exec_core)

@@ -10,7 +10,7 @@
 local LIMIT_MAX = 2000
 
 define("ff_project_flow",
-  { "flow_core!", "members!:set", "summary!:hash", "flow_index!:set" },
+  { "flow_core!=hash", "members!:set", "summary!:hash", "flow_index!:set" },
   { "flow_id!", "limit" },
   function(k, a)
     local limit, refused = number.require_span(text.either(a.limit, 500), "limit", 1)

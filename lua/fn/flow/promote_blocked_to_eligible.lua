@@ -7,7 +7,7 @@
 -- Bound: 13
 -- Keeps: OneHome, NoRunBeforeParents, RepeatIsHarmless
 define("ff_promote_blocked_to_eligible",
-  { "exec_core!", "blocked!:zset", "eligible!:zset", "deps_meta!", "unresolved!" },
+  { "exec_core!=hash", "blocked!:zset", "eligible!:zset", "deps_meta!=hash", "unresolved!=set" },
   { "execution_id!", "now_ms" },
   function(k, a)
     local core = record.read(k.exec_core)

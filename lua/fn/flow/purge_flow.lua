@@ -35,7 +35,7 @@ local function inspection(summary_key, revision)
 end
 
 define("ff_purge_flow",
-  { "flow_core!", "members!:set", "flow_index!:set" },
+  { "flow_core!=hash", "members!:set", "flow_index!:set" },
   { "flow_id!", "retention_ms", "limit" },
   function(k, a)
     local retention_ms, refused = number.require_span(text.either(a.retention_ms, DAY_MS),

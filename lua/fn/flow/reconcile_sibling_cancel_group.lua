@@ -7,7 +7,7 @@
 -- Bound: 4 + 1 * n
 -- Keeps: DebtHasNote, DrainOnlyWhenPaid, RepeatIsHarmless
 define("ff_reconcile_sibling_cancel_group",
-  { "pending_cancel_groups!", "edgegroup!" },
+  { "pending_cancel_groups!=set", "edgegroup!=hash" },
   { "flow_id", "downstream_eid" },
   function(k, a)
     local tuple, refused = edge_group.tuple(a)

@@ -35,7 +35,7 @@ local function flow_of(core_key, core)
 end
 
 define("ff_replay_execution",
-  { "exec_core!", "terminal!:zset", "eligible!:zset", "lease_history!:stream", "blocked",
+  { "exec_core!=hash", "terminal!:zset", "eligible!:zset", "lease_history!:stream", "blocked",
     "deps_meta", "unresolved", "deps" },
   { "execution_id!", "now_ms", "edge_ids" },
   function(k, a, keys, args)

@@ -10,8 +10,8 @@
 -- Bound: 80 + 262 * n
 -- Keeps: GroupCounts, OneHome, DebtHasNote, ErrorMeansUntouched, RepeatIsHarmless
 define("ff_resolve_dependency",
-  { "exec_core!", "deps_meta!", "unresolved!", "dep!", "eligible!", "terminal!", "blocked!",
-    "attempt", "stream_meta", "payload", "upstream_result", "edgegroup", "incoming",
+  { "exec_core!=hash", "deps_meta!=hash", "unresolved!=set", "dep!=hash", "eligible!", "terminal!",
+    "blocked!", "attempt", "stream_meta", "payload", "upstream_result", "edgegroup", "incoming",
     "pending_cancel_groups" },
   { "edge_id!", "upstream_outcome", "now_ms", "flow_id", "downstream_eid" },
   function(k, a)

@@ -44,7 +44,7 @@ local function resolve(tag, id, core, edge_id, now)
 end
 
 define("ff_resolve_outgoing",
-  { "upstream_core!" },
+  { "upstream_core!=hash" },
   { "execution_id!", "cursor", "limit", "only_edge" },
   function(k, a)
     local limit, refused = number.require_span(text.either(a.limit, 100), "limit", 1)

@@ -7,7 +7,7 @@
 -- Bound: 4
 -- Keeps: GroupCounts, RepeatIsHarmless
 define("ff_set_edge_group_policy",
-  { "flow_core!:hash", "edgegroup!" },
+  { "flow_core!:hash", "edgegroup!=hash" },
   { "policy_variant", "on_satisfied", "k", "now_ms" },
   function(k, a)
     if call("EXISTS", k.flow_core) == 0 then

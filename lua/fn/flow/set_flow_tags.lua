@@ -24,7 +24,7 @@ local function inline_tags(core)
 end
 
 define("ff_set_flow_tags",
-  { "flow_core!", "tags!:hash" },
+  { "flow_core!=hash", "tags!:hash" },
   { "tag", "value" },
   function(k, _, _, tags)
     if #tags == 0 or #tags % 2 == 1 then

@@ -10,7 +10,7 @@
 -- Bound: 12020
 -- Keeps: ErrorMeansUntouched, BoundedWork
 define("ff_stage_dependency_edge",
-  { "flow_core!", "members!", "edge!", "outgoing!:set", "incoming!:set", "grant" },
+  { "flow_core!=hash", "members!=set", "edge!=hash", "outgoing!:set", "incoming!:set", "grant" },
   { "flow_id!", "edge_id!", "upstream_eid!", "downstream_eid!", "dependency_kind",
     "data_passing_ref", "expected_graph_revision", "now_ms" },
   function(k, a)

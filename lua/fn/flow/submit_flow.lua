@@ -72,7 +72,7 @@ local function write_chunk(k, a, core, chunk, now)
 end
 
 define("ff_submit_flow",
-  { "flow_core!", "members!", "flow_index!:set" },
+  { "flow_core!=hash", "members!=set", "flow_index!:set" },
   { "flow_id!", "flow_kind!", "namespace!", "document", "seal" },
   function(k, a, _, arg_list)
     local core = record.read(k.flow_core)

@@ -12,7 +12,7 @@ local function forget(k, a, why)
 end
 
 define("ff_mark_lease_expired_if_due",
-  { "exec_core!", "lease_current", "lease_expiry!:zset", "lease_history!" },
+  { "exec_core!=hash", "lease_current", "lease_expiry!:zset", "lease_history!=stream" },
   { "execution_id!" },
   function(k, a)
     local core = record.read(k.exec_core)

@@ -35,7 +35,7 @@ local function refusal(k, core, a, now)
 end
 
 define("ff_renew_lease",
-  { "exec_core!", "lease_current!:hash", "lease_history!:stream", "lease_expiry!:zset" },
+  { "exec_core!=hash", "lease_current!:hash", "lease_history!:stream", "lease_expiry!:zset" },
   { "execution_id!", "attempt_index", "attempt_id", "lease_id", "lease_epoch", "lease_ttl_ms",
     "lease_history_grace_ms" },
   function(k, a)

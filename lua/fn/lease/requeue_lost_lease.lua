@@ -39,7 +39,7 @@ local function requeue(k, id, lost)
 end
 
 define("ff_requeue_lost_lease",
-  { "exec_core!" },
+  { "exec_core!=hash" },
   { "execution_id!", "default_max_reclaim_count" },
   function(given, a)
     local default_cap, refused = number.optional(a.default_max_reclaim_count,

@@ -8,7 +8,7 @@
 -- Bound: 24
 -- Keeps: OneHolder, OneHome, WorkComesBack
 define("ff_revoke_lease",
-  { "exec_core!", "lease_current!", "lease_history!:stream", "lease_expiry!:zset",
+  { "exec_core!=hash", "lease_current!=hash", "lease_history!:stream", "lease_expiry!:zset",
     "worker_leases!:set" },
   { "execution_id!", "expected_lease_id", "revoke_reason" },
   function(k, a)

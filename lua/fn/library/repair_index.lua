@@ -8,7 +8,7 @@
 -- Bound: 80
 -- Keeps: OneHome, NoOrphans
 define("ff_repair_index",
-  { "exec_core!" },
+  { "exec_core!=hash" },
   { "execution_id!", "lane_id" },
   function(given, a)
     local core = record.read(given.exec_core)

@@ -9,7 +9,7 @@
 -- Bound: 12
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_check_admission_and_record",
-  { "window!", "concurrency!", "def", "guard!", "admitted_set!" },
+  { "window!=zset", "concurrency!=string", "def", "guard!=string", "admitted_set!=set" },
   { "now_ms", "window_seconds", "rate_limit", "concurrency_cap", "execution_id!", "jitter_ms" },
   function(k, a)
     local terms, refused = quota.terms(a)

@@ -8,7 +8,7 @@
 -- Bound: 6
 -- Keeps: LedgerAdds, ErrorMeansUntouched
 define("ff_create_quota_policy",
-  { "def!:hash", "window", "concurrency!", "admitted_set", "policies!:set" },
+  { "def!:hash", "window", "concurrency!=string", "admitted_set", "policies!:set" },
   { "quota_policy_id!", "window_seconds", "max_requests_per_window", "max_concurrent", "now_ms" },
   function(k, a)
     if call("EXISTS", k.def) == 1 then

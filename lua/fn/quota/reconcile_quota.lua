@@ -10,8 +10,8 @@
 -- Bound: 12
 -- Keeps: LedgerAdds, QuietAtRest, BoundedWork
 define("ff_reconcile_quota",
-  { "def!", "window_default!:zset", "window_requests!:zset", "concurrency!", "admitted_set!",
-    "policies!:set" },
+  { "def!=hash", "window_default!:zset", "window_requests!:zset", "concurrency!=string",
+    "admitted_set!=set", "policies!:set" },
   { "quota_policy_id!", "cursor", "count" },
   function(k, a)
     local count, refused = number.optional(a.count, "count", 100)

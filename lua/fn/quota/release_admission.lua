@@ -6,7 +6,7 @@
 -- Bound: 6
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_release_admission",
-  { "guard!", "admitted_set!", "concurrency!" },
+  { "guard!=string", "admitted_set!=set", "concurrency!=string" },
   { "execution_id!" },
   function(k, a)
     local holds = call("SISMEMBER", k.admitted_set, a.execution_id) == 1

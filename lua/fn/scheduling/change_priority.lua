@@ -7,7 +7,7 @@
 -- Bound: 6
 -- Keeps: OneHome, ErrorMeansUntouched
 define("ff_change_priority",
-  { "exec_core!", "eligible!" },
+  { "exec_core!=hash", "eligible!=zset" },
   { "execution_id!", "new_priority" },
   function(k, a)
     local priority, refused = lane.priority(a.new_priority, "new_priority")

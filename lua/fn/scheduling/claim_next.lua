@@ -32,8 +32,8 @@ local function earlier_answer(k, a, tag, now)
 end
 
 define("ff_claim_next",
-  { "eligible!", "active!:zset", "lease_expiry!:zset", "worker_leases!:set",
-    "attempt_timeout!:zset", "execution_deadline!:zset", "claim_note!" },
+  { "eligible!=zset", "active!:zset", "lease_expiry!:zset", "worker_leases!:set",
+    "attempt_timeout!:zset", "execution_deadline!:zset", "claim_note!=string" },
   { "lane!", "worker_id!", "worker_instance_id!", "worker_capabilities_csv", "lease_id!",
     "lease_ttl_ms", "attempt_id!", "window", "offset", "admitted_execution_id" },
   function(k, a)

@@ -6,7 +6,7 @@
 -- Bound: 5
 -- Keeps: ErrorMeansUntouched
 define("ff_heartbeat_worker",
-  { "alive!", "caps!" },
+  { "alive!=string", "caps!=hash" },
   { "now_ms" },
   function(k, a)
     local now, refused = number.require(a.now_ms, "now_ms")

@@ -9,7 +9,7 @@
 -- Bound: 9
 -- Keeps: OneHolder, ErrorMeansUntouched
 define("ff_issue_claim_grant",
-  { "exec_core!", "claim_grant!", "eligible!" },
+  { "exec_core!=hash", "claim_grant!=hash", "eligible!=zset" },
   { "execution_id!", "worker_id!", "worker_instance_id!", "lane_id!", "capability_hash",
     "grant_ttl_ms", "route_snapshot_json", "admission_summary", "worker_capabilities_csv" },
   function(k, a)

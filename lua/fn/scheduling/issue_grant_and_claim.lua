@@ -32,9 +32,9 @@ local function refusal(k, id, core, now)
 end
 
 define("ff_issue_grant_and_claim",
-  { "exec_core!", "claim_grant!", "eligible!:zset", "lease_expiry!:zset", "worker_leases!:set",
-    "attempts!:zset", "lease_current!=hash", "lease_history!:stream", "active!:zset",
-    "attempt_timeout!:zset", "execution_deadline!:zset" },
+  { "exec_core!=hash", "claim_grant!=hash", "eligible!:zset", "lease_expiry!:zset",
+    "worker_leases!:set", "attempts!:zset", "lease_current!=hash", "lease_history!:stream",
+    "active!:zset", "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "worker_id!", "worker_instance_id!", "lane!", "capability_snapshot_hash",
     "lease_id!", "lease_ttl_ms", "attempt_id", "attempt_policy_json", "attempt_timeout_ms",
     "execution_deadline_at" },

@@ -8,7 +8,7 @@
 -- Bound: 8
 -- Keeps: OneHolder, ErrorMeansUntouched
 define("ff_issue_reclaim_grant",
-  { "exec_core!", "claim_grant!", "lease_expiry" },
+  { "exec_core!=hash", "claim_grant!=hash", "lease_expiry" },
   { "execution_id!", "worker_id!", "worker_instance_id!", "lane_id!", "capability_hash",
     "grant_ttl_ms", "route_snapshot_json", "admission_summary", "worker_capabilities_csv" },
   function(k, a)

@@ -8,7 +8,7 @@
 -- Bound: 7
 -- Keeps: NotBeforeDue, OneHome, WindowMoves, ErrorMeansUntouched
 define("ff_promote_delayed",
-  { "exec_core!", "delayed!", "eligible!" },
+  { "exec_core!=hash", "delayed!=zset", "eligible!=zset" },
   { "execution_id!", "now_ms" },
   function(k, a)
     local now, refused = number.require(a.now_ms, "now_ms")

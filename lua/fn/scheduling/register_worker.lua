@@ -6,7 +6,7 @@
 -- Bound: 7
 -- Keeps: ErrorMeansUntouched
 define("ff_register_worker",
-  { "alive!", "caps!:hash", "index!:set" },
+  { "alive!=string", "caps!:hash", "index!:set" },
   { "instance_id!", "worker_id!", "lanes_csv", "caps_csv", "ttl_ms", "now_ms" },
   function(k, a)
     local ttl, refused = number.require_span(a.ttl_ms, "ttl_ms", 1)

@@ -8,7 +8,7 @@
 -- Bound: 3
 -- Keeps: OneHolder, ErrorMeansUntouched
 define("ff_update_progress",
-  { "exec_core!" },
+  { "exec_core!=hash" },
   { "execution_id", "lease_id", "lease_epoch", "progress_pct", "progress_message" },
   function(k, a)
     local core, now = record.read(k.exec_core), number.now()

@@ -19,8 +19,8 @@
 local BUFFERED = "buffered_for_pending_waitpoint"
 
 define("ff_buffer_signal_for_pending_waitpoint",
-  { "exec_core!", "wp_condition!", "wp_signals!:stream", "exec_signals!:zset", "signal!=hash",
-    "signal_payload!=string", "sigdedup!=string", "waitpoint!", "hmac" },
+  { "exec_core!=hash", "wp_condition!=hash", "wp_signals!:stream", "exec_signals!:zset",
+    "signal!=hash", "signal_payload!=string", "sigdedup!=string", "waitpoint!=hash", "hmac" },
   { "signal_id!", "execution_id", "waitpoint_id", "signal_name", "signal_category", "source_type",
     "source_identity", "payload", "payload_encoding", "idempotency_key", "correlation_id",
     "target_scope", "created_at", "dedup_ttl_ms", "resume_delay_ms", "signal_maxlen",

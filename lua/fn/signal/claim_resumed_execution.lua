@@ -25,7 +25,7 @@ local function refusal(k, a, core, now)
 end
 
 define("ff_claim_resumed_execution",
-  { "exec_core!", "claim_grant!:hash", "eligible!:zset", "lease_expiry!:zset",
+  { "exec_core!=hash", "claim_grant!:hash", "eligible!:zset", "lease_expiry!:zset",
     "worker_leases!:set", "attempt!:hash", "lease_current!=hash", "lease_history!:stream",
     "active!:zset", "attempt_timeout!:zset", "execution_deadline" },
   { "execution_id!", "worker_id", "worker_instance_id", "lane", "capability_snapshot_hash",

@@ -19,10 +19,10 @@
 -- Bound: 60 + 6 * n
 -- Keeps: SignalCountsOnce, RepeatIsHarmless, VectorWhole, OneHome
 define("ff_deliver_signal",
-  { "exec_core!", "wp_condition!", "wp_signals!:stream", "exec_signals!:zset", "signal!=hash",
-    "signal_payload!=string", "sigdedup!=string", "waitpoint!", "suspension!", "eligible!:zset",
-    "suspended!:zset", "delayed!:zset", "suspension_timeout!:zset", "hmac",
-    "signal_delivery:stream" },
+  { "exec_core!=hash", "wp_condition!=hash", "wp_signals!:stream", "exec_signals!:zset",
+    "signal!=hash", "signal_payload!=string", "sigdedup!=string", "waitpoint!=hash",
+    "suspension!=hash", "eligible!:zset", "suspended!:zset", "delayed!:zset",
+    "suspension_timeout!:zset", "hmac", "signal_delivery:stream" },
   { "signal_id!", "execution_id", "waitpoint_id", "signal_name", "signal_category", "source_type",
     "source_identity", "payload", "payload_encoding", "idempotency_key", "correlation_id",
     "target_scope", "created_at", "dedup_ttl_ms", "resume_delay_ms", "signal_maxlen",

@@ -52,7 +52,7 @@ local function write_meta(k, a, meta, told)
 end
 
 define("ff_append_frame",
-  { "exec_core!", "stream!:stream", "stream_meta!", "stream_summary:hash" },
+  { "exec_core!=hash", "stream!:stream", "stream_meta!=hash", "stream_summary:hash" },
   { "execution_id!", "attempt_index!", "lease_id!", "lease_epoch!", "frame_type", "ts", "payload",
     "encoding", "correlation_id", "source", "retention_maxlen", "attempt_id",
     "max_payload_bytes", "stream_mode", "patch_kind", "ttl_ms", "maxlen_floor", "maxlen_ceiling",

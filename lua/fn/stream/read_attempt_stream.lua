@@ -52,7 +52,7 @@ local function durable_range(key, from, to, count)
 end
 
 define("ff_read_attempt_stream",
-  { "stream!", "stream_meta!" },
+  { "stream!=stream", "stream_meta!=hash" },
   { "from_id", "to_id", "count_limit", "visibility" },
   function(k, a)
     local count = number.floor(a.count_limit, 0)

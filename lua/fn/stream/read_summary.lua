@@ -5,7 +5,7 @@
 -- Errors: invalid_input
 -- Bound: 1
 define("ff_read_summary",
-  { "stream_summary!" },
+  { "stream_summary!=hash" },
   {},
   function(k)
     local held = record.fields(k.stream_summary, "document", "version", "patch_kind",

@@ -8,7 +8,7 @@
 -- Bound: 6
 -- Keeps: NotBeforeDue, WindowMoves
 define("ff_close_waitpoint",
-  { "exec_core", "waitpoint!", "pending_wp_expiry!:zset" },
+  { "exec_core", "waitpoint!=hash", "pending_wp_expiry!:zset" },
   { "waitpoint_id!", "reason" },
   function(k, a)
     local wp = record.read(k.waitpoint)

@@ -8,7 +8,7 @@
 -- Bound: 6
 -- Keeps: NotBeforeDue, WindowMoves
 define("ff_expire_pending_waitpoint_if_due",
-  { "waitpoint!", "pending_wp_expiry!:zset" },
+  { "waitpoint!=hash", "pending_wp_expiry!:zset" },
   { "waitpoint_id!" },
   function(k, a)
     local wp, now = record.read(k.waitpoint), number.now()

@@ -25,9 +25,9 @@ local function wait_on(k, id, timeout_at)
 end
 
 define("ff_expire_suspension",
-  { "exec_core!", "suspension!", "waitpoint", "wp_condition", "attempt!:hash", "stream_meta:hash",
-    "suspension_timeout!:zset", "suspended!:zset", "terminal!:zset", "eligible!:zset", "delayed",
-    "lease_history" },
+  { "exec_core!=hash", "suspension!=hash", "waitpoint", "wp_condition", "attempt!:hash",
+    "stream_meta:hash", "suspension_timeout!:zset", "suspended!:zset", "terminal!:zset",
+    "eligible!:zset", "delayed", "lease_history" },
   { "execution_id!" },
   function(k, a)
     local id, now = a.execution_id, number.now()

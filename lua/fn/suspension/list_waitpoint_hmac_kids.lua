@@ -5,7 +5,7 @@
 -- Errors: invalid_input
 -- Bound: 2
 define("ff_list_waitpoint_hmac_kids",
-  { "hmac!" },
+  { "hmac!=hash" },
   {},
   function(k)
     local keystore, now = record.read(k.hmac) or {}, number.now()

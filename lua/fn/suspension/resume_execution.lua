@@ -7,7 +7,7 @@
 -- Bound: 30 + 6 * n
 -- Keeps: VectorWhole, OneHome, RepeatIsHarmless
 define("ff_resume_execution",
-  { "exec_core!", "suspension!", "waitpoint", "wp_signals", "suspension_timeout!:zset",
+  { "exec_core!=hash", "suspension!=hash", "waitpoint", "wp_signals", "suspension_timeout!:zset",
     "eligible!:zset", "delayed!:zset", "suspended!:zset" },
   { "execution_id!", "trigger_type", "resume_delay_ms" },
   function(k, a)

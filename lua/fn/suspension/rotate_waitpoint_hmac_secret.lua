@@ -21,7 +21,7 @@ local function outlived(keystore, current, now)
 end
 
 define("ff_rotate_waitpoint_hmac_secret",
-  { "hmac!" },
+  { "hmac!=hash" },
   { "new_kid", "new_secret_hex", "grace_ms" },
   function(k, a)
     local kid, secret, grace = a.new_kid, a.new_secret_hex, number.whole(a.grace_ms)

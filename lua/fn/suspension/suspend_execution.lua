@@ -70,10 +70,11 @@ local function earlier_outcome(k, a, core, now)
 end
 
 define("ff_suspend_execution",
-  { "exec_core!", "attempt!:hash", "lease_current!", "lease_history!:stream",
-    "lease_expiry!:zset", "worker_leases!:set", "suspension!", "waitpoint!:hash", "wp_signals!",
-    "suspension_timeout!:zset", "pending_wp_expiry!:zset", "active!:zset", "suspended!:zset",
-    "waitpoints!:set", "wp_condition!:hash", "attempt_timeout!:zset", "hmac", "suspend_dedup" },
+  { "exec_core!=hash", "attempt!:hash", "lease_current!=hash", "lease_history!:stream",
+    "lease_expiry!:zset", "worker_leases!:set", "suspension!=hash", "waitpoint!:hash",
+    "wp_signals!=stream", "suspension_timeout!:zset", "pending_wp_expiry!:zset", "active!:zset",
+    "suspended!:zset", "waitpoints!:set", "wp_condition!:hash", "attempt_timeout!:zset", "hmac",
+    "suspend_dedup" },
   { "execution_id!", "attempt_index!", "attempt_id", "lease_id", "lease_epoch", "suspension_id",
     "waitpoint_id", "waitpoint_key", "reason_code", "requested_by", "timeout_at",
     "resume_condition_json", "resume_policy_json", "continuation_metadata_pointer",
