@@ -34,8 +34,7 @@ function projection.resume(summary_key, revision)
   if type(stored) ~= "table" or stored.revision ~= revision then
     return progress
   end
-  local cursor = text.present(stored.cursor, "")
-  if type(cursor) ~= "string" or #cursor > 19 or not cursor:find("^%d+$") then
+  if not text.is_cursor(stored.cursor) then
     return progress
   end
   for name in pairs(progress) do

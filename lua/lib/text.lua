@@ -20,6 +20,15 @@ function text.present(value, default)
   return value
 end
 
+local CURSOR_MAX = "18446744073709551615"
+
+-- Whether the server takes the text for a cursor: a number of 64 bits, and it raises on any other.
+-- It stays a text, for a number of Lua would lose its last digits.
+function text.is_cursor(value)
+  return type(value) == "string" and value:find("^%d+$") ~= nil
+    and (#value < #CURSOR_MAX or #value == #CURSOR_MAX and value <= CURSOR_MAX)
+end
+
 -- The hash tag of a key with its braces, "" when it has none.
 function text.tag(key)
   return key and key:match("(%b{})") or ""

@@ -30,7 +30,7 @@ local function inspection(summary_key, revision)
   if seen_revision ~= revision then
     return "0"
   end
-  local usable = cursor == "over" or #cursor < 20 and cursor:find("^%d+$")
+  local usable = cursor == "over" or text.is_cursor(cursor)
   return usable and cursor or "0"
 end
 

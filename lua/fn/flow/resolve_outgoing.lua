@@ -12,8 +12,6 @@
 -- Bound: 10 + 35000 * n
 -- Keeps: EdgeByTruth, GroupCounts, OneHome, BoundedWork, RepeatIsHarmless
 local LIMIT_MAX = 500
--- A longer one might pass what the server takes for a cursor, and it would raise.
-local CURSOR_DIGITS = 19
 
 -- Whether the upstream ended for this child before the edge was re-armed.
 local function outlived(core, dep_key)
@@ -52,7 +50,7 @@ define("ff_resolve_outgoing",
       return refused
     end
     local cursor = text.either(a.cursor, "0")
-    if #cursor > CURSOR_DIGITS or not cursor:find("^%d+$") then
+    if not text.is_cursor(cursor) then
       return err("invalid_input", "cursor must be one that this function answered")
     end
     local core = record.read(k.upstream_core)

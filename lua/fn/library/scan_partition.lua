@@ -45,12 +45,12 @@ local READERS = {
   end,
 }
 
--- Where to begin, or nil. A cursor has up to 64 bits, more than a number holds: it stays a text.
-local function place(mode, value)
-  if mode == "members" then
-    return value and #value <= 20 and value:match("^%d+$") or nil
+-- Where a reader is to begin, nil when that cannot be: an offset, or for a set a cursor.
+local function place(reader, from)
+  if reader == READERS.members then
+    return text.is_cursor(from) and from or nil
   end
-  local offset = number.whole(value)
+  local offset = number.whole(from)
   return offset and offset >= 0 and offset or nil
 end
 
@@ -59,7 +59,7 @@ define("ff_scan_partition", {}, {}, function(_, _, keys, args)
   for i = 1, #keys do
     local at = (i - 1) * 4
     local reader = READERS[args[at + 1] or ""]
-    local from = place(args[at + 1], args[at + 2])
+    local from = place(reader, args[at + 2])
     local limit, lag = number.whole(args[at + 3]), number.whole(args[at + 4])
     if not reader or not from or not limit or limit < 1 or not lag or lag < 0 then
       return err("invalid_input", "request " .. i .. " must be mode, from, limit, lag_ms")

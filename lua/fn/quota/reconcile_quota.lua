@@ -19,7 +19,7 @@ define("ff_reconcile_quota",
       return refused
     end
     local cursor = text.either(a.cursor, "0")
-    if not cursor:match("^%d+$") or #cursor > 20 then
+    if not text.is_cursor(cursor) then
       return err("invalid_input", "cursor must be a number, got: " .. cursor)
     end
     local def = record.read(k.def)
