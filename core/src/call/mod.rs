@@ -7,9 +7,11 @@
 //!
 //! ```
 //! use selvedge_core::call::{Function, flow::AckCancelMember};
+//! use selvedge_core::partition::Partition;
 //! use selvedge_core::value::Value;
 //!
 //! let call = AckCancelMember {
+//!     partition: Partition::flow(24),
 //!     flow_id: "550e8400-e29b-41d4-a716-446655440000".parse()?,
 //!     execution_id: "{fp:24}:123e4567-e89b-12d3-a456-426614174000".parse()?,
 //! };

@@ -36,6 +36,8 @@ pub(super) struct Dispatch {
     /// Everything queued or running, so that a repeated push costs nothing.
     known: BTreeSet<ExecutionId>,
     running: BTreeMap<u64, Debt>,
+    /// Those running that were pushed once more meanwhile: an edge may have come behind our back.
+    again: BTreeSet<ExecutionId>,
     next: u64,
 }
 
@@ -47,6 +49,7 @@ impl Dispatch {
             queue: VecDeque::new(),
             known: BTreeSet::new(),
             running: BTreeMap::new(),
+            again: BTreeSet::new(),
             next: 0,
         }
     }
@@ -64,6 +67,15 @@ impl Dispatch {
         Ok(())
     }
 
+    /// A push came for this execution: if it is being worked on, that is done once more.
+    pub(super) fn look_again(&mut self, execution: &ExecutionId) {
+        if self.known.contains(execution)
+            && self.running.values().any(|debt| debt.execution == *execution)
+        {
+            self.again.insert(execution.clone());
+        }
+    }
+
     /// The next one to start, while there is room.
     pub(super) fn start(&mut self) -> Option<(u64, Debt)> {
         if self.running.len() >= self.concurrency {
@@ -78,7 +90,11 @@ impl Dispatch {
 
     pub(super) fn finish(&mut self, item: u64) -> Option<Debt> {
         let debt = self.running.remove(&item)?;
-        self.known.remove(&debt.execution);
+        if self.again.remove(&debt.execution) {
+            self.queue.push_back(Debt { depth: 0, ..debt.clone() });
+        } else {
+            self.known.remove(&debt.execution);
+        }
         Some(debt)
     }
 
@@ -144,5 +160,46 @@ impl Work {
             skipped: u64::try_from(self.skipped.len()).unwrap_or(u64::MAX),
         };
         Verdict::processed().ending(self.skipped).noting(alloc::vec![fact]).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn debt(number: u128) -> Debt {
+        Debt { execution: ExecutionId::new(0, uuid::Uuid::from_u128(number)), depth: 7 }
+    }
+
+    #[test]
+    fn d2_a_push_that_comes_while_its_execution_is_worked_on_is_another_look() {
+        let mut dispatch = Dispatch::new(4, 4);
+        let id = debt(1).execution;
+        dispatch.look_again(&id);
+        assert!(dispatch.push(debt(1)).is_ok());
+        dispatch.look_again(&id);
+        let (item, _) = dispatch.start().unwrap();
+        // An edge may be applied behind the cursor of the look that is under way.
+        dispatch.look_again(&id);
+        dispatch.look_again(&id);
+        assert!(dispatch.start().is_none(), "not two at once");
+        dispatch.finish(item);
+        let (item, again) = dispatch.start().unwrap();
+        assert_eq!((again.execution, again.depth), (id, 0));
+        dispatch.finish(item);
+        assert!(dispatch.start().is_none(), "what waits in the queue needs no second look");
+    }
+
+    #[test]
+    fn d7_the_queue_is_bounded_and_a_known_execution_takes_no_room() {
+        let mut dispatch = Dispatch::new(1, 2);
+        assert!(dispatch.push(debt(1)).is_ok());
+        assert!(dispatch.push(debt(2)).is_ok());
+        assert!(dispatch.push(debt(2)).is_ok());
+        assert_eq!(dispatch.push(debt(3)).map_err(|debt| debt.execution), Err(debt(3).execution));
+        let (item, _) = dispatch.start().unwrap();
+        assert!(dispatch.start().is_none(), "one at a time");
+        dispatch.finish(item);
+        assert!(dispatch.push(debt(3)).is_ok(), "room again");
     }
 }

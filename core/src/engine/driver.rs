@@ -190,20 +190,23 @@ pub(super) fn if_ours(
     id: &ExecutionId,
     then: impl FnOnce() -> Step + Send + 'static,
 ) -> Step {
-    keep_ours(scene, alloc::vec![id.clone()], |ours| {
-        if ours.is_empty() { Verdict::skipped().into() } else { then() }
+    keep_ours(scene, alloc::vec![id.clone()], |ours, unknown| match unknown {
+        Some(verdict) => verdict.into(),
+        None if ours.is_empty() => Verdict::skipped().into(),
+        None => then(),
     })
 }
 
-/// Goes on with those executions that the engine's filter lets pass. What cannot be read does not.
+/// Goes on with those executions that the engine's filter lets pass. What cannot be read does not;
+/// when that is the store's fault, the verdict says so, because it may be ours after all.
 pub(super) fn keep_ours(
     scene: &Scene,
     ids: Vec<ExecutionId>,
-    then: impl FnOnce(Vec<ExecutionId>) -> Step + Send + 'static,
+    then: impl FnOnce(Vec<ExecutionId>, Option<Verdict>) -> Step + Send + 'static,
 ) -> Step {
     let filter = &scene.config.filter;
     if filter.is_open() {
-        return then(ids);
+        return then(ids, None);
     }
     let mut reads = Vec::new();
     let mut wanted = Vec::new();
@@ -220,6 +223,11 @@ pub(super) fn keep_ours(
     }
     Step::read(reads, move |replies| {
         let per_id = wanted.len() / ids.len().max(1);
+        let unknown = replies
+            .iter()
+            .filter_map(|reply| reply.as_ref().err())
+            .map(|error| Verdict::error(error.clone().into()))
+            .find(|verdict| matches!(verdict.fate, Fate::NotNow(_) | Fate::Perhaps(_)));
         let fits: Vec<bool> = replies
             .into_iter()
             .zip(wanted)
@@ -231,7 +239,7 @@ pub(super) fn keep_ours(
             .filter(|(_, fits)| fits.iter().all(|fit| *fit))
             .map(|(id, _)| id)
             .collect();
-        then(ours)
+        then(ours, unknown)
     })
 }
 

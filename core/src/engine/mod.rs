@@ -144,7 +144,10 @@ impl Engine {
         match input {
             Input::Wake => {}
             Input::Settled { ticket, answers } => self.settle(ticket, answers),
-            Input::Completed(ended) => self.owe(Debt { execution: ended.execution_id, depth: 0 }),
+            Input::Completed(ended) => {
+                self.dispatch.look_again(&ended.execution_id);
+                self.owe(Debt { execution: ended.execution_id, depth: 0 });
+            }
             Input::PushGap => self.hurry_all(ScannerName::DependencyReconciler),
             Input::LibraryLoaded => {
                 for &name in ScannerName::ALL {
@@ -535,8 +538,10 @@ impl Engine {
         let failed = match verdict.fate {
             Fate::NotNow(_) => Some("the store cannot be reached"),
             Fate::Perhaps(_) => Some("the store did not answer"),
-            Fate::Failed(_) | Fate::Poison(_) => Some("the edges cannot be read"),
-            Fate::Refused(_) | Fate::Processed(_) | Fate::Nothing | Fate::Skipped => None,
+            Fate::Failed(_) | Fate::Poison(_) | Fate::Refused(_) => {
+                Some("the edges cannot be resolved")
+            }
+            Fate::Processed(_) | Fate::Nothing | Fate::Skipped => None,
         };
         for execution in verdict.ended {
             self.owe(Debt { execution, depth: debt.depth + 1 });

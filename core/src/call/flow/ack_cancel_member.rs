@@ -5,10 +5,13 @@ use crate::call::{Envelope, Function};
 use crate::error::CallError;
 use crate::id::{ExecutionId, FlowId};
 use crate::key::Key;
+use crate::partition::Partition;
 
 /// Records that one member's cancel is done; with the last one the flow leaves the backlog.
 #[derive(Clone, Debug)]
 pub struct AckCancelMember {
+    /// Where the flow lives; the member may live elsewhere.
+    pub partition: Partition,
     /// The flow that was cancelled.
     pub flow_id: FlowId,
     /// The member whose cancel is done.
@@ -23,9 +26,8 @@ impl Function for AckCancelMember {
     type Reply = ();
 
     fn keys(&self) -> Vec<Key> {
-        let partition = self.execution_id.partition();
-        let flow = Key::flow(partition, self.flow_id);
-        alloc::vec![flow.pending_cancels(), Key::index(partition).cancel_backlog()]
+        let flow = Key::flow(self.partition, self.flow_id);
+        alloc::vec![flow.pending_cancels(), Key::index(self.partition).cancel_backlog()]
     }
 
     fn args(&self) -> Vec<Vec<u8>> {

@@ -33,8 +33,6 @@ const SPEC: Spec = Spec {
 
 /// Members looked at in one step.
 const MEMBERS_PER_STEP: &[u8] = b"100";
-/// Steps that one flow may take in a go; a larger one goes on with the next scan.
-const STEPS_MAX: u32 = 100;
 
 impl Scanner for CancelReconciler {
     fn spec(&self) -> &'static Spec {
@@ -52,8 +50,8 @@ impl Scanner for CancelReconciler {
                 Ok(reason) => reason,
                 Err(verdict) => return verdict.into(),
             };
-            Work { scene, flow_id, reason, cursor: "0".into(), done: 0, trouble: None, step: 1 }
-                .next_members()
+            Work { scene, flow_id, reason, owes: false, done: 0, trouble: None }
+                .next_members("0".into())
         }))
     }
 }
@@ -63,11 +61,11 @@ struct Work {
     scene: Scene,
     flow_id: FlowId,
     reason: String,
-    cursor: String,
+    /// Whether a member is owed its cancel.
+    owes: bool,
     done: u32,
     /// The first thing that went wrong; the others go on all the same.
     trouble: Option<Verdict>,
-    step: u32,
 }
 
 impl Work {
@@ -75,28 +73,47 @@ impl Work {
         Key::flow(self.scene.partition, self.flow_id).pending_cancels()
     }
 
-    fn next_members(self) -> Step {
-        let rest: [&[u8]; 3] = [self.cursor.as_bytes(), b"COUNT", MEMBERS_PER_STEP];
+    fn next_members(self, cursor: String) -> Step {
+        let rest: [&[u8]; 3] = [cursor.as_bytes(), b"COUNT", MEMBERS_PER_STEP];
         let read = Command::read("SSCAN", &self.pending(), &rest);
         Step::read(alloc::vec![read], move |replies| match scanned(replies.into_iter().next()) {
-            Ok((_, members)) if members.is_empty() && self.step == 1 => self.close_empty(),
+            Ok((cursor, members)) if members.is_empty() => self.go_on(cursor),
             Ok((cursor, members)) => self.look_at(cursor, members),
             Err(verdict) => verdict.into(),
         })
     }
 
+    /// The next members, or the end. A page of a set may be empty although others follow.
+    fn go_on(self, cursor: String) -> Step {
+        if cursor != "0" {
+            return self.next_members(cursor);
+        }
+        if !self.owes {
+            return self.close_empty();
+        }
+        match (self.trouble, self.done) {
+            (Some(verdict), _) => verdict.into(),
+            (None, 0) => Verdict::nothing().staying().into(),
+            (None, done) => Verdict::processed().times(done).into(),
+        }
+    }
+
     /// Nobody is owed anything: any acknowledgement takes the flow out of the backlog.
     fn close_empty(self) -> Step {
         let nobody = ExecutionId::new(self.scene.partition.index, Uuid::nil());
-        let call = AckCancelMember { flow_id: self.flow_id, execution_id: nobody };
+        let call = self.acknowledgement(nobody);
         Step::call(&call, |reply| match reply {
             Ok(()) => Verdict::nothing().into(),
             Err(error) => Verdict::error(error).into(),
         })
     }
 
+    fn acknowledgement(&self, execution_id: ExecutionId) -> AckCancelMember {
+        AckCancelMember { partition: self.scene.partition, flow_id: self.flow_id, execution_id }
+    }
+
     fn look_at(mut self, cursor: String, members: Vec<String>) -> Step {
-        self.cursor = cursor;
+        self.owes = true;
         let (mut known, mut strangers) = (Vec::new(), Vec::new());
         for member in members {
             match member.parse::<ExecutionId>() {
@@ -111,19 +128,20 @@ impl Work {
         }
         Step::calls(&strangers, move |_| {
             let scene = self.scene.clone();
-            keep_ours(&scene, known, move |ours| {
+            keep_ours(&scene, known, move |ours, unknown| {
+                self.trouble = self.trouble.or(unknown);
                 let reason = self.reason.clone();
-                cancel(ours, reason, move |outcomes| self.acknowledge(outcomes))
+                cancel(ours, reason, move |outcomes| self.acknowledge(cursor, outcomes))
             })
         })
     }
 
-    fn acknowledge(mut self, outcomes: Vec<(ExecutionId, Cancelled)>) -> Step {
+    fn acknowledge(mut self, cursor: String, outcomes: Vec<(ExecutionId, Cancelled)>) -> Step {
         let mut ended = Vec::new();
         for (execution_id, outcome) in outcomes {
             match outcome {
                 Cancelled::Now | Cancelled::Before | Cancelled::Gone => {
-                    ended.push(AckCancelMember { flow_id: self.flow_id, execution_id });
+                    ended.push(self.acknowledgement(execution_id));
                 }
                 Cancelled::Failed(verdict) => self.trouble = Some(verdict),
             }
@@ -135,15 +153,7 @@ impl Work {
                     Err(error) => self.trouble = Some(Verdict::error(error)),
                 }
             }
-            self.step += 1;
-            if self.cursor != "0" && self.step <= STEPS_MAX {
-                return self.next_members();
-            }
-            match (self.trouble, self.done) {
-                (Some(verdict), _) => verdict.into(),
-                (None, 0) => Verdict::nothing().staying().into(),
-                (None, done) => Verdict::processed().times(done).into(),
-            }
+            self.go_on(cursor)
         })
     }
 }

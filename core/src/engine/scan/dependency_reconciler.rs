@@ -30,8 +30,6 @@ const SPEC: Spec = Spec {
 
 /// Edges looked at in one step.
 const EDGES_PER_STEP: &[u8] = b"100";
-/// Steps that one child may take in a go; a larger one goes on with the next scan.
-const STEPS_MAX: u32 = 100;
 
 impl Scanner for DependencyReconciler {
     fn spec(&self) -> &'static Spec {
@@ -44,9 +42,10 @@ impl Scanner for DependencyReconciler {
             lane: candidate.lane()?,
             scene: scene.clone(),
             cursor: "0".into(),
+            waits: false,
             resolved: 0,
             ended: Vec::new(),
-            step: 1,
+            trouble: None,
         };
         Ok(child.next_edges())
     }
@@ -57,9 +56,12 @@ struct Child {
     lane: LaneId,
     scene: Scene,
     cursor: String,
+    /// Whether it has an open edge.
+    waits: bool,
     resolved: u32,
     ended: Vec<ExecutionId>,
-    step: u32,
+    /// What went wrong with one edge; the others go on all the same.
+    trouble: Option<Verdict>,
 }
 
 impl Child {
@@ -68,10 +70,28 @@ impl Child {
         let rest: [&[u8]; 3] = [self.cursor.as_bytes(), b"COUNT", EDGES_PER_STEP];
         let read = Command::read("SSCAN", &key, &rest);
         Step::read(alloc::vec![read], move |replies| match scanned(replies.into_iter().next()) {
-            Ok((_, edges)) if edges.is_empty() && self.step == 1 => self.release(),
+            Ok((cursor, edges)) if edges.is_empty() => self.go_on(cursor),
             Ok((cursor, edges)) => self.find_upstreams(cursor, edges),
-            Err(verdict) => verdict.into(),
+            Err(verdict) => verdict.ending(self.ended).into(),
         })
+    }
+
+    /// The next edges, or the end. A page of a set may be empty although others follow.
+    fn go_on(mut self, cursor: String) -> Step {
+        self.cursor = cursor;
+        if self.cursor != "0" {
+            return self.next_edges();
+        }
+        if !self.waits {
+            return self.release();
+        }
+        let verdict = match (self.trouble, self.resolved) {
+            (Some(trouble), _) => trouble,
+            (None, 0) => Verdict::nothing().staying(),
+            // Whether it left the index depends on its other edges; looking again is cheap.
+            (None, resolved) => Verdict::processed().times(resolved),
+        };
+        verdict.ending(self.ended).into()
     }
 
     /// No open edge is left: whatever blocks the child now is nothing at all.
@@ -97,7 +117,7 @@ impl Child {
     }
 
     fn find_upstreams(mut self, cursor: String, edges: Vec<String>) -> Step {
-        self.cursor = cursor;
+        self.waits = true;
         let edges: Vec<EdgeId> = edges.iter().filter_map(|edge| edge.parse().ok()).collect();
         let keys = Key::execution(&self.id);
         let reads = edges
@@ -110,15 +130,19 @@ impl Child {
                 match text(Some(reply)).map(|upstream| upstream.parse()) {
                     Ok(Ok(upstream)) => by_upstream.entry(upstream).or_default().push(edge),
                     Ok(Err(_)) => {}
-                    Err(verdict) => return verdict.into(),
+                    Err(verdict) => self.trouble = Some(verdict),
                 }
             }
-            self.ask_upstreams(by_upstream)
+            self.ask_upstreams(cursor, by_upstream)
         })
     }
 
     /// Only an upstream that has ended is asked to resolve its edge; an open one would refuse.
-    fn ask_upstreams(self, by_upstream: BTreeMap<ExecutionId, Vec<EdgeId>>) -> Step {
+    fn ask_upstreams(
+        mut self,
+        cursor: String,
+        by_upstream: BTreeMap<ExecutionId, Vec<EdgeId>>,
+    ) -> Step {
         let reads = by_upstream
             .keys()
             .map(|id| Command::read("HGET", &Key::execution(id).core(), &[b"lifecycle_phase"]))
@@ -136,14 +160,14 @@ impl Child {
                         }));
                     }
                     Ok(_) => {}
-                    Err(verdict) => return verdict.into(),
+                    Err(verdict) => self.trouble = Some(verdict),
                 }
             }
-            self.resolve(calls)
+            self.resolve(cursor, calls)
         })
     }
 
-    fn resolve(mut self, calls: Vec<ResolveOutgoing>) -> Step {
+    fn resolve(mut self, cursor: String, calls: Vec<ResolveOutgoing>) -> Step {
         Step::calls(&calls, move |replies| {
             for reply in replies {
                 match reply {
@@ -156,21 +180,12 @@ impl Child {
                         let moved_on = [Code::ExecutionNotTerminal, Code::ExecutionNotFound];
                         let verdict = Verdict::error_unless(error, &moved_on);
                         if verdict != Verdict::nothing().staying() {
-                            return verdict.ending(self.ended).into();
+                            self.trouble = Some(verdict);
                         }
                     }
                 }
             }
-            self.step += 1;
-            if self.cursor != "0" && self.step <= STEPS_MAX {
-                return self.next_edges();
-            }
-            let verdict = match self.resolved {
-                0 => Verdict::nothing().staying(),
-                // Whether it left the index depends on its other edges; looking again is cheap.
-                resolved => Verdict::processed().times(resolved),
-            };
-            verdict.ending(self.ended).into()
+            self.go_on(cursor)
         })
     }
 }

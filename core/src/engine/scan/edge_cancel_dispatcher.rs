@@ -2,7 +2,8 @@
 //! of them has ended. The note tells which siblings are still open, so nothing is forgotten,
 //! however many there are; one that cannot be cancelled holds back only its own group.
 
-use alloc::string::String;
+use alloc::collections::BTreeSet;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -51,7 +52,7 @@ impl Scanner for EdgeCancelDispatcher {
             let key = flow.edge_group(&job.downstream);
             let read = Command::read("HGET", &key, &[b"cancel_siblings_reason"]);
             Step::read(alloc::vec![read], move |replies| match text(replies.into_iter().next()) {
-                Ok(reason) => Work { job, reason, facts: Vec::new(), step: 1 }.drain(),
+                Ok(reason) => Work::new(job, reason).drain(),
                 Err(verdict) => verdict.into(),
             })
         }))
@@ -69,6 +70,9 @@ pub(super) fn read_group(
         flow_id: flow.parse().map_err(|_| malformed())?,
         downstream: downstream.parse().map_err(|_| malformed())?,
     };
+    if job.flow_id.to_string() != flow {
+        return Err(Verdict::poison("a flow id that is not spelled as the library does"));
+    }
     if job.downstream.partition() != scene.partition {
         return Err(Verdict::poison("a group of another partition"));
     }
@@ -79,16 +83,26 @@ struct Work {
     job: SiblingCancelJob,
     reason: String,
     facts: Vec<Observation>,
+    /// Siblings that could not be cancelled in this go; they hold back the drain, not the others.
+    failed: BTreeSet<ExecutionId>,
+    trouble: Option<Verdict>,
     step: u32,
 }
 
 impl Work {
+    fn new(job: SiblingCancelJob, reason: String) -> Self {
+        Self { job, reason, facts: Vec::new(), failed: BTreeSet::new(), trouble: None, step: 1 }
+    }
+
+    /// How many open siblings to ask for, so that some are new to us.
+    fn limit(&self) -> u32 {
+        SIBLINGS_PER_STEP.saturating_add(u32::try_from(self.failed.len()).unwrap_or(u32::MAX))
+    }
+
     /// Drains the note if it is paid; else the siblings that are still open come next.
     fn drain(self) -> Step {
-        let call = DrainSiblingCancelGroupChecked {
-            job: self.job.clone(),
-            limit: Some(SIBLINGS_PER_STEP),
-        };
+        let call =
+            DrainSiblingCancelGroupChecked { job: self.job.clone(), limit: Some(self.limit()) };
         Step::call(&call, move |reply| match reply {
             Ok(CheckedDrain::Paid(Drain::Drained | Drain::DrainedSansGroup)) => {
                 Verdict::processed().noting(self.facts).into()
@@ -96,8 +110,14 @@ impl Work {
             Ok(CheckedDrain::Paid(Drain::AlreadyDrained)) => {
                 Verdict::nothing().noting(self.facts).into()
             }
-            Ok(CheckedDrain::Unpaid(siblings)) if self.step < STEPS_MAX => self.cancel(siblings),
-            Ok(CheckedDrain::Unpaid(_)) => Verdict::nothing().staying().noting(self.facts).into(),
+            Ok(CheckedDrain::Unpaid(mut siblings)) => {
+                siblings.retain(|sibling| !self.failed.contains(sibling));
+                if siblings.is_empty() || self.step >= STEPS_MAX {
+                    let verdict = self.trouble.unwrap_or(Verdict::nothing().staying());
+                    return verdict.noting(self.facts).into();
+                }
+                self.cancel(siblings)
+            }
             Err(error) => Verdict::error(error).noting(self.facts).into(),
         })
     }
@@ -109,26 +129,21 @@ impl Work {
             self.facts.push(Observation::SiblingCancelDispatched { reason: label });
         }
         cancel(siblings, reason, move |outcomes| {
-            let mut trouble = None;
-            for (_, outcome) in outcomes {
+            for (sibling, outcome) in outcomes {
                 let disposition = match outcome {
                     Cancelled::Now => Disposition::Cancelled,
                     Cancelled::Before => Disposition::AlreadyTerminal,
                     Cancelled::Gone => Disposition::NotFound,
                     Cancelled::Failed(verdict) => {
-                        trouble = Some(verdict);
+                        self.failed.insert(sibling);
+                        self.trouble = Some(verdict);
                         continue;
                     }
                 };
                 self.facts.push(Observation::SiblingCancelled(disposition));
             }
-            match trouble {
-                Some(verdict) => verdict.noting(self.facts).into(),
-                None => {
-                    self.step += 1;
-                    self.drain()
-                }
-            }
+            self.step += 1;
+            self.drain()
         })
     }
 }

@@ -23,7 +23,7 @@ mod retention_trimmer;
 mod suspension_timeout;
 mod unblock;
 
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -175,12 +175,19 @@ impl Candidate {
         self.lane.clone().ok_or_else(|| Verdict::poison("an index without a lane"))
     }
 
-    /// The member as any other id.
+    /// The member as any other id, spelled as the library does: a call about another spelling
+    /// would miss the index entry.
     ///
     /// # Errors
     /// The verdict on a member that is none: poison.
-    pub fn id<T: core::str::FromStr>(&self, reason: &'static str) -> Result<T, Verdict> {
-        self.text().parse().map_err(|_| Verdict::poison(reason))
+    pub fn id<T>(&self, reason: &'static str) -> Result<T, Verdict>
+    where
+        T: core::str::FromStr + ToString,
+    {
+        match self.text().parse::<T>() {
+            Ok(id) if id.to_string() == self.text() => Ok(id),
+            Ok(_) | Err(_) => Err(Verdict::poison(reason)),
+        }
     }
 
     /// A name for logs and for the failure tracker.
