@@ -10,7 +10,7 @@ use selvedge_core::engine::{
 use selvedge_core::error::ServerError;
 use selvedge_core::time::EngineTime;
 use selvedge_core::value::Value;
-use selvedge_lua::host::{Host, HostConfig};
+use selvedge_lua::host::{Host, HostConfig, Snapshot};
 use selvedge_lua::library;
 
 /// Server time at which every rig starts, in milliseconds.
@@ -134,6 +134,26 @@ impl Rig {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// Goes back to what the server held, with the clock and without any engine. Names stay.
+    pub fn rewind(&mut self, snapshot: &Snapshot, now_ms: u64) {
+        self.host.restore(snapshot);
+        drop(self.host.take_published());
+        self.set_now(now_ms);
+        self.trace.clear();
+        self.facts.clear();
+        self.engines.clear();
+        self.crashes.clear();
+        self.mail.clear();
+        (self.commands, self.batches) = (0, 0);
+    }
+
+    /// Lets an engine die now.
+    pub fn kill(&mut self, engine: usize) {
+        if let Some(engine) = self.engines.get_mut(engine) {
+            *engine = None;
+        }
     }
 
     /// Gives an engine an input.

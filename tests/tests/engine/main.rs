@@ -6,11 +6,18 @@
     reason = "a story that meets something else than it tells of has failed, and says so"
 )]
 
+mod cancels;
 mod cost;
+mod crash;
+mod dispatch;
 mod due;
+mod flows;
 mod kit;
 mod machine;
+mod projector;
+mod reconcile;
 mod rows;
+mod siblings;
 mod snapshot;
 mod stories;
 mod weak_due;

@@ -1,0 +1,201 @@
+//! Summaries of flows: exact, whatever the size of the flow, and finished flows leave the index.
+
+use selvedge_core::call::flow::{CancelFlow, CancellationPolicy};
+use selvedge_core::engine::{Answer, Engine, Input, Observation, ScannerName};
+use selvedge_core::error::ServerError;
+use selvedge_tests::rig::{Rig, silence};
+
+use crate::flows::{Flows, Graph, HOME, flow, of_flow};
+use crate::kit::{World, core, execution, only};
+
+const NAME: ScannerName = ScannerName::FlowProjector;
+const INDEX: &str = "ff:idx:{fp:0}:flow_index";
+
+/// A flow made by hand, because of its size: `completed` members have, and then `more` run.
+fn by_hand(rig: &mut Rig, number: usize, completed: usize, more: usize) {
+    rig.name(flow(number).to_string(), format!("F{number}"));
+    rig.run(&format!("HSET {} public_flow_state open graph_revision 1", of_flow(number, "core")));
+    rig.run(&format!("SADD {INDEX} {}", flow(number)));
+    for n in 0..completed + more {
+        let state = if n < completed { "completed" } else { "active" };
+        let id = execution(number * 100_000 + n);
+        rig.run(&format!("SADD {} {id}", of_flow(number, "members")));
+        rig.run(&format!("HSET {} public_state {state}", core(&id)));
+    }
+}
+
+fn summary(rig: &mut Rig, number: usize, field: &str) -> String {
+    rig.field(&of_flow(number, "summary"), field)
+}
+
+#[test]
+fn j2_a_flow_of_10_000_members_gets_an_exact_summary_and_leaves_the_index() {
+    let mut rig = Rig::new();
+    by_hand(&mut rig, 1, 9_999, 1);
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    assert_eq!(summary(&mut rig, 1, "members_completed"), "9999");
+    assert_eq!(summary(&mut rig, 1, "public_flow_state"), "running");
+    assert_eq!(rig.size(INDEX), 1);
+    rig.run(&format!("HSET {} public_state completed", core(&execution(109_999))));
+    rig.run_for(17_000);
+    for field in ["total_members", "sampled_members", "members_completed"] {
+        assert_eq!(summary(&mut rig, 1, field), "10000", "{field}");
+    }
+    assert_eq!(summary(&mut rig, 1, "public_flow_state"), "completed");
+    assert_eq!(rig.size(INDEX), 0);
+    let before = rig.traced(&["project_flow"]);
+    println!("{before} calls for 10,000 members, twice");
+    assert!(before <= 60, "{before}");
+    rig.run_for(60_000);
+    assert_eq!(rig.traced(&["project_flow"]), before, "nobody looks at it any more");
+}
+
+#[test]
+fn j1_one_running_member_among_200_is_seen_every_time() {
+    let mut rig = Rig::new();
+    by_hand(&mut rig, 1, 199, 1);
+    rig.start(only(&[NAME]));
+    for _ in 0..20 {
+        rig.run_for(15_000);
+        assert_eq!(summary(&mut rig, 1, "public_flow_state"), "running");
+        assert_eq!(summary(&mut rig, 1, "members_completed"), "199");
+        assert_eq!(summary(&mut rig, 1, "members_active"), "1");
+    }
+}
+
+#[test]
+fn j3_purged_members_count_as_gone_and_hold_nothing_back() {
+    let mut rig = Rig::new();
+    by_hand(&mut rig, 1, 5, 0);
+    rig.run(&format!("DEL {}", core(&execution(100_003))));
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    assert_eq!(rig.trace, ["engine-1 project_flow F1 -> finished completed 5"]);
+    assert_eq!(summary(&mut rig, 1, "members_gone"), "1");
+    assert_eq!(rig.size(INDEX), 0);
+}
+
+#[test]
+fn j4_a_member_that_comes_between_two_steps_keeps_the_flow_in_the_index() {
+    let mut rig = Rig::new();
+    by_hand(&mut rig, 1, 1_200, 0);
+    let (members, record) = (of_flow(1, "members"), of_flow(1, "core"));
+    let (id, mut calls) = (execution(999_999), 0);
+    rig.meddler = Some(Box::new(move |host, command| {
+        calls += usize::from(command.argv[1] == b"ff_project_flow");
+        if calls == 2 {
+            host.call(&["SADD", &members, &id]);
+            host.call(&["HSET", &core(&id), "public_state", "waiting"]);
+            host.call(&["HSET", &record, "graph_revision", "2"]);
+        }
+    }));
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    assert_eq!(summary(&mut rig, 1, "total_members"), "1201");
+    assert_eq!(summary(&mut rig, 1, "public_flow_state"), "open");
+    assert_eq!(rig.size(INDEX), 1);
+}
+
+#[test]
+fn j5_a_cancelled_flow_is_called_cancelled_and_an_empty_one_is_open() {
+    let mut rig = Rig::new();
+    rig.submit(&Graph::new().roots([1]));
+    rig.complete(1);
+    rig.fcall(&CancelFlow {
+        partition: HOME,
+        flow_id: flow(0),
+        reason: "changed my mind".into(),
+        policy: CancellationPolicy::FlowOnly,
+        grace_ms: None,
+    });
+    by_hand(&mut rig, 1, 0, 0);
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    assert_eq!(summary(&mut rig, 0, "public_flow_state"), "cancelled");
+    assert_eq!(summary(&mut rig, 1, "public_flow_state"), "open");
+}
+
+#[test]
+fn j6_the_counts_are_of_all_members() {
+    let mut rig = Rig::new();
+    rig.submit(&Graph::new().roots(1..=100).all_of(0, [1]));
+    rig.complete(1);
+    rig.fail(2);
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    let counts = ["total_members", "members_completed", "members_failed", "members_waiting"]
+        .map(|field| summary(&mut rig, 0, field));
+    assert_eq!(counts, ["101", "1", "1", "98"]);
+}
+
+#[test]
+fn j7_a_stop_is_honoured_inside_a_large_flow() {
+    let mut rig = Rig::new();
+    by_hand(&mut rig, 1, 3_000, 0);
+    let engine = rig.start(only(&[NAME]));
+    let mut calls = 0;
+    rig.rule = Some(Box::new(move |command| {
+        calls += usize::from(command.argv[1] == b"ff_project_flow");
+        (calls == 3).then(silence)
+    }));
+    rig.run_for(0);
+    rig.tell(engine, Input::Drain);
+    assert!(rig.engine(engine).is_some_and(Engine::is_drained));
+    rig.rule = None;
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    assert_eq!(summary(&mut rig, 1, "members_completed"), "3000", "another goes on");
+}
+
+#[test]
+fn more_flows_than_a_batch_poison_and_a_flow_that_cannot_be_read() {
+    let mut rig = Rig::new();
+    for number in 0..250 {
+        by_hand(&mut rig, number, 1, 0);
+    }
+    rig.run(&format!("SADD {INDEX} garbage"));
+    let shouted = flow(251).to_string().to_uppercase();
+    rig.run(&format!("SADD {INDEX} {shouted}"));
+    rig.run(&format!("SADD {INDEX} {}", flow(252)));
+    rig.run(&format!("SADD {INDEX} {}", flow(253)));
+    rig.run(&format!("SET {} text", of_flow(253, "core")));
+    rig.start(only(&[NAME]));
+    rig.run_for(90_000);
+    assert_eq!(rig.size(INDEX), 1, "only what cannot be read is left");
+    let tally = rig.tally(NAME);
+    assert_eq!((tally.processed, tally.poisoned), (250, 2));
+    assert_eq!(tally.nothing, 1, "a flow without a record leaves");
+    assert_eq!(tally.failed, 3, "and then it is left alone for a while");
+    let backed_off = |fact: &Observation| matches!(fact, Observation::ItemBackedOff { .. });
+    assert!(rig.facts.iter().any(|(_, fact)| backed_off(fact)));
+}
+
+#[test]
+fn a_call_that_was_not_or_perhaps_applied_is_repeated() {
+    let loading = || Answer::NotApplied(ServerError::from_reply("LOADING come back later"));
+    for answer in [loading as fn() -> Answer, silence] {
+        let mut rig = Rig::new();
+        by_hand(&mut rig, 1, 2, 0);
+        let mut once = true;
+        rig.rule = Some(Box::new(move |command| {
+            (command.argv[1] == b"ff_project_flow" && std::mem::take(&mut once)).then(answer)
+        }));
+        rig.start(only(&[NAME]));
+        rig.run_for(0);
+        assert_eq!(rig.tally(NAME).deferred, 1);
+        rig.run_for(17_000);
+        assert_eq!(rig.trace, ["engine-1 project_flow F1 -> finished completed 2"]);
+    }
+}
+
+#[test]
+fn two_engines_at_once_fold_one_summary() {
+    let mut rig = Rig::new();
+    by_hand(&mut rig, 1, 2_500, 1);
+    rig.start(only(&[NAME]));
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    assert_eq!(summary(&mut rig, 1, "members_completed"), "2500");
+    assert_eq!(summary(&mut rig, 1, "total_members"), "2501");
+}
