@@ -11,6 +11,7 @@ pub mod compare;
 pub mod dice;
 pub mod difference;
 mod grammar;
+pub mod scripts;
 pub mod shrink;
 pub mod trio;
 
@@ -57,17 +58,21 @@ impl Step {
 pub enum Family {
     /// Data commands over all types.
     Commands,
+    /// Lua bodies, as functions and as scripts.
+    Scripts,
 }
 
 impl Family {
     /// All of them, with the names they have on the command line.
-    pub const ALL: [(&'static str, Self); 1] = [("commands", Self::Commands)];
+    pub const ALL: [(&'static str, Self); 2] =
+        [("commands", Self::Commands), ("scripts", Self::Scripts)];
 
     /// The sequence of a seed.
     #[must_use]
     pub fn sequence(self, seed: u64, steps: usize) -> Sequence {
         match self {
             Self::Commands => commands::sequence(seed, steps),
+            Self::Scripts => scripts::sequence(seed, steps),
         }
     }
 

@@ -8,9 +8,10 @@ use sha1::{Digest, Sha1};
 
 use super::args::{Arguments, Raised};
 use super::convert::{Protocol, tagged, to_argument, to_lua, to_lua_typed};
+use super::error::until_nul;
 use super::memory::unlimited;
 use super::random::LuaRandom;
-use super::{Body, VmKind, bits, cjson, error};
+use super::{Body, VmKind, base, bits, cjson, error};
 use crate::host::store::SharedStore;
 
 /// The server that the host stands for, as scripts see it.
@@ -58,7 +59,7 @@ pub(super) fn natives(
 ) -> mlua::Result<Table> {
     let native = lua.create_table()?;
     native.raw_set("refuse_write", lua.create_function(refuse_write)?)?;
-    native.raw_set("refuse_write_raw", lua.create_function(refuse_write_raw)?)?;
+    native.raw_set("guarded", lua.create_function(base::guarded)?)?;
     native.raw_set("missing_global", lua.create_function(missing_global)?)?;
     native.raw_set("absent_library", lua.create_function(absent_library)?)?;
     native.raw_set("caught", lua.create_function(error::caught)?)?;
@@ -80,10 +81,6 @@ pub(super) fn natives(
 
 fn refuse_write(lua: &Lua, _: MultiValue) -> mlua::Result<()> {
     Err(Raised::located(lua, "Attempt to modify a readonly table").into())
-}
-
-fn refuse_write_raw(_: &Lua, (): ()) -> mlua::Result<()> {
-    Err(Raised::Text("Attempt to modify a readonly table".to_owned()).into())
 }
 
 fn missing_global(lua: &Lua, (_, name): (LuaValue, LuaValue)) -> mlua::Result<()> {
@@ -245,6 +242,7 @@ fn error_reply(lua: &Lua, values: MultiValue) -> mlua::Result<Table> {
     let Some(text) = only_string(&values) else {
         return tagged(lua, "err", "ERR wrong number or type of arguments");
     };
+    let text = until_nul(&text).to_vec();
     // Without a code of its own, an error gets the general one.
     let text = match text.strip_prefix(b"-") {
         Some(coded) => coded.to_vec(),
@@ -287,16 +285,21 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// Checks its arguments like the server's; the host has no log of its own to write to.
-fn log(_: &Lua, values: MultiValue) -> mlua::Result<()> {
+fn log(lua: &Lua, values: MultiValue) -> mlua::Result<()> {
     let refuse = |text: &str| Err(Raised::Reply(format!("ERR {text}")).into());
     if values.len() < 2 {
         return refuse("server.log() requires two arguments or more.");
     }
-    match values.front() {
-        Some(LuaValue::Integer(0..=3)) => Ok(()),
-        Some(LuaValue::Integer(_) | LuaValue::Number(_)) => refuse("Invalid log level."),
-        _ => refuse("First argument must be a number (log level)."),
+    match Arguments::new(lua, &values).number(1).map(c_int) {
+        Ok(0..=3) => Ok(()),
+        Ok(_) => refuse("Invalid log level."),
+        Err(_) => refuse("First argument must be a number (log level)."),
     }
+}
+
+/// C's conversion to a 32-bit integer: the lowest number stands for what does not fit.
+fn c_int(number: f64) -> i32 {
+    if (-2_147_483_648.0..2_147_483_648.0).contains(&number) { number as i32 } else { i32::MIN }
 }
 
 /// Nothing is replicated here, so that every valid choice is the same.
@@ -305,9 +308,10 @@ fn set_repl(lua: &Lua, values: MultiValue) -> mlua::Result<()> {
         let text = "ERR server.set_repl() requires one argument.";
         return Err(Raised::Reply(text.to_owned()).into());
     }
-    match Arguments::new(lua, &values).number(1) {
-        Ok(flags) if (0.0..4.0).contains(&flags) => Ok(()),
-        Ok(_) | Err(_) => {
+    // What is no number counts as zero, as in C.
+    match c_int(Arguments::new(lua, &values).number(1).unwrap_or(0.0)) {
+        0..=3 => Ok(()),
+        _ => {
             let text = "ERR Invalid replication flags. \
                         Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.";
             Err(Raised::Reply(text.to_owned()).into())

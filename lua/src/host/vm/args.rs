@@ -1,7 +1,7 @@
 //! What the native functions of the VM share: reading arguments and raising errors with the
 //! texts that the server's own C functions give.
 
-use mlua::{Lua, MultiValue, Value};
+use mlua::{Lua, MultiValue, Table, Value};
 
 /// An error that a native function raises into Lua.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -91,6 +91,19 @@ impl<'a> Arguments<'a> {
             Ok(Some(text)) => Ok(text.as_bytes().to_vec()),
             Ok(None) | Err(_) => Err(self.expected(position, "string")),
         }
+    }
+
+    /// A table.
+    pub(super) fn table(&self, position: usize) -> Result<&'a Table, Raised> {
+        match self.get(position) {
+            Some(Value::Table(table)) => Ok(table),
+            _ => Err(self.expected(position, "table")),
+        }
+    }
+
+    /// A value of any kind, but one.
+    pub(super) fn any(&self, position: usize) -> Result<&'a Value, Raised> {
+        self.get(position).ok_or_else(|| self.bad(position, "value expected"))
     }
 
     /// `bad argument #1 to 'name' (…)`, located in the calling script.

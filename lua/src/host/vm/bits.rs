@@ -55,7 +55,8 @@ fn bits(arguments: &Arguments<'_>, position: usize) -> Result<u32, Raised> {
 
 fn fold(arguments: &Arguments<'_>, combine: fn(u32, u32) -> u32) -> Result<Answer, Raised> {
     let mut result = bits(arguments, 1)?;
-    for position in 2..=arguments.count() {
+    // From the last to the second, which decides whose fault an error is.
+    for position in (2..=arguments.count()).rev() {
         result = combine(result, bits(arguments, position)?);
     }
     Ok(Answer::Number(result))

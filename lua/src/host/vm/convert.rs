@@ -5,11 +5,12 @@ use std::vec::IntoIter;
 use mlua::{Lua, Table, Value as LuaValue};
 use selvedge_core::value::Value;
 
+use super::error::until_nul;
 use super::number::shortest;
 
 /// How many values a returned table may hold in all. A server goes on until it is out of memory
 /// when a table holds itself twice.
-const REPLY_VALUES_MAX: usize = 4_000_000;
+const REPLY_VALUES_MAX: usize = 1_000_000;
 
 /// The protocol in which inner commands answer, chosen by `redis.setresp`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,7 +104,7 @@ pub(super) fn to_argument(value: &LuaValue) -> Option<Vec<u8>> {
 ///
 /// Written as a loop over open arrays: a script may nest tables deeper than the native stack. Each
 /// holds on to one Lua value at a time, since the VM has room for a few thousand of them only.
-pub(super) fn to_reply(value: LuaValue) -> mlua::Result<Value> {
+pub(super) fn to_reply(value: LuaValue, protocol: Protocol) -> mlua::Result<Value> {
     let mut open: Vec<OpenArray> = Vec::new();
     let mut current = Some(value);
     let mut values = 0;
@@ -112,7 +113,7 @@ pub(super) fn to_reply(value: LuaValue) -> mlua::Result<Value> {
         if values > REPLY_VALUES_MAX {
             return Ok(Value::Error("ERR the reply of the script is too large".to_owned()));
         }
-        let mut finished = match shape(value) {
+        let mut finished = match shape(value, protocol) {
             Ok(Shape::Plain(value)) => Some(value),
             Ok(Shape::Array(children)) => {
                 open.push(OpenArray { children, items: Vec::new() });
@@ -178,12 +179,14 @@ impl Children {
     }
 }
 
-fn shape(value: LuaValue) -> mlua::Result<Shape> {
+fn shape(value: LuaValue, protocol: Protocol) -> mlua::Result<Shape> {
     Ok(Shape::Plain(match value {
         LuaValue::String(text) => Value::Bulk(text.as_bytes().to_vec()),
         LuaValue::Integer(number) => Value::Int(number),
         LuaValue::Number(number) => Value::Int(truncated(number)),
         LuaValue::Boolean(true) => Value::Int(1),
+        // A script that asked for RESP3 has booleans, which an older client sees as numbers.
+        LuaValue::Boolean(false) if protocol == Protocol::Resp3 => Value::Int(0),
         LuaValue::Table(table) => return table_shape(table),
         _ => Value::Nil,
     }))
@@ -192,10 +195,10 @@ fn shape(value: LuaValue) -> mlua::Result<Shape> {
 /// A tagged table is what its tag says; any other is an array, cut at the first nil.
 fn table_shape(table: Table) -> mlua::Result<Shape> {
     if let LuaValue::String(text) = table.raw_get("err")? {
-        return Ok(Shape::Plain(Value::Error(one_line(&text.as_bytes()))));
+        return Ok(Shape::Plain(Value::Error(error_line(&text.as_bytes()))));
     }
     if let LuaValue::String(text) = table.raw_get("ok")? {
-        return Ok(Shape::Plain(Value::Status(one_line(&text.as_bytes()))));
+        return Ok(Shape::Plain(Value::Status(one_line(until_nul(&text.as_bytes())))));
     }
     match table.raw_get("double")? {
         LuaValue::Integer(number) => return Ok(double(number as f64)),
@@ -216,8 +219,10 @@ fn table_shape(table: Table) -> mlua::Result<Shape> {
         return Ok(Shape::Array(Children::Listed(members.into_iter())));
     }
     if let LuaValue::String(text) = table.raw_get("big_number")? {
-        let text = one_line(&text.as_bytes());
-        return Ok(Shape::Plain(Value::Bulk(text.into_bytes())));
+        let blank = |byte: &u8| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte };
+        return Ok(Shape::Plain(Value::Bulk(
+            until_nul(&text.as_bytes()).iter().map(blank).collect(),
+        )));
     }
     if let LuaValue::Table(verbatim) = table.raw_get("verbatim_string")?
         && let LuaValue::String(text) = verbatim.raw_get("string")?
@@ -228,14 +233,30 @@ fn table_shape(table: Table) -> mlua::Result<Shape> {
     Ok(Shape::Array(Children::Sequence { table, next: 1 }))
 }
 
+/// A double in a reply keeps the sign of zero and drops that of what is no number.
 fn double(number: f64) -> Shape {
-    Shape::Plain(Value::Bulk(shortest(number).into_bytes()))
+    let text = match number {
+        number if number.is_nan() => "nan".to_owned(),
+        number if number == 0.0 && number.is_sign_negative() => "-0".to_owned(),
+        number => shortest(number),
+    };
+    Shape::Plain(Value::Bulk(text.into_bytes()))
 }
 
 /// C's conversion to a 64-bit integer: towards zero, and the lowest number for what does not fit.
 fn truncated(number: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&number) { number as i64 } else { i64::MIN }
+}
+
+/// The text of an error reply: one line, without the line ends behind it.
+pub(super) fn error_line(bytes: &[u8]) -> String {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let mut text = until_nul(bytes);
+    while let Some((_, rest)) = text.split_last().filter(|(last, _)| is_end(last)) {
+        text = rest;
+    }
+    one_line(text)
 }
 
 /// Statuses and errors travel in one line.

@@ -3,7 +3,7 @@
 use mlua::{Lua, Table, Value as LuaValue};
 
 use super::args::Raised;
-use super::convert::{one_line, tagged};
+use super::convert::{error_line, tagged};
 
 /// Chunk name of the prelude: its frames are the host's own and never blamed.
 pub(super) const PRELUDE: &str = "=host";
@@ -51,7 +51,7 @@ pub(super) fn blame_load(lua: &Lua, raised: LuaValue) -> mlua::Result<String> {
 /// The text of a reply for what the handler returned.
 pub(super) fn settled(raised: &LuaValue) -> String {
     match raised {
-        LuaValue::String(text) => one_line(&text.as_bytes()),
+        LuaValue::String(text) => error_line(&text.as_bytes()),
         LuaValue::Error(error) => of_the_host(error),
         other => format!("ERR {}", other.type_name()),
     }
@@ -60,21 +60,26 @@ pub(super) fn settled(raised: &LuaValue) -> String {
 /// The text of a reply when the VM itself gave up, for instance for want of memory.
 pub(super) fn of_the_host(error: &mlua::Error) -> String {
     let (Raised::Reply(text) | Raised::Text(text)) = Raised::of(error);
-    one_line(format!("ERR {text}").as_bytes())
+    error_line(format!("ERR {text}").as_bytes())
+}
+
+/// What C takes for the whole of a text. Errors go through C's formatting on the server.
+pub(super) fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or(text)
 }
 
 fn described(lua: &Lua, raised: LuaValue) -> mlua::Result<String> {
     match translated(lua, raised)? {
         LuaValue::Table(table) => described_table(&table),
         LuaValue::Nil => Ok("ERR nil".to_owned()),
-        other => Ok(format!("ERR {}", String::from_utf8_lossy(&text_of(&other)?))),
+        other => Ok(format!("ERR {}", String::from_utf8_lossy(until_nul(&text_of(&other)?)))),
     }
 }
 
 fn described_table(table: &Table) -> mlua::Result<String> {
     match table.raw_get("err")? {
         text @ (LuaValue::String(_) | LuaValue::Integer(_) | LuaValue::Number(_)) => {
-            Ok(String::from_utf8_lossy(&text_of(&text)?).into_owned())
+            Ok(String::from_utf8_lossy(until_nul(&text_of(&text)?)).into_owned())
         }
         _ => Ok("ERR unknown error".to_owned()),
     }

@@ -5,6 +5,7 @@
 
 mod api;
 mod args;
+mod base;
 mod bits;
 mod cjson;
 mod convert;
@@ -52,6 +53,7 @@ pub(crate) struct Vm {
     registration: Registration,
     budget: Arc<Budget>,
     memory_max: usize,
+    store: SharedStore,
 }
 
 /// A compiled text or a registered function, ready to run any number of times.
@@ -88,6 +90,7 @@ impl Vm {
             registration,
             budget,
             memory_max: config.lua_memory_max,
+            store: store.clone(),
             lua,
         };
         vm.watch()?;
@@ -144,7 +147,7 @@ impl Vm {
     fn finish(&self, prepared: mlua::Result<impl mlua::IntoLuaMulti>) -> Value {
         let outcome = self.protected(|| self.run.call::<(bool, LuaValue)>(prepared?));
         match outcome {
-            Ok(Ok(value)) => convert::to_reply(value)
+            Ok(Ok(value)) => convert::to_reply(value, self.store.lock().script.protocol)
                 .unwrap_or_else(|error| Value::Error(error::of_the_host(&error))),
             Ok(Err(text)) | Err(text) => Value::Error(text),
         }

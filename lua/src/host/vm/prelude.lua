@@ -4,8 +4,7 @@
 -- table in place of each: reads fall through to the contents, writes are refused.
 local native, kind = ...
 local raw_pcall, raw_xpcall, raw_resume = pcall, xpcall, coroutine.resume
-local raw_setmetatable, raw_rawset, raw_loadstring = setmetatable, rawset, loadstring
-local type, pairs, concat, byte = type, pairs, table.concat, string.byte
+local raw_setmetatable, pairs, concat = setmetatable, pairs, table.concat
 
 local frozen = setmetatable({}, { __mode = "k" })
 
@@ -46,23 +45,7 @@ function contents.xpcall(body, handler)
   return raw_xpcall(body, function(raised) return handler(native.translated(raised)) end)
 end
 
-function contents.setmetatable(front, meta)
-  if frozen[front] then native.refuse_write_raw() end
-  return raw_setmetatable(front, meta)
-end
-
-function contents.rawset(front, key, value)
-  if frozen[front] then native.refuse_write_raw() end
-  return raw_rawset(front, key, value)
-end
-
--- Compiled chunks could break the VM, and the server does not take them either.
-function contents.loadstring(text, name)
-  if type(text) == "string" and byte(text) == 27 then
-    return nil, "attempt to load chunk with wrong mode"
-  end
-  return raw_loadstring(text, name)
-end
+for name, guarded in pairs(native.guarded(frozen)) do contents[name] = guarded end
 
 function contents.load(reader, name)
   local pieces = {}
