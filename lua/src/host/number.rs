@@ -50,6 +50,9 @@ pub(crate) fn format_float(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "inf".to_owned() } else { "-inf".to_owned() };
     }
+    if number == 0.0 && number.is_sign_negative() {
+        return "-0".to_owned();
+    }
     // Whole numbers that surely fit a signed integer are written as one.
     const WHOLE_MAX: f64 = (i64::MAX / 2) as f64;
     if number.fract() == 0.0 && number.abs() <= WHOLE_MAX {

@@ -107,6 +107,11 @@ static CONDUCTS: &[Conduct] = &[
         parts: false,
     },
     Conduct {
+        name: "Redis counts a key set with a passed expiry until it is touched",
+        applies: |call| call.is_about("DBSIZE") && call.redis > call.valkey,
+        parts: false,
+    },
+    Conduct {
         name: "Redis 7.0 knows no + of XREAD",
         applies: |call| call.is_about("XREAD") && call.command.iter().any(|word| word == b"+"),
         parts: false,

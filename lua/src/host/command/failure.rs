@@ -24,8 +24,10 @@ impl Failure {
         Self(Cow::Borrowed(text))
     }
 
+    /// A reply is one line: line breaks at its end go, others become blanks.
     pub(crate) fn owned(text: String) -> Self {
-        Self(Cow::Owned(text))
+        let line = text.trim_end_matches(['\r', '\n']).replace(['\r', '\n'], " ");
+        Self(Cow::Owned(line))
     }
 
     pub(crate) fn arity(command: &str) -> Self {
@@ -34,6 +36,11 @@ impl Failure {
 
     pub(crate) fn expire_time(command: &str) -> Self {
         Self::owned(format!("ERR invalid expire time in '{command}' command"))
+    }
+
+    /// Names a stranger's word behind a text of ours.
+    pub(crate) fn naming(text: &str, word: &[u8]) -> Self {
+        Self::owned(format!("{text} {}", printed(word, word.len())))
     }
 
     /// Names the command and the first of its arguments, 128 bytes of either at most.
@@ -45,9 +52,9 @@ impl Failure {
                 break;
             }
             let room = QUOTED_BYTES_MAX - arguments.len();
-            arguments.push_str(&format!("'{}' ", quoted(argument, room)));
+            arguments.push_str(&format!("'{}' ", printed(argument, room)));
         }
-        let name = quoted(name, QUOTED_BYTES_MAX);
+        let name = printed(name, QUOTED_BYTES_MAX);
         Self::owned(format!("ERR unknown command '{name}', with args beginning with: {arguments}"))
     }
 }
@@ -61,10 +68,9 @@ impl From<Failure> for Value {
 /// How much of a stranger's words an error repeats.
 const QUOTED_BYTES_MAX: usize = 128;
 
-/// A reply is one line of text: line breaks become blanks, what is not text becomes a mark, and a
-/// zero byte ends it, as it does in C.
-fn quoted(bytes: &[u8], room: usize) -> String {
+/// A stranger's word as C prints it, which stops at a zero byte, and as text.
+fn printed(bytes: &[u8], room: usize) -> String {
     let cut = &bytes[..bytes.len().min(room)];
     let text = cut.split(|byte| *byte == 0).next().unwrap_or_default();
-    String::from_utf8_lossy(text).replace(['\r', '\n'], " ")
+    String::from_utf8_lossy(text).into_owned()
 }

@@ -137,10 +137,7 @@ impl ExpiryCondition {
                 b"xx" => &mut condition.present,
                 b"gt" => &mut condition.later,
                 b"lt" => &mut condition.earlier,
-                _ => {
-                    let word = String::from_utf8_lossy(word);
-                    return Err(Failure::owned(format!("ERR Unsupported option {word}")));
-                }
+                _ => return Err(Failure::naming("ERR Unsupported option", word)),
             };
             *place = true;
         }

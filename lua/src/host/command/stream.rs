@@ -68,7 +68,7 @@ impl TrimOptions {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        if self.limit.is_some() && self.cutoff.is_none() {
+        if self.limit.is_some_and(|limit| limit > 0) && self.cutoff.is_none() {
             return Err(Failure::text(
                 "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
             ));

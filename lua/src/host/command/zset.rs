@@ -147,9 +147,11 @@ pub(super) fn zadd(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
     add(env, &argv[1], options, &argv[2 + taken..])
 }
 
+/// ZINCRBY is ZADD with INCR, down to the options in front of the score, which never leave enough
+/// words behind them.
 pub(super) fn zincrby(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
-    let options = AddOptions { increment: true, ..AddOptions::default() };
-    add(env, &argv[1], options, &argv[2..])
+    let (options, taken) = AddOptions::parse(&argv[2..]);
+    add(env, &argv[1], AddOptions { increment: true, ..options }, &argv[2 + taken..])
 }
 
 fn add(env: &mut Env<'_>, key: &[u8], options: AddOptions, pairs: &[Vec<u8>]) -> Handled {

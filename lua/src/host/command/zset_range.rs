@@ -67,6 +67,7 @@ impl RangeOptions {
     fn parse(words: &[Vec<u8>], mut options: Self, choosing: bool) -> Result<Self, Failure> {
         let mut words = words.iter();
         while let Some(word) = words.next() {
+            let ranked = !options.by_score && !options.by_lex;
             if is_word(word, "withscores") {
                 options.with_scores = true;
             } else if is_word(word, "limit") {
@@ -74,11 +75,11 @@ impl RangeOptions {
                     return Err(Failure::SYNTAX);
                 };
                 options.limit = Some((integer(skip)?, integer(number)?));
-            } else if choosing && is_word(word, "rev") {
+            } else if choosing && is_word(word, "rev") && !options.reversed {
                 options.reversed = true;
-            } else if choosing && is_word(word, "bylex") && !options.by_score {
+            } else if choosing && is_word(word, "bylex") && ranked {
                 options.by_lex = true;
-            } else if choosing && is_word(word, "byscore") && !options.by_lex {
+            } else if choosing && is_word(word, "byscore") && ranked {
                 options.by_score = true;
             } else {
                 return Err(Failure::SYNTAX);
