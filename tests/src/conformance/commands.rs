@@ -13,7 +13,7 @@ pub fn sequence(seed: u64, steps: usize) -> Sequence {
 }
 
 fn step(dice: &mut Dice) -> Step {
-    if dice.chance(1, 60) {
+    if dice.chance(1, 200) {
         return burst(dice);
     }
     let template = dice.pick(TEMPLATES);

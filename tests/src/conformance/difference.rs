@@ -112,6 +112,14 @@ static CONDUCTS: &[Conduct] = &[
         parts: false,
     },
     Conduct {
+        name: "Redis 7.0 says that elements are too large when the numbers of an id are used up",
+        applies: |call| {
+            let reason = "ERR Elements are too large to be stored";
+            call.is_about("XADD") && *call.redis == Value::Error(reason.to_owned())
+        },
+        parts: false,
+    },
+    Conduct {
         name: "Redis 7.0 knows no + of XREAD",
         applies: |call| call.is_about("XREAD") && call.command.iter().any(|word| word == b"+"),
         parts: false,

@@ -125,7 +125,8 @@ impl Zset {
     /// elsewhere it answers what the server's compact encoding does: from the first member that
     /// reaches the lower end up to the last before one that passes the upper end.
     pub(crate) fn by_lex(&self, range: &LexRange) -> Vec<(&[u8], f64)> {
-        self.iter()
+        let members = self.spans(range).then(|| self.iter()).into_iter().flatten();
+        members
             .skip_while(|(member, _)| !range.min.is_reached_by(member))
             .take_while(|(member, _)| range.max.covers(member))
             .collect()
@@ -133,11 +134,19 @@ impl Zset {
 
     /// As [`Zset::by_lex`], walked from the far end.
     pub(crate) fn by_lex_reversed(&self, range: &LexRange) -> Vec<(&[u8], f64)> {
-        self.iter()
-            .rev()
+        let members = self.spans(range).then(|| self.iter().rev()).into_iter().flatten();
+        members
             .skip_while(|(member, _)| !range.max.covers(member))
             .take_while(|(member, _)| range.min.is_reached_by(member))
             .collect()
+    }
+
+    /// Whether the range begins before the last member and ends behind the first: the server's
+    /// first look, which decides alone where members are not in order.
+    fn spans(&self, range: &LexRange) -> bool {
+        let (first, last) = (self.ranking.first(), self.ranking.last());
+        first.is_some_and(|first| range.max.covers(&first.member))
+            && last.is_some_and(|last| range.min.is_reached_by(&last.member))
     }
 }
 
