@@ -3,8 +3,9 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use selvedge_core::engine::{EngineConfig, Filter, Input, Observation, ScannerName, Tally};
+use selvedge_core::engine::{Answer, EngineConfig, Filter, Input, Observation, ScannerName, Tally};
 use selvedge_core::partition::{Family, Partition};
+use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 use selvedge_tests::rig::{EPOCH_MS, Rig};
 
@@ -248,14 +249,15 @@ fn f3_three_tries_then_rest_until_the_tenth_cycle() {
 
 #[test]
 fn f4_refusals_are_charged_like_failures() {
-    let mut rig = settled(every_second(ScannerName::LeaseExpiry, 1));
-    plant(&mut rig, ScannerName::LeaseExpiry, 1);
-    let history = format!("ff:exec:{{fp:0}}:{}:lease:history", execution(1));
-    rig.run(&format!("DEL {history}"));
-    rig.run(&format!("SET {history} text"));
+    let mut rig = settled(every_second(ScannerName::DelayedPromoter, 1));
+    delay(&mut rig, 0, "default", 1);
+    rig.rule = Some(Box::new(|command| {
+        let refusal = vec![Value::Int(0), Value::Bulk(b"invalid_input".to_vec())];
+        (command.argv[1] == b"ff_promote_delayed").then(|| Answer::Applied(Value::Array(refusal)))
+    }));
     rig.run_for(9_000);
-    let tally = rig.tally(ScannerName::LeaseExpiry);
-    assert_eq!((tally.processed, tally.refused + tally.failed), (0, 3), "{tally:?}");
+    let tally = rig.tally(ScannerName::DelayedPromoter);
+    assert_eq!((tally.processed, tally.refused), (0, 3), "{tally:?}");
     assert_eq!(backed_off(&rig), 1);
 }
 
@@ -318,7 +320,7 @@ fn l3_what_the_active_index_lists_without_reason_hides_no_lost_lease() {
     rig.run(&format!("ZREM ff:idx:{{fp:0}}:lease_expiry {id}"));
     rig.run_for(7_000);
     assert_eq!(rig.field(&core(&id), "public_state"), "waiting");
-    assert_eq!(rig.call(&["ZCARD", &lane("active")]), selvedge_core::value::Value::Int(0));
+    assert_eq!(rig.call(&["ZCARD", &lane("active")]), Value::Int(0));
 }
 
 #[test]
