@@ -98,10 +98,8 @@ fn flags_by_name(listing: &Value) -> BTreeMap<String, bool> {
 }
 
 fn elements(value: &Value) -> &[Value] {
-    match value {
-        Value::Array(elements) => elements,
-        other => panic!("an array was expected, not {other:?}"),
-    }
+    let Value::Array(elements) = value else { panic!("an array was expected, not {value:?}") };
+    elements
 }
 
 /// The value after `name` in a flat list of names and values.
@@ -114,9 +112,9 @@ fn member<'a>(pairs: &'a Value, name: &str) -> &'a Value {
 }
 
 fn text(value: &Value) -> String {
-    match value {
-        Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Value::Status(text) => text.clone(),
-        other => panic!("a text was expected, not {other:?}"),
+    if let Value::Status(text) = value {
+        return text.clone();
     }
+    let Value::Bulk(bytes) = value else { panic!("a text was expected, not {value:?}") };
+    String::from_utf8_lossy(bytes).into_owned()
 }

@@ -253,7 +253,7 @@ fn f4_refusals_are_charged_like_failures() {
     delay(&mut rig, 0, "default", 1);
     rig.rule = Some(Box::new(|command| {
         let refusal = vec![Value::Int(0), Value::Bulk(b"invalid_input".to_vec())];
-        (command.argv[1] == b"ff_promote_delayed").then(|| Answer::Applied(Value::Array(refusal)))
+        (command.argv[1] == b"ff_promote_delayed").then_some(Answer::Applied(Value::Array(refusal)))
     }));
     rig.run_for(9_000);
     let tally = rig.tally(ScannerName::DelayedPromoter);
