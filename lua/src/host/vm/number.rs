@@ -6,6 +6,8 @@ use crate::host::number::format_float;
 pub(super) fn shortest(value: f64) -> String {
     match not_finite(value) {
         Some(text) => text.to_owned(),
+        // Valkey writes whole numbers as integers here, and those have no negative zero.
+        None if value == 0.0 => "0".to_owned(),
         None => format_float(value),
     }
 }
