@@ -1,13 +1,16 @@
 -- One page of each of several indexes of a partition, read at one instant: what is due, or simply
 -- what is there. An added function: it lets an engine visit a partition with a single call, and
 -- tells it when to come back.
+--
+-- A request is a mode, where to start, a limit (cut down to 1000) and a lag. Mode `due`: members
+-- whose score is at most now - lag_ms, from that offset; `all`: members in order of score, from
+-- that offset; `members`: members of a set, from that cursor. It answers now, then per key an array:
+-- size, next, member, score, member, score, …; next is the score after the last due one, or the
+-- cursor to go on with; score is empty in a set. A key of another type answers with an array of one
+-- error text and hides nobody else.
 -- Keys: any number of indexes (sorted sets or sets)
--- Arguments: four per key: mode, from, limit, lag_ms. Mode `due`: members whose score is at most
---   now - lag_ms, from that offset; `all`: members in order of score, from that offset;
---   `members`: members of a set, from that cursor. The limit is cut down to 1000.
--- Replies: OK, then now, then per key an array: size, next, member, score, member, score, … where
---   next is the score after the last due one, or the cursor to go on with; score is empty in a set.
---   A key of another type answers with an array of one error text and hides nobody else.
+-- Arguments: four per key: mode, from, limit, lag_ms
+-- Replies: OK
 -- Errors: invalid_input
 -- Bound: 1 + 3 * n
 local LIMIT_MAX = 1000
