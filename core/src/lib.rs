@@ -13,6 +13,7 @@
 //! | [`error`] | the contract's codes and the classes of failure |
 //! | [`call`] | one type per store function: name, keys, arguments, reply |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
+//! | [`audit`] | what must be true of a keyspace at any moment |
 //!
 //! Nothing here does I/O, reads a clock, draws a random number or logs. The crate is `no_std`, so
 //! that none of those can even be named. Parsing is total: any input gives a typed result or a
@@ -24,6 +25,11 @@ extern crate alloc;
 #[macro_use]
 mod words;
 
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "there are many kinds of keys; an oracle names those that it is about"
+)]
+pub mod audit;
 pub mod call;
 pub mod capability;
 pub mod completion;

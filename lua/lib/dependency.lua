@@ -66,28 +66,29 @@ function dependency.applying(k, core, a)
   end
   plan.holds = core.lifecycle_phase == "runnable" and core.terminal_outcome == "none"
     and not decided
-  local home = lane.INDEX_OF_ELIGIBILITY[core.eligibility_state]
-  if plan.holds and home then
-    plan.home = lane.index(text.tag(k.exec_core), lane.of(core), home)
-    return plan, guard.mismatch(plan.home, "zset")
-  end
-  return plan
+  plan.homes = plan.holds and lane.homes(k.exec_core, core) or {}
+  return plan, guard.any_other(plan.homes, "zset")
 end
 
--- Holds the child back. A delay stays on its record and an operator's hold is remembered there;
--- both come into force again when the child is released.
+-- Holds that outlive the wait for dependencies, with the reason that each shows.
+local PAUSES = {
+  blocked_by_operator = "paused_by_operator", blocked_by_lane_state = "paused_by_policy",
+}
+
+-- Holds the child back. A delay stays on its record and a pause is remembered there; both come into
+-- force again when the child is released.
 local function hold(k, core, a, plan)
   local more = { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms }
-  if core.eligibility_state == "blocked_by_operator" then
-    text.append(more,
-      { "held_by_operator", "1", "held_detail", text.present(core.blocking_detail, "") })
+  if PAUSES[core.eligibility_state or ""] then
+    text.append(more, { "held_as", core.eligibility_state,
+      "held_detail", text.present(core.blocking_detail, "") })
   end
   local detail = number.digits(plan.open) .. " dep(s) unresolved incl " .. a.edge_id
   local vector = state.waiting_children(detail,
     text.present(core.attempt_state, "pending_first_attempt"))
   state.put(k.exec_core,
     state.with(vector, { ownership_state = text.present(core.ownership_state, "unowned") }), more)
-  lane.move(text.present(core.execution_id, ""), { n = 2, k.eligible, plan.home }, k.blocked,
+  lane.move(text.present(core.execution_id, ""), text.append({ k.eligible }, plan.homes), k.blocked,
     number.floor(core.created_at, 0))
 end
 
@@ -149,8 +150,8 @@ function dependency.standing(k, core)
   return "eligible"
 end
 
--- Where a child goes once nothing blocks it any more: a delay that still runs and an operator's
--- hold outlive the wait for its dependencies. Needs k.exec_core, blocked, eligible. Answers a
+-- Where a child goes once nothing blocks it any more: a delay that still runs and a pause outlive
+-- the wait for its dependencies. Needs k.exec_core, blocked, eligible. Answers a
 -- plan for `dependency.release`, or nil and a refusal.
 function dependency.releasing(k, core, now)
   local attempt_state = text.either(core.attempt_state, "none")
@@ -163,11 +164,11 @@ function dependency.releasing(k, core, now)
   local own_lane = function(name)
     return lane.index(text.tag(k.exec_core), lane.of(core), name)
   end
-  if core.held_by_operator == "1" then
-    plan.vector = state.held("blocked_by_operator", "paused_by_operator",
-      text.present(core.held_detail, ""), attempt_state)
+  local pause = PAUSES[core.held_as or ""]
+  if pause then
+    plan.vector = state.held(core.held_as, pause, text.present(core.held_detail, ""), attempt_state)
     plan.to, plan.score = own_lane("blocked:operator"), number.finite(now) or 0
-    plan.more = { "held_by_operator", "", "held_detail", "" }
+    plan.more = { "held_as", "", "held_detail", "" }
   elseif delay_until > number.now() then
     local reason = attempt_state == "pending_retry_attempt" and "waiting_for_retry_backoff"
       or "waiting_for_delay"

@@ -9,14 +9,13 @@ function dependency.skipping(k, core)
   local tag, id = text.tag(k.exec_core), text.present(core.execution_id, "")
   local front = k.exec_core:sub(1, -6)
   local home = HOME_OF_PHASE[core.lifecycle_phase]
-    or lane.INDEX_OF_ELIGIBILITY[core.eligibility_state]
   local plan = {
     id = id,
     core = core,
-    home = home and lane.index(tag, lane.of(core), home),
+    homes = home and { lane.index(tag, lane.of(core), home) } or lane.homes(k.exec_core, core),
     deadline = lane.partition_index(tag, "execution_deadline"),
   }
-  local checks = { { plan.home, "zset" }, { plan.deadline, "zset" } }
+  local checks = { { plan.deadline, "zset" } }
   if core.lifecycle_phase == "active" then
     plan.lease = {
       exec_core = k.exec_core,
@@ -31,7 +30,7 @@ function dependency.skipping(k, core)
       { plan.lease.attempt_timeout, "zset" }, { plan.lease.worker_leases, "set" },
     })
   end
-  local refused = guard.any_mismatch(checks)
+  local refused = guard.any_other(plan.homes, "zset") or guard.any_mismatch(checks)
   if not refused and core.lifecycle_phase == "suspended" then
     local key = front .. ":suspension:current"
     plan.timeout = lane.partition_index(tag, "suspension_timeout")
@@ -69,7 +68,7 @@ function dependency.skip(k, plan, now)
     text.append(more, { "current_suspension_id", "", "current_waitpoint_id", "" })
   end
   state.put(k.exec_core, state.terminal("skipped", attempt_state), more)
-  lane.move(id, { n = 3, k.blocked, k.eligible, plan.home }, k.terminal, number.finite(now))
+  lane.move(id, text.append({ k.blocked, k.eligible }, plan.homes), k.terminal, number.finite(now))
   call("ZREM", plan.deadline, id)
   completion.announce(core.execution_id, core.flow_id, "skipped")
 end

@@ -50,6 +50,17 @@ function guard.any_mismatch(pairs_of_key_and_kind)
   return nil
 end
 
+-- The same for keys that must all hold one kind: `guard.any_other(keys, "zset")`.
+function guard.any_other(keys, kind)
+  for _, key in ipairs(keys) do
+    local refused = guard.mismatch(key, kind)
+    if refused then
+      return refused
+    end
+  end
+  return nil
+end
+
 -- The refusal when one of the named keys was not passed, else nil:
 -- `guard.missing(k, "exec_core", "eligible")`. A command over a missing key would raise.
 function guard.missing(k, ...)

@@ -22,6 +22,9 @@ lane.INDEX_OF_ELIGIBILITY = {
   blocked_by_operator = "blocked:operator",
 }
 
+-- Where one that is held by the state of its lane may stand: the contract leaves it to the caller.
+local HELD_BY_LANE = { "blocked:budget", "blocked:quota", "blocked:route", "blocked:operator" }
+
 -- `ff:idx:<tag>:lane:<lane>:<name>`
 function lane.index(tag, lane_id, name)
   return "ff:idx:" .. tag .. ":lane:" .. lane_id .. ":" .. name
@@ -35,6 +38,20 @@ end
 -- The lane that an execution belongs to.
 function lane.of(core)
   return text.either(core.lane_id, text.either(core.current_lane, "default"))
+end
+
+-- The indexes of its lane in which a runnable execution may be found; none for a word that is not
+-- of the contract.
+function lane.homes(core_key, core)
+  local names = { lane.INDEX_OF_ELIGIBILITY[core.eligibility_state or ""] }
+  if core.eligibility_state == "blocked_by_lane_state" then
+    names = HELD_BY_LANE
+  end
+  local homes = {}
+  for i, name in ipairs(names) do
+    homes[i] = lane.index(text.tag(core_key), lane.of(core), name)
+  end
+  return homes
 end
 
 -- The lane keys of a live execution, and all of them, by the names that bodies use.

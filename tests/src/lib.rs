@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod conformance;
 pub mod connection;
 pub mod header;
+pub mod history;
 pub mod hostile;
 pub mod patience;
 pub use selvedge_sim::rig;

@@ -62,8 +62,8 @@ words! {
         Expire = "expire",
         /// Ended, to run once more.
         Replay = "replay",
-        /// Skipped, to wait for its upstreams once more.
-        ReplaySkipped = "replay_skipped",
+        /// Ended, to wait for its upstreams once more before it runs.
+        ReplayBlocked = "replay_blocked",
     }
 }
 
@@ -404,6 +404,18 @@ pub static TRANSITIONS: &[Transition] = &[
         },
         eligible(Allowed::KeptOr(&[A::PendingFirstAttempt])),
     ),
+    // A delay that still runs and a pause outlive the wait for dependencies; the pause is a Hold.
+    row(
+        Event::Unblock,
+        Pattern {
+            eligibility: Allowed::OneOf(&[E::BlockedByDependencies]),
+            ..anywhere_in(RUNNABLE)
+        },
+        delayed(
+            &[B::WaitingForDelay, B::WaitingForRetryBackoff],
+            Allowed::KeptOr(&[A::PendingFirstAttempt]),
+        ),
+    ),
     row(
         Event::Skip,
         NOT_TERMINAL,
@@ -417,8 +429,8 @@ pub static TRANSITIONS: &[Transition] = &[
     row(Event::Expire, NOT_TERMINAL, ended(&[T::Expired], ATTEMPT_ENDED_OR_KEPT, &[P::Expired])),
     row(Event::Replay, TERMINAL, eligible(Allowed::OneOf(&[A::PendingReplayAttempt]))),
     row(
-        Event::ReplaySkipped,
-        Pattern { outcome: Allowed::OneOf(&[T::Skipped]), ..TERMINAL },
+        Event::ReplayBlocked,
+        TERMINAL,
         waiting_children(Allowed::OneOf(&[A::PendingReplayAttempt])),
     ),
 ];

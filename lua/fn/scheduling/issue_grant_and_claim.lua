@@ -23,7 +23,7 @@ local function refusal(k, id, core, now)
   end
   -- Records made by hand may hold any other word here, and are claimed.
   local held_back = core.eligibility_state ~= "eligible_now"
-    and lane.INDEX_OF_ELIGIBILITY[core.eligibility_state or ""] ~= nil
+    and #lane.homes(k.exec_core, core) > 0
   if held_back or (not interrupted and core.eligibility_state ~= "eligible_now")
     or lease.barred(k.exec_core, core) then
     return err("execution_not_eligible")

@@ -1,0 +1,57 @@
+//! `AttemptsHonest`
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Execution, Findings, Oracle, Snapshot};
+use crate::id::AttemptIndex;
+use crate::key::Key;
+use crate::state::AttemptState;
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "AttemptsHonest",
+    statement: "attempt indexes are dense, and only an attempt that runs or can go on is open",
+    look,
+};
+
+fn look(snapshot: &Snapshot, findings: &mut Findings) {
+    for execution in snapshot.executions() {
+        // A purge takes the attempts first and the record last.
+        if !execution.is_being_purged() {
+            attempts_of(snapshot, &execution, findings);
+        }
+    }
+}
+
+fn attempts_of(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Findings) {
+    let keys = Key::execution(execution.id);
+    let total = u32::try_from(execution.core.number("total_attempt_count")).unwrap_or_default();
+    let mut listed: Vec<u32> =
+        snapshot.zset(&keys.attempts()).keys().filter_map(|index| index.parse().ok()).collect();
+    listed.sort_unstable();
+    findings.expect(listed.iter().copied().eq(0..total), execution.id, || {
+        format!("lists the attempts {listed:?}, counts {total}")
+    });
+    let mut open = Vec::new();
+    for index in 0..total {
+        match snapshot.hash(&keys.attempt(AttemptIndex(index))) {
+            None => findings.add(execution.id, format!("attempt {index} has no record")),
+            Some(record) if matches!(record.text("attempt_state"), "started" | "suspended") => {
+                open.push(index.to_string());
+            }
+            Some(_) => {}
+        }
+    }
+    let Ok(vector) = execution.vector() else { return };
+    let goes_on =
+        matches!(vector.attempt, AttemptState::RunningAttempt | AttemptState::AttemptInterrupted);
+    let expected: Vec<String> = if goes_on {
+        alloc::vec![execution.core.text("current_attempt_index").to_string()]
+    } else {
+        Vec::new()
+    };
+    findings.expect(open == expected, execution.id, || {
+        format!("the attempts {open:?} are open, {expected:?} should be")
+    });
+}

@@ -1,0 +1,191 @@
+//! `OneHome`
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Execution, Findings, Oracle, Snapshot};
+use crate::id::ExecutionId;
+use crate::key::{IndexPart, Key, LaneIndex, PartitionIndex};
+use crate::state::{EligibilityState, LifecyclePhase, OwnershipState, StateVector};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "OneHome",
+    statement: "an execution sits in exactly the indexes that its record demands, at the score \
+                that its record demands",
+    look,
+};
+
+/// Without a timeout, a suspended execution stands at the end of its index.
+const NEVER: f64 = 9_999_999_999_999.0;
+/// Priorities outrank creation times by this factor.
+const PRIORITY_STEP: f64 = 1_000_000_000_000.0;
+
+fn look(snapshot: &Snapshot, findings: &mut Findings) {
+    for execution in snapshot.executions() {
+        // A vector that cannot be read demands nothing that could be compared: VectorWhole speaks.
+        let Ok(vector) = execution.vector() else { continue };
+        lanes(snapshot, &execution, &vector, findings);
+        partition_indexes(snapshot, &execution, &vector, findings);
+        worker_sets(snapshot, &execution, &vector, findings);
+    }
+    strays(snapshot, findings);
+}
+
+/// Exactly one lane index, that of its own lane.
+fn lanes(
+    snapshot: &Snapshot,
+    execution: &Execution<'_>,
+    vector: &StateVector,
+    findings: &mut Findings,
+) {
+    let found: Vec<(String, LaneIndex, f64)> = snapshot
+        .lanes()
+        .filter(|(partition, ..)| *partition == execution.partition())
+        .filter_map(|(_, lane, index, members)| {
+            let score = members.get(execution.id.as_str())?;
+            Some((lane.to_string(), index, *score))
+        })
+        .collect();
+    let lane = execution.core.text("lane_id");
+    // A hold by the lane's own state has no index of its own and shares that of the operator.
+    let home = match vector.eligibility {
+        EligibilityState::BlockedByLaneState => Some(LaneIndex::BlockedOperator),
+        _ => vector.home(),
+    };
+    let [(in_lane, index, score)] = &found[..] else {
+        return findings.add(execution.id, format!("in {found:?}, belongs in {home:?} only"));
+    };
+    findings.expect(in_lane == lane && Some(*index) == home, execution.id, || {
+        format!("in {index} of {in_lane}, belongs in {home:?} of {lane}")
+    });
+    if let Some(demanded) = score_in(snapshot, execution, *index) {
+        findings.expect(*score == demanded, execution.id, || {
+            format!("stands at {score} in {index}, belongs at {demanded}")
+        });
+    }
+}
+
+/// The score that a record demands in its lane index; none where it is a mere time of entry.
+fn score_in(snapshot: &Snapshot, execution: &Execution<'_>, index: LaneIndex) -> Option<f64> {
+    let core = execution.core;
+    match index {
+        LaneIndex::Eligible => {
+            let priority: f64 = core.text("priority").parse().unwrap_or_default();
+            Some(time(core.number("created_at")) - priority * PRIORITY_STEP)
+        }
+        LaneIndex::Delayed => Some(time(core.number("delay_until"))),
+        LaneIndex::BlockedDependencies => Some(time(core.number("created_at"))),
+        LaneIndex::Suspended => Some(timeout_of(snapshot, execution.id).unwrap_or(NEVER)),
+        LaneIndex::Terminal => Some(time(core.number("completed_at"))),
+        LaneIndex::Active
+        | LaneIndex::BlockedBudget
+        | LaneIndex::BlockedQuota
+        | LaneIndex::BlockedRoute
+        | LaneIndex::BlockedOperator => None,
+    }
+}
+
+/// When the current suspension times out, if ever.
+fn timeout_of(snapshot: &Snapshot, id: &ExecutionId) -> Option<f64> {
+    let suspension = snapshot.hash(&Key::execution(id).suspension())?;
+    let at = suspension.number("timeout_at");
+    (at > 0).then(|| time(at))
+}
+
+fn partition_indexes(
+    snapshot: &Snapshot,
+    execution: &Execution<'_>,
+    vector: &StateVector,
+    findings: &mut Findings,
+) {
+    let mut demanded = BTreeMap::new();
+    if is_held(vector) {
+        let until = time(execution.core.number("lease_expires_at"));
+        demanded.insert(PartitionIndex::LeaseExpiry, until);
+    }
+    if vector.phase == LifecyclePhase::Suspended
+        && let Some(at) = timeout_of(snapshot, execution.id)
+    {
+        demanded.insert(PartitionIndex::SuspensionTimeout, at);
+    }
+    for index in [PartitionIndex::LeaseExpiry, PartitionIndex::SuspensionTimeout] {
+        let score = snapshot.index(execution.partition(), index).get(execution.id.as_str());
+        findings.expect(score == demanded.get(&index), execution.id, || {
+            format!("stands at {score:?} in {index}, belongs at {:?}", demanded.get(&index))
+        });
+    }
+    // Not the record but the policy or a caller asks for these; a record can only forbid them.
+    for (index, allowed) in [
+        (PartitionIndex::AttemptTimeout, vector.phase == LifecyclePhase::Active),
+        (PartitionIndex::ExecutionDeadline, !vector.is_terminal()),
+    ] {
+        let found =
+            snapshot.index(execution.partition(), index).contains_key(execution.id.as_str());
+        findings.expect(allowed || !found, execution.id, || format!("must not be in {index}"));
+    }
+    let all = snapshot.index_set(execution.partition(), PartitionIndex::AllExecutions);
+    findings.expect(all.contains(execution.id.as_str()), execution.id, || {
+        String::from("is not in all_executions")
+    });
+}
+
+/// Held by a worker, be it that its lease ran out: until it is taken from it.
+fn is_held(vector: &StateVector) -> bool {
+    matches!(vector.ownership, OwnershipState::Leased | OwnershipState::LeaseExpiredReclaimable)
+}
+
+fn worker_sets(
+    snapshot: &Snapshot,
+    execution: &Execution<'_>,
+    vector: &StateVector,
+    findings: &mut Findings,
+) {
+    let holder = execution.core.text("current_worker_instance_id");
+    let mut in_its_holders = false;
+    for (key, _) in snapshot.iter() {
+        let Key::Index(partition, IndexPart::WorkerLeases(worker)) = key else { continue };
+        if *partition != execution.partition() || !snapshot.set(key).contains(execution.id.as_str())
+        {
+            continue;
+        }
+        let rightly = is_held(vector) && worker.as_str() == holder;
+        in_its_holders |= rightly;
+        findings.expect(rightly, execution.id, || format!("{worker} does not hold it"));
+    }
+    findings.expect(in_its_holders || !is_held(vector), execution.id, || {
+        format!("is missing among the leases of {holder}")
+    });
+}
+
+/// Entries of what has no record.
+fn strays(snapshot: &Snapshot, findings: &mut Findings) {
+    for (key, _) in snapshot.iter() {
+        let Key::Index(_, part) = key else { continue };
+        let members: Vec<&String> = match part {
+            IndexPart::Lane(..)
+            | IndexPart::Whole(
+                PartitionIndex::LeaseExpiry
+                | PartitionIndex::SuspensionTimeout
+                | PartitionIndex::AttemptTimeout
+                | PartitionIndex::ExecutionDeadline,
+            ) => snapshot.zset(key).keys().collect(),
+            IndexPart::WorkerLeases(_) | IndexPart::Whole(PartitionIndex::AllExecutions) => {
+                snapshot.set(key).iter().collect()
+            }
+            IndexPart::Whole(_) => continue,
+        };
+        for member in members {
+            let known = member
+                .parse::<ExecutionId>()
+                .is_ok_and(|id| snapshot.holds(&Key::execution(&id).core()));
+            findings.expect(known, key, || format!("{member} has no record"));
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "scores are doubles, and times have 13 digits")]
+fn time(ms: i64) -> f64 {
+    ms as f64
+}

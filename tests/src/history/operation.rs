@@ -1,0 +1,167 @@
+//! What can happen in a history.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::Union;
+
+/// Declares the verbs with the weight at which each is drawn.
+macro_rules! verbs {
+    ($( $(#[$doc:meta])* $verb:ident = $weight:literal, )+) => {
+        /// One thing that somebody does.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Verb { $( $(#[$doc])* $verb, )+ }
+
+        impl Verb {
+            /// Every verb with its weight.
+            pub const WEIGHTED: &[(u32, Verb)] = &[$( ($weight, Verb::$verb), )+];
+        }
+    };
+}
+
+verbs! {
+    /// Time passes.
+    Wait = 10,
+    /// An execution is made.
+    Create = 10,
+    /// A whole flow is submitted.
+    SubmitFlow = 6,
+    /// An open submission is sealed.
+    SealFlow = 3,
+    /// A grant is issued and spent.
+    Claim = 10,
+    /// A worker asks for the best there is.
+    ClaimNext = 14,
+    /// An operator claims.
+    OperatorClaim = 4,
+    /// A holder renews.
+    Renew = 3,
+    /// A holder completes.
+    Complete = 10,
+    /// A holder fails, with or without a retry policy.
+    Fail = 6,
+    /// A holder gives it up until later.
+    Delay = 4,
+    /// A holder waits for its children.
+    WaitForChildren = 2,
+    /// A holder notes its progress.
+    Progress = 1,
+    /// A holder writes a frame.
+    AppendFrame = 3,
+    /// A holder suspends.
+    Suspend = 12,
+    /// A waitpoint is made ahead.
+    CreatePending = 3,
+    /// A signal comes to a waitpoint made ahead.
+    BufferSignal = 3,
+    /// A waitpoint made ahead is closed when due.
+    ExpirePending = 2,
+    /// A signal comes.
+    Signal = 14,
+    /// An operator resumes.
+    Resume = 4,
+    /// A suspension is looked at.
+    ExpireSuspension = 4,
+    /// Somebody cancels.
+    Cancel = 4,
+    /// A timeout or deadline is looked at.
+    ExpireIfDue = 4,
+    /// A delayed execution is looked at.
+    PromoteDelayed = 10,
+    /// A lease is looked at.
+    MarkLease = 5,
+    /// A lost lease is brought back.
+    Requeue = 6,
+    /// A lost lease is taken over.
+    Reclaim = 5,
+    /// A lease is taken away.
+    Revoke = 3,
+    /// Admission holds one back.
+    Block = 4,
+    /// Admission lets one go.
+    Unblock = 4,
+    /// The order of the queue changes.
+    ChangePriority = 2,
+    /// Something that ended runs again.
+    Replay = 4,
+    /// A flow is made.
+    CreateFlow = 4,
+    /// A flow gets a member.
+    AddMember = 8,
+    /// A group gets its policy.
+    SetGroup = 4,
+    /// An edge is staged.
+    Stage = 4,
+    /// A staged edge is applied.
+    Apply = 5,
+    /// An edge is staged and applied.
+    StageAndApply = 8,
+    /// One edge is resolved by the truth.
+    ResolveOne = 6,
+    /// All edges of one that ended are resolved.
+    ResolveOutgoing = 12,
+    /// A child without open edges is let go.
+    PromoteBlocked = 2,
+    /// A flow is cancelled.
+    CancelFlow = 2,
+    /// The cancel of one member is paid and acknowledged.
+    PayCancel = 4,
+    /// The sibling cancels of a group are paid.
+    PaySiblings = 4,
+    /// A sibling debt is drained as told.
+    Drain = 1,
+    /// A sibling debt is drained when paid.
+    DrainChecked = 3,
+    /// A sibling debt is reconciled.
+    ReconcileGroup = 3,
+    /// A flow is projected.
+    ProjectFlow = 2,
+    /// A finished flow is purged.
+    PurgeFlow = 2,
+    /// A finished execution is purged.
+    PurgeExecution = 5,
+    /// The indexes of an execution are repaired.
+    RepairIndex = 2,
+    /// Usage is reported.
+    ReportUsage = 4,
+    /// An execution spends.
+    RecordSpend = 4,
+    /// An execution gives back what it spent.
+    ReleaseBudget = 3,
+    /// A budget starts anew.
+    ResetBudget = 1,
+    /// A budget is looked at.
+    ReconcileBudget = 2,
+    /// An execution asks for admission.
+    Admit = 4,
+    /// An execution gives its slot back.
+    ReleaseAdmission = 3,
+    /// A quota is looked at.
+    ReconcileQuota = 2,
+}
+
+/// A verb and three small numbers; what they mean is the verb's business.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// What is done.
+    pub verb: Verb,
+    /// Mostly: to which execution or flow.
+    pub a: u8,
+    /// Mostly: by whom, or with which other one.
+    pub b: u8,
+    /// Mostly: in which way.
+    pub c: u8,
+}
+
+/// Histories of a given length.
+pub fn histories(length: usize) -> impl Strategy<Value = Vec<Operation>> {
+    let verbs = Union::new_weighted(
+        Verb::WEIGHTED.iter().map(|(weight, verb)| (*weight, Just(*verb))).collect(),
+    );
+    let operation = (verbs, 0..12_u8, 0..12_u8, 0..12_u8).prop_map(|(verb, a, b, c)| Operation {
+        verb,
+        a,
+        b,
+        c,
+    });
+    vec(operation, length)
+}

@@ -1,0 +1,271 @@
+//! [`World`]: a host, what its callers know, and what the oracles think of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use selvedge_core::audit::{self, Execution, Fields, Snapshot};
+use selvedge_core::call::Function;
+use selvedge_core::error::{CallError, Code};
+use selvedge_core::id::{
+    ExecutionId, Fence, FlowId, LaneId, Namespace, WorkerId, WorkerInstanceId,
+};
+use selvedge_core::key::Key;
+use selvedge_core::partition::Partition;
+use selvedge_core::time::ServerTime;
+use selvedge_core::value::Value;
+use selvedge_lua::host::{Host, HostConfig};
+
+use super::past::{Ledger, Past};
+use super::perform::flow::StagedEdge;
+use super::perform::suspension::KnownWaitpoint;
+use super::{Downfall, view};
+
+/// How often each function was accepted and refused.
+pub type Tally = BTreeMap<&'static str, [u64; 2]>;
+
+/// Everything that is in play in one history.
+pub struct World {
+    host: Host,
+    snapshot: Snapshot,
+    past: Past,
+    trace: Vec<String>,
+    findings: Vec<String>,
+    next_id: u64,
+    tally: Tally,
+    /// What workers believe to hold, right or wrong.
+    pub(super) held: Vec<Held>,
+    pub(super) waitpoints: Vec<KnownWaitpoint>,
+    pub(super) edges: Vec<StagedEdge>,
+    pub(super) ledger: Ledger,
+}
+
+/// A lease that a worker got.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) id: ExecutionId,
+    pub(super) fence: Fence,
+    pub(super) attempt_index: selvedge_core::id::AttemptIndex,
+    pub(super) worker: usize,
+}
+
+impl World {
+    /// A fresh host with this library, and a signing secret.
+    ///
+    /// # Panics
+    /// When the host refuses the library.
+    #[must_use]
+    pub fn new(library: &str) -> Self {
+        let mut host = Host::new(HostConfig::default());
+        host.set_now_us(STARTS_AT_US);
+        let loaded = host.call(&["FUNCTION", "LOAD", library]);
+        assert!(!matches!(loaded, Value::Error(_)), "the host refuses the library: {loaded:?}");
+        let secrets = Key::WaitpointSecrets(PARTITION).to_string();
+        host.call(&["HSET", &secrets, "current_kid", "k1", "secret:k1", &"00".repeat(32)]);
+        let snapshot = view::read(&mut host);
+        let mut world = Self {
+            host,
+            snapshot,
+            past: Past::default(),
+            trace: Vec::new(),
+            findings: Vec::new(),
+            next_id: 0,
+            tally: Tally::new(),
+            held: Vec::new(),
+            waitpoints: Vec::new(),
+            edges: Vec::new(),
+            ledger: Ledger::default(),
+        };
+        world.open_accounts();
+        world
+    }
+
+    /// Carries out one call and has everything judged. None when it was refused.
+    pub fn call<F>(&mut self, function: &F) -> Option<F::Reply>
+    where
+        F: Function,
+        F::Reply: Debug,
+    {
+        self.wait_ms(1);
+        let command = function.command();
+        let reply = self.host.call(&command);
+        let wrote = !self.host.last_writes().is_empty();
+        view::refresh(&mut self.host, &mut self.snapshot);
+        let outcome = F::parse(reply);
+        let arguments: Vec<String> =
+            function.args().iter().map(|word| word.escape_ascii().to_string()).collect();
+        self.trace.push(match &outcome {
+            Ok(reply) => format!("{} {} -> {reply:?}", F::NAME, arguments.join(" ")),
+            Err(error) => format!("{} {} -> {error}", F::NAME, arguments.join(" ")),
+        });
+        if wrote {
+            self.judge(F::NAME);
+        }
+        let [accepted, refused] = self.tally.entry(F::NAME).or_default();
+        *if outcome.is_ok() { accepted } else { refused } += 1;
+        match outcome {
+            Ok(reply) => Some(reply),
+            Err(CallError::Refused(refusal)) => {
+                if wrote && !may_write(refusal.code) {
+                    self.find(format!("ErrorMeansUntouched: {} wrote and refused", F::NAME));
+                }
+                None
+            }
+            Err(error @ (CallError::Server(_) | CallError::Broken(_))) => {
+                self.find(format!("{}: {error}", F::NAME));
+                None
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub fn wait_ms(&mut self, ms: u64) {
+        self.host.set_now_us(self.host.now_us() + ms * 1000);
+        self.snapshot.advance(view::now(&self.host));
+    }
+
+    /// Notes what should not be so.
+    pub fn find(&mut self, finding: String) {
+        self.findings.push(finding);
+    }
+
+    /// Checks that the snapshot, which follows the writes, is the keyspace.
+    pub fn compare_with_the_store(&mut self) {
+        if view::read(&mut self.host) != self.snapshot {
+            self.find("the snapshot has lost track of the keyspace".to_owned());
+        }
+    }
+
+    /// What the oracles found so far.
+    #[must_use]
+    pub fn findings(&self) -> &[String] {
+        &self.findings
+    }
+
+    /// One line for each call so far.
+    #[must_use]
+    pub fn trace(&self) -> &[String] {
+        &self.trace
+    }
+
+    /// How often each function was accepted and refused.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The keyspace.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn now(&self) -> ServerTime {
+        self.snapshot.now()
+    }
+
+    /// The clock, `ms` from now.
+    #[must_use]
+    pub fn in_ms(&self, ms: i64) -> ServerTime {
+        ServerTime(self.now().0 + ms)
+    }
+
+    pub(super) fn downfall(&self) -> Downfall {
+        Downfall { trace: self.trace.clone(), findings: self.findings.clone() }
+    }
+
+    /// A fresh id of any kind that is a UUID.
+    pub fn fresh<T: std::str::FromStr>(&mut self) -> T
+    where
+        T::Err: Debug,
+    {
+        self.next_id += 1;
+        let text = format!("00000000-0000-4000-8000-{:012x}", self.next_id);
+        text.parse().expect("a UUID in its usual spelling")
+    }
+
+    /// The record of an execution.
+    #[must_use]
+    pub fn record<'a>(&'a self, id: &'a ExecutionId) -> Option<Execution<'a>> {
+        self.snapshot.execution(id)
+    }
+
+    /// A field of the record of an execution; empty when there is none.
+    #[must_use]
+    pub fn field(&self, id: &ExecutionId, name: &str) -> String {
+        self.record(id).map(|record| record.core.text(name).to_owned()).unwrap_or_default()
+    }
+
+    /// The record of a flow.
+    #[must_use]
+    pub fn flow_record(&self, flow: FlowId) -> Option<Fields<'_>> {
+        self.snapshot.hash(&Key::flow(PARTITION, flow).core())
+    }
+
+    fn judge(&mut self, function: &'static str) {
+        let findings = audit::judge(&self.snapshot);
+        self.findings.extend(findings.iter().map(ToString::to_string));
+        let findings = self.past.judge(function, &self.snapshot);
+        self.findings.extend(findings);
+    }
+}
+
+/// Refusals to which the contract ties a write.
+fn may_write(code: Code) -> bool {
+    let tied = [
+        "lease_expired",
+        "max_retries_exhausted",
+        "capability_mismatch",
+        "missing_token",
+        "invalid_token",
+        "token_expired",
+    ];
+    tied.contains(&code.as_str())
+}
+
+/// The one flow partition; what can go wrong across partitions is not the library's business.
+pub const PARTITION: Partition = Partition::flow(1);
+
+/// How many executions may be there at a time.
+pub const EXECUTIONS: u8 = 7;
+/// How many flows may be there at a time.
+pub const FLOWS: u8 = 3;
+/// How many workers there are.
+pub const WORKERS: u8 = 2;
+
+/// An execution of the pool.
+#[must_use]
+pub fn execution(slot: u8) -> ExecutionId {
+    let text = format!("{PARTITION}:00000000-0000-4000-9000-00000000000{}", slot % EXECUTIONS);
+    text.parse().expect("an execution id in its usual spelling")
+}
+
+/// The lane of an execution of the pool.
+#[must_use]
+pub fn lane(slot: u8) -> LaneId {
+    let name = if (slot % EXECUTIONS) % 3 == 2 { "side" } else { "main" };
+    name.parse().expect("a printable name")
+}
+
+/// A flow of the pool.
+#[must_use]
+pub fn flow(slot: u8) -> FlowId {
+    let text = format!("00000000-0000-4000-a000-00000000000{}", slot % FLOWS);
+    text.parse().expect("a UUID in its usual spelling")
+}
+
+/// A worker.
+#[must_use]
+pub fn worker(number: usize) -> (WorkerId, WorkerInstanceId) {
+    (WorkerId::new(format!("w{number}")), WorkerInstanceId::new(format!("w{number}-1")))
+}
+
+/// Whose work it all is.
+#[must_use]
+pub fn namespace() -> Namespace {
+    Namespace::new("tenant")
+}
+
+/// Some day of this century, so that times have as many digits as on a server.
+const STARTS_AT_US: u64 = 1_800_000_000_000_000;
