@@ -1,7 +1,14 @@
 //! Durable execution on Valkey.
 //!
-//! What is here so far is the smallest whole: [`embedded::Embedded`] runs the engine on the
-//! in-process store, in real time, and [`demo`] shows it at work.
+//! | room | what is in it |
+//! | --- | --- |
+//! | [`store`] | one handle for whatever holds the data: this process, a server, a cluster |
+//! | [`demo`] | sample work, to see it run |
 
+mod clock;
 pub mod demo;
 pub mod embedded;
+mod secret_text;
+pub mod store;
+
+pub use secret_text::SecretText;
