@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use selvedge_sim::run::{Outcome, run};
+use selvedge_sim::plan::{Seed, plan_from_seed};
+use selvedge_sim::runner::{Outcome, RunOptions, Verdict, run};
 
 /// Seeded simulations: the same engine and the same Lua under virtual time.
 #[derive(Parser)]
@@ -15,70 +16,80 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the world of each seed; workers and engines die in it, every task must end.
-    Run {
-        /// The first seed.
-        #[arg(long, default_value_t = 0)]
-        seed: u64,
-        /// How many seeds, counting up.
-        #[arg(long, default_value_t = 1)]
-        seeds: u64,
-    },
+    /// Run the world of each seed.
+    Run(Seeds),
     /// Run the world of each seed twice and compare.
-    Double {
-        /// The first seed.
-        #[arg(long, default_value_t = 0)]
-        seed: u64,
-        /// How many seeds, counting up.
-        #[arg(long, default_value_t = 1)]
-        seeds: u64,
-    },
+    Double(Seeds),
 }
 
-/// A task did not end.
+#[derive(clap::Args)]
+struct Seeds {
+    /// The first seed: a number or a commit id.
+    #[arg(long, default_value_t = Seed::from(0))]
+    seed: Seed,
+    /// How many seeds, counting up.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+}
+
+/// Something did not come to rest.
 const LIVENESS: u8 = 12;
-/// A call was refused that had to pass.
+/// Something that must hold did not.
 const CORRECTNESS: u8 = 13;
 /// Two runs of one seed differ.
 const NONDETERMINISM: u8 = 14;
 
 fn main() -> ExitCode {
-    let (seed, seeds, twice) = match Cli::parse().command {
-        Command::Run { seed, seeds } => (seed, seeds, false),
-        Command::Double { seed, seeds } => (seed, seeds, true),
+    let (seeds, twice) = match Cli::parse().command {
+        Command::Run(seeds) => (seeds, false),
+        Command::Double(seeds) => (seeds, true),
     };
-    for seed in seed..seed.saturating_add(seeds) {
-        let outcome = match run(seed) {
+    for step in 0..seeds.seeds {
+        let seed = seeds.seed.plus(step);
+        let plan = plan_from_seed(seed);
+        let again = || run(&plan, &RunOptions::default());
+        let outcome = match again() {
             Ok(outcome) => outcome,
             Err(error) => {
-                eprintln!("FAIL  seed {seed}: {error}\n  replay   cargo sim run --seed {seed}");
+                eprintln!("FAIL  seed {seed}: {error}");
                 return ExitCode::from(CORRECTNESS);
             }
         };
         println!("{}", line(seed, &outcome));
-        if twice && run(seed).as_ref() != Ok(&outcome) {
+        let same = |other: &Outcome| {
+            (other.trace.hash(), other.digest) == (outcome.trace.hash(), outcome.digest)
+                && other.draws == outcome.draws
+        };
+        if twice && !again().is_ok_and(|other| same(&other)) {
             eprintln!("FAIL  seed {seed}: two runs differ");
             return ExitCode::from(NONDETERMINISM);
         }
-        if !outcome.unfinished.is_empty() {
-            for (task, state) in &outcome.unfinished {
-                eprintln!("  {task} is {state}");
-            }
-            eprintln!("FAIL  seed {seed}\n  replay   cargo sim run --seed {seed}");
-            return ExitCode::from(LIVENESS);
+        for found in &outcome.violations {
+            eprintln!("  {} {}: {}", found.oracle, found.subject, found.what);
         }
+        for name in &outcome.pending {
+            eprintln!("  {name}");
+        }
+        let class = match outcome.verdict {
+            Verdict::Passed | Verdict::Excused => continue,
+            Verdict::Incorrect => CORRECTNESS,
+            Verdict::Stuck => LIVENESS,
+        };
+        eprintln!("FAIL  seed {seed}\n  replay   cargo sim run --seed {seed}");
+        return ExitCode::from(class);
     }
     ExitCode::SUCCESS
 }
 
-fn line(seed: u64, outcome: &Outcome) -> String {
+fn line(seed: Seed, outcome: &Outcome) -> String {
     format!(
-        "seed {seed}: {} tasks done after {:.1}s, {} workers and {} engines died, {} commands, {:016x}",
-        outcome.tasks - outcome.unfinished.len(),
-        outcome.elapsed_ms as f64 / 1000.0,
-        outcome.dead_workers,
-        outcome.dead_engines,
-        outcome.commands,
-        outcome.fingerprint,
+        "seed {seed}: {:?} after {}.{}s, {} calls, {} engines died, {} faults, trace {:016x}",
+        outcome.verdict,
+        outcome.elapsed_ms / 1_000,
+        outcome.elapsed_ms % 1_000 / 100,
+        outcome.counters.calls,
+        outcome.counters.engine_deaths,
+        outcome.counters.faults.values().sum::<u64>(),
+        outcome.trace.hash(),
     )
 }

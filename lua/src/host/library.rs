@@ -70,6 +70,19 @@ impl Scripting {
         self.rebuild_index();
     }
 
+    /// Exchanges the libraries for others that this very VM compiled.
+    pub(crate) fn swap_libraries(&mut self, with: &mut Libraries) {
+        let same = self.libraries.len() == with.len()
+            && self.libraries.values().zip(with.values()).all(|(ours, theirs)| {
+                // One text compiled once: the index of functions is the same too.
+                Arc::ptr_eq(ours, theirs)
+            });
+        std::mem::swap(&mut self.libraries, with);
+        if !same {
+            self.rebuild_index();
+        }
+    }
+
     /// FCALL and FCALL_RO, from the argument after the command's name on.
     pub(crate) fn fcall(&self, access: Access, argv: &[Vec<u8>]) -> Value {
         let [name, count, rest @ ..] = argv else { return error("ERR syntax error") };

@@ -15,6 +15,7 @@
 
 mod command;
 mod dispatch;
+mod image;
 mod keyspace;
 mod library;
 mod number;
@@ -31,6 +32,7 @@ mod vm;
 
 use selvedge_core::value::Value;
 
+pub use image::Image;
 pub use session::Session;
 
 use keyspace::Keyspace;
@@ -96,8 +98,8 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// The keyspace and the loaded libraries at one moment.
-#[derive(Clone)]
+/// The keyspace and the loaded libraries at one moment; empty by default.
+#[derive(Clone, Default)]
 pub struct Snapshot {
     keyspace: Keyspace,
     libraries: Libraries,
@@ -228,6 +230,7 @@ impl Host {
     pub fn last_inner_commands(&self) -> usize {
         self.store.lock().inner_commands
     }
+
     /// The commands that the scripts of the last call asked for, in order. Empty unless
     /// [`Host::log_inner_commands`] was asked for.
     #[must_use]

@@ -1,0 +1,254 @@
+//! The shape of a flow, in a few words.
+//!
+//! ```text
+//! F1 chain 4
+//! F2 fan_in 20 any_of cancel_remaining
+//! F3 in fp:2 chunk 5 fan_out 12
+//! F4 : a, b, c <- a b quorum 1 let_run, d <- c
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::step::{read_number, read_partition};
+use super::words::Words;
+
+/// Most members that a plan may give one flow.
+pub const MEMBERS_MAX: usize = 5_000;
+
+/// A flow to submit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowSpec {
+    /// Its name.
+    pub name: String,
+    /// The flow partition; drawn from the name unless said.
+    pub partition: Option<u16>,
+    /// Members per call of the submission; all at once unless said.
+    pub chunk: Option<u64>,
+    /// How its members hang together.
+    pub shape: Shape,
+}
+
+/// How the members of a flow hang together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One after the other.
+    Chain(usize),
+    /// One for which all others must have ended, or as many as the group wants.
+    FanIn(usize, Group),
+    /// One that all others wait for.
+    FanOut(usize),
+    /// One, then many, then one that wants all or some of them.
+    Diamond(usize, Group),
+    /// Members by name, each with those that it waits for.
+    Graph(Vec<Member>),
+}
+
+/// A member by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its name within the flow.
+    pub name: String,
+    /// The names of those that it waits for.
+    pub after: Vec<String>,
+    /// How many of them it wants.
+    pub group: Group,
+}
+
+/// How many of its upstreams a member wants, and what becomes of the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// All of them.
+    All,
+    /// Any one.
+    AnyOf {
+        /// Whether the others are cancelled then.
+        cancel_remaining: bool,
+    },
+    /// So many.
+    Quorum {
+        /// How many.
+        of: u32,
+        /// Whether the others are cancelled then.
+        cancel_remaining: bool,
+    },
+}
+
+impl FlowSpec {
+    /// The members in order, each with the places of those that it waits for, all before it.
+    #[must_use]
+    pub fn members(&self) -> Vec<(String, Vec<usize>, Group)> {
+        let plain = |place: usize, after: Vec<usize>| (place.to_string(), after, Group::All);
+        match &self.shape {
+            Shape::Chain(count) => {
+                (0..*count).map(|at| plain(at, at.checked_sub(1).into_iter().collect())).collect()
+            }
+            Shape::FanIn(count, group) => {
+                let mut members: Vec<_> = (0..*count).map(|at| plain(at, Vec::new())).collect();
+                members.push((count.to_string(), (0..*count).collect(), *group));
+                members
+            }
+            Shape::FanOut(count) => {
+                (0..=*count).map(|at| plain(at, (0..1.min(at)).collect())).collect()
+            }
+            Shape::Diamond(count, group) => {
+                let mut members: Vec<_> =
+                    (0..=*count).map(|at| plain(at, (0..1.min(at)).collect())).collect();
+                members.push(((count + 1).to_string(), (1..=*count).collect(), *group));
+                members
+            }
+            Shape::Graph(members) => {
+                let places: BTreeMap<&str, usize> =
+                    members.iter().enumerate().map(|(at, m)| (m.name.as_str(), at)).collect();
+                let place = |name: &String| places.get(name.as_str()).copied();
+                members
+                    .iter()
+                    .map(|member| {
+                        let after = member.after.iter().filter_map(place).collect();
+                        (member.name.clone(), after, member.group)
+                    })
+                    .collect()
+            }
+        }
+    }
+
+    pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
+        let name = words.want("the name of the flow")?.to_owned();
+        let (mut partition, mut chunk) = (None, None);
+        loop {
+            let word = words.want("the shape of the flow")?;
+            let count = |words: &mut Words<'_>| {
+                let count = read_number::<usize>(words.want("how many")?)?;
+                if count == 0 || count > MEMBERS_MAX {
+                    return Err(format!("a flow has 1 to {MEMBERS_MAX} members, not {count}"));
+                }
+                Ok(count)
+            };
+            let shape = match word {
+                "in" => {
+                    partition = Some(read_partition(words.want("a partition")?)?);
+                    continue;
+                }
+                "chunk" => {
+                    chunk = Some(read_number(words.want("a number")?)?);
+                    continue;
+                }
+                "chain" => Shape::Chain(count(words)?),
+                "fan_in" => Shape::FanIn(count(words)?, Group::read(words)?),
+                "fan_out" => Shape::FanOut(count(words)?),
+                "diamond" => Shape::Diamond(count(words)?, Group::read(words)?),
+                ":" => read_graph(words)?,
+                other => {
+                    return Err(format!(
+                        "`{other}`: expected in, chunk, chain, fan_in, fan_out, diamond or `:`"
+                    ));
+                }
+            };
+            return Ok(Self { name, partition, chunk, shape });
+        }
+    }
+}
+
+impl Group {
+    fn read(words: &mut Words<'_>) -> Result<Self, String> {
+        let quorum = match words.peek() {
+            Some("any_of") => None,
+            Some("quorum") => Some(()),
+            _ => {
+                words.take("all_of");
+                return Ok(Self::All);
+            }
+        };
+        words.next();
+        let of = match quorum {
+            Some(()) => Some(read_number(words.want("how many")?)?),
+            None => None,
+        };
+        let cancel_remaining = match words.peek() {
+            Some("cancel_remaining") => words.next().is_some(),
+            Some("let_run") => words.next().is_none(),
+            _ => true,
+        };
+        Ok(match of {
+            Some(of) => Self::Quorum { of, cancel_remaining },
+            None => Self::AnyOf { cancel_remaining },
+        })
+    }
+}
+
+fn read_graph(words: &mut Words<'_>) -> Result<Shape, String> {
+    let text = words.rest().join(" ");
+    let mut members: Vec<Member> = Vec::new();
+    for part in text.split(',') {
+        let mut words = Words::of(part);
+        let name = words.want("the name of a member")?.to_owned();
+        if members.iter().any(|member| member.name == name) {
+            return Err(format!("there are two members named `{name}`"));
+        }
+        let (mut after, mut group) = (Vec::new(), Group::All);
+        if words.take("<-") {
+            while let Some(word) = words.peek() {
+                if matches!(word, "any_of" | "quorum" | "all_of") {
+                    group = Group::read(&mut words)?;
+                    break;
+                }
+                if !members.iter().any(|member| member.name == word) {
+                    return Err(format!(
+                        "`{name}` waits for `{word}`, which is not named before it"
+                    ));
+                }
+                after.push(word.to_owned());
+                words.next();
+            }
+        }
+        words.end()?;
+        if let Group::Quorum { of, .. } = group
+            && (of == 0 || of as usize > after.len())
+        {
+            let count = after.len();
+            return Err(format!("`{name}` wants {of} of {count}, which can never be"));
+        }
+        members.push(Member { name, after, group });
+    }
+    Ok(Shape::Graph(members))
+}
+
+impl fmt::Display for FlowSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name)?;
+        if let Some(partition) = self.partition {
+            write!(f, " in fp:{partition}")?;
+        }
+        if let Some(chunk) = self.chunk {
+            write!(f, " chunk {chunk}")?;
+        }
+        match &self.shape {
+            Shape::Chain(count) => write!(f, " chain {count}"),
+            Shape::FanIn(count, group) => write!(f, " fan_in {count}{group}"),
+            Shape::FanOut(count) => write!(f, " fan_out {count}"),
+            Shape::Diamond(count, group) => write!(f, " diamond {count}{group}"),
+            Shape::Graph(members) => {
+                for (at, member) in members.iter().enumerate() {
+                    write!(f, "{} {}", if at == 0 { " :" } else { "," }, member.name)?;
+                    if !member.after.is_empty() {
+                        write!(f, " <- {}{}", member.after.join(" "), member.group)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rest = |cancel: bool| if cancel { "cancel_remaining" } else { "let_run" };
+        match *self {
+            Self::All => Ok(()),
+            Self::AnyOf { cancel_remaining } => write!(f, " any_of {}", rest(cancel_remaining)),
+            Self::Quorum { of, cancel_remaining } => {
+                write!(f, " quorum {of} {}", rest(cancel_remaining))
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! A plan: what kind of world it is, who does what in it, and what goes wrong. A plan is data and
+//! text; every line can be understood by itself, and can be left out.
+
+mod config;
+mod flow;
+mod rule;
+mod seed;
+mod step;
+mod swarm;
+mod words;
+
+use std::fmt;
+use std::str::FromStr;
+
+pub use config::{Config, Ms, Times};
+pub use flow::{FlowSpec, Group, MEMBERS_MAX, Member, Shape};
+pub use rule::{CallPattern, Rule, Strikes, When};
+pub use seed::Seed;
+pub use step::{Deed, Step, TaskSpec};
+pub use swarm::plan_from_seed;
+pub use words::{PlanError, Span};
+
+use words::Words;
+
+/// A world to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What kind of world it is.
+    pub config: Config,
+    /// What callers and signal senders do.
+    pub steps: Vec<Step>,
+    /// What goes wrong.
+    pub faults: Vec<Rule>,
+}
+
+impl Plan {
+    /// Reads a plan. Empty lines and lines that begin with `#` say nothing.
+    ///
+    /// # Errors
+    /// The first line that cannot be used, and why.
+    pub fn parse(text: &str) -> Result<Self, PlanError> {
+        let mut plan = Self::default();
+        for (at, line) in text.lines().enumerate() {
+            let told = line.split('#').next().unwrap_or_default();
+            plan.read_line(told).map_err(|reason| PlanError {
+                line: at + 1,
+                text: line.to_owned(),
+                reason,
+            })?;
+        }
+        Ok(plan)
+    }
+
+    fn read_line(&mut self, line: &str) -> Result<(), String> {
+        let mut words = Words::of(line);
+        let Some(first) = words.next() else { return Ok(()) };
+        match first {
+            "at" => self.steps.push(Step::read(&mut words)?),
+            "fault" => self.faults.push(Rule::read(&mut words)?),
+            name => {
+                let value = words.want("the value of the setting")?;
+                match self.config.set(name, value) {
+                    Some(result) => result?,
+                    None => {
+                        return Err(format!("`{name}` is no setting, and no `at` or `fault`"));
+                    }
+                }
+                words.end()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many lines it has.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.config.lines().len() + self.steps.len() + self.faults.len()
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.config.lines().iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))?;
+        self.faults.iter().try_for_each(|rule| writeln!(f, "{rule}"))
+    }
+}
+
+impl FromStr for Plan {
+    type Err = PlanError;
+
+    fn from_str(text: &str) -> Result<Self, PlanError> {
+        Self::parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+seed 8812940317
+engines 3
+link 1ms..20ms
+interval 500ms
+push no
+at 500ms caller-1 submit F1 in fp:0 fan_in 3 any_of cancel_remaining
+at 600ms caller-1 submit F2 chunk 2 : a, b, c <- a b quorum 1 let_run, d <- c
+at 1.25s caller-2 create E1 delay 2s lane 1 priority 7
+at 2s caller-1 cancel F1.0
+at 2s caller-1 cancel_flow F2
+at 3s caller-1 replay E1
+at 3s signaller-1 signal E1 go
+fault ReplyLost on 3rd drain by engine-1 in fp:0
+fault FailoverLosesSuffix at 41.2s to node-1 commits 5
+fault EnginePause at 8s to engine-2 for 12s
+";
+
+    #[test]
+    fn a_plan_is_written_as_it_is_read() {
+        let plan = Plan::parse(TEXT).unwrap();
+        assert_eq!(plan.to_string(), TEXT);
+        assert_eq!(plan.lines(), TEXT.lines().count());
+    }
+
+    #[test]
+    fn a_wrong_line_is_told_with_its_reason() {
+        for (line, reason) in [
+            ("engines many", "`many` is no whole number"),
+            ("motors 3", "no setting"),
+            ("fault Rain at 3s", "no fault of the catalogue"),
+            ("fault ReplyLost at 3s", "strikes a call"),
+            ("fault EnginePause on 1st drain", "strikes at a time"),
+            ("fault EnginePause at 3s commits 4", "`commits`"),
+            ("at soon caller-1 cancel E1", "is no time"),
+            ("at 1s caller-1 dance E1", "`dance`"),
+            ("at 1s worker-1 cancel E1", "cannot do that"),
+            ("at 1s caller-1 submit F1 : a, b <- c", "not named before"),
+            ("at 1s caller-1 submit F1 : a, b <- a quorum 2", "can never be"),
+            ("at 1s caller-1 submit F1 chain 0", "1 to 5000"),
+        ] {
+            let error = Plan::parse(&format!("seed 1\n\n{line}\n")).unwrap_err();
+            assert_eq!(error.line, 3, "{line}");
+            assert!(error.to_string().contains(reason), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The small words of a plan: times, ranges, ordinals, and how a line is taken apart.
+
+use std::fmt;
+
+/// A line of a plan that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    /// Which line, counted from one.
+    pub line: usize,
+    /// The line itself.
+    pub text: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}\n  {}", self.line, self.reason, self.text)
+    }
+}
+
+impl std::error::Error for PlanError {}
+
+/// The words of a line, taken one by one.
+pub(super) struct Words<'a> {
+    words: Vec<&'a str>,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    pub(super) fn of(line: &'a str) -> Self {
+        Self { words: line.split_whitespace().collect(), at: 0 }
+    }
+
+    pub(super) fn peek(&self) -> Option<&'a str> {
+        self.words.get(self.at).copied()
+    }
+
+    pub(super) fn next(&mut self) -> Option<&'a str> {
+        let word = self.peek()?;
+        self.at += 1;
+        Some(word)
+    }
+
+    /// The next word, which is to be `what`.
+    pub(super) fn want(&mut self, what: &str) -> Result<&'a str, String> {
+        self.next().ok_or_else(|| format!("{what} is missing at the end of the line"))
+    }
+
+    /// Takes the next word if it is this one.
+    pub(super) fn take(&mut self, word: &str) -> bool {
+        let found = self.peek() == Some(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn end(&self) -> Result<(), String> {
+        self.peek().map_or(Ok(()), |word| Err(format!("`{word}` is more than was expected")))
+    }
+
+    pub(super) fn rest(&mut self) -> &[&'a str] {
+        let rest = &self.words[self.at..];
+        self.at = self.words.len();
+        rest
+    }
+}
+
+/// Reads `350ms`, `41.2s`, `2m` or `1h` as milliseconds.
+pub(super) fn read_ms(text: &str) -> Result<u64, String> {
+    let wrong = || format!("`{text}` is no time: expected one like 350ms, 41.2s, 2m or 1h");
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(wrong()),
+    };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let number = |digits: &str| digits.parse::<u64>().map_err(|_| wrong());
+    let whole = number(whole)?.checked_mul(unit).ok_or_else(wrong)?;
+    if part.is_empty() {
+        return Ok(whole);
+    }
+    let places = u32::try_from(part.len()).map_err(|_| wrong())?;
+    let scale = 10_u64.checked_pow(places).ok_or_else(wrong)?;
+    Ok(whole + number(part)?.checked_mul(unit).ok_or_else(wrong)? / scale)
+}
+
+/// Writes milliseconds as [`read_ms`] reads them.
+pub(super) fn show_ms(ms: u64) -> String {
+    if ms < 1_000 && ms > 0 {
+        return format!("{ms}ms");
+    }
+    let (whole, part) = (ms / 1_000, ms % 1_000);
+    if part == 0 {
+        return format!("{whole}s");
+    }
+    format!("{whole}.{}s", format!("{part:03}").trim_end_matches('0'))
+}
+
+/// Reads `3rd`, `1st`, `12th`; a bare number will do.
+pub(super) fn read_ordinal(text: &str) -> Result<u32, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let nth = digits.parse().ok().filter(|nth| *nth > 0);
+    match (nth, &text[digits.len()..]) {
+        (Some(nth), "" | "st" | "nd" | "rd" | "th") => Ok(nth),
+        _ => Err(format!("`{text}` is no place in a row: expected one like 3rd")),
+    }
+}
+
+/// Writes a place in a row.
+pub(super) fn show_ordinal(nth: u32) -> String {
+    let ending = match (nth % 100, nth % 10) {
+        (11..=13, _) => "th",
+        (_, 1) => "st",
+        (_, 2) => "nd",
+        (_, 3) => "rd",
+        _ => "th",
+    };
+    format!("{nth}{ending}")
+}
+
+/// From the first to the last, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first.
+    pub from: u64,
+    /// The last.
+    pub to: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_round_trip() {
+        for ms in [0, 1, 350, 1_000, 1_050, 41_200, 3_600_000, 86_400_001] {
+            assert_eq!(read_ms(&show_ms(ms)), Ok(ms), "{}", show_ms(ms));
+        }
+        assert_eq!(read_ms("2m"), Ok(120_000));
+        assert_eq!(read_ms("1.5h"), Ok(5_400_000));
+        for wrong in ["", "7", "s", "-1s", "1.2.3s", "1d", "99999999999999999999s"] {
+            assert!(read_ms(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ordinals_round_trip() {
+        for nth in [1, 2, 3, 4, 11, 12, 13, 21, 101, 111, 112] {
+            assert_eq!(read_ordinal(&show_ordinal(nth)), Ok(nth));
+        }
+        assert!(read_ordinal("0th").is_err());
+        assert!(read_ordinal("third").is_err());
+    }
+}

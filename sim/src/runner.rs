@@ -1,0 +1,147 @@
+//! One plan, one run, one verdict. The same plan gives the same run, byte for byte.
+
+use selvedge_core::audit::Snapshot;
+use selvedge_lua::library;
+
+use crate::canary::Plant;
+use crate::event::Phase;
+use crate::mark::Marks;
+use crate::oracle::{self, Rest, Violation};
+use crate::plan::Plan;
+use crate::trace::Trace;
+use crate::world::stream::Draws;
+use crate::world::{Counters, World};
+
+/// How a plan is to be run.
+#[derive(Clone, Debug, Default)]
+pub struct RunOptions {
+    /// A bug to plant.
+    pub plant: Option<Plant>,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Everything held.
+    Passed,
+    /// Everything held but for what lost commits or damaged keys explain.
+    Excused,
+    /// Something that must always hold did not.
+    Incorrect,
+    /// Something did not come to rest.
+    Stuck,
+}
+
+/// What a run came to, and how it went.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What was found, excused or not.
+    pub violations: Vec<Violation>,
+    /// What had not come to rest.
+    pub pending: Vec<String>,
+    /// The trace.
+    pub trace: Trace,
+    /// What was counted.
+    pub counters: Counters,
+    /// Marks that were hit.
+    pub marks: Marks,
+    /// How often each purpose drew.
+    pub draws: Draws,
+    /// A digest over what the primaries held in the end.
+    pub digest: u64,
+    /// How much virtual time passed.
+    pub elapsed_ms: u64,
+}
+
+/// Runs a plan.
+///
+/// # Errors
+/// When the plan cannot be run at all: the library does not load, a planted bug does not apply.
+pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
+    let library = library_text(options)?;
+    let mut world = World::new(plan, &library, oracle::oracles())?;
+    let end = plan.config.length.0;
+    run_until(&mut world, end);
+    world.enter(Phase::Settle);
+    world.enter(Phase::Liveness);
+    let pending = settle(&mut world, end + plan.config.bound.0);
+    if pending.is_empty() {
+        world.enter(Phase::Rest);
+        world.rest(Rest::Begins);
+        let end = world.now_ms + TWO_CYCLES_MS;
+        run_until(&mut world, end);
+        world.rest(Rest::Ends);
+    }
+    Ok(outcome(world, pending))
+}
+
+fn run_until(world: &mut World, end_ms: u64) {
+    while unexcused(world) == 0 && world.step(end_ms) {}
+}
+
+/// Runs until nothing is pending, or the bound; answers what is.
+fn settle(world: &mut World, end_ms: u64) -> Vec<String> {
+    loop {
+        let pending = pending(world);
+        if pending.is_empty() || world.now_ms >= end_ms || unexcused(world) > 0 {
+            return pending;
+        }
+        let next = (world.now_ms + LOOK_EVERY_MS).min(end_ms);
+        run_until(world, next);
+    }
+}
+
+fn unexcused(world: &World) -> usize {
+    world.violations().iter().filter(|found| found.excuse.is_none()).count()
+}
+
+/// Everything that has not come to rest, by name.
+fn pending(world: &mut World) -> Vec<String> {
+    world.servers.advance(world.now_ms);
+    let open = |shard: &Snapshot| -> Vec<String> {
+        shard
+            .executions()
+            .filter(|execution| execution.vector().is_ok_and(|vector| !vector.is_terminal()))
+            .map(|execution| format!("{} is {}", execution.id, execution.core.text("public_state")))
+            .collect()
+    };
+    world.servers.audited.iter().flat_map(open).collect()
+}
+
+fn library_text(options: &RunOptions) -> Result<String, String> {
+    match options.plant {
+        Some(Plant::Lua { from, to }) if library::SOURCE.contains(from) => {
+            Ok(library::SOURCE.replace(from, to))
+        }
+        Some(Plant::Lua { from, .. }) => Err(format!("the library has no `{from}` to replace")),
+        Some(Plant::Engine(_) | Plant::World(_)) | None => Ok(library::SOURCE.to_owned()),
+    }
+}
+
+fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
+    let violations = world.violations().to_vec();
+    let verdict = match (violations.is_empty(), unexcused(&world), pending.is_empty()) {
+        (_, 1.., _) => Verdict::Incorrect,
+        (_, _, false) => Verdict::Stuck,
+        (true, ..) => Verdict::Passed,
+        (false, ..) => Verdict::Excused,
+    };
+    Outcome {
+        verdict,
+        violations,
+        pending,
+        digest: world.servers.digest(world.now_ms),
+        elapsed_ms: world.now_ms,
+        draws: world.streams.draws(),
+        marks: Marks::new(),
+        trace: world.trace().clone(),
+        counters: world.counters.clone(),
+    }
+}
+
+/// How often the end is looked for.
+const LOOK_EVERY_MS: u64 = 1_000;
+/// Long enough for the slowest scanner to come by twice.
+const TWO_CYCLES_MS: u64 = 180_000;

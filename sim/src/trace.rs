@@ -1,0 +1,219 @@
+//! The trace of a run: a rolling hash over every event, checkpoints of it, and the last events.
+//!
+//! Two runs of one plan are the same exactly when their hashes are; the checkpoints tell where
+//! they part.
+
+use std::collections::VecDeque;
+
+use selvedge_core::value::Value;
+
+use crate::event::{Event, Learned, What};
+
+/// How many events lie between two checkpoints.
+pub const CHECKPOINT_EVERY: u64 = 1_024;
+
+/// A hash that is fed piece by piece. Not meant to resist anybody: it only tells runs apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// Feeds a number.
+    pub fn number(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+    }
+
+    /// Feeds bytes, and their length.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            self.number(u64::from_le_bytes(chunk.try_into().unwrap_or([0; 8])));
+        }
+        let mut rest = [0; 8];
+        rest[..chunks.remainder().len()].copy_from_slice(chunks.remainder());
+        self.number(u64::from_le_bytes(rest));
+    }
+
+    /// Feeds a reply.
+    pub fn value(&mut self, value: &Value) {
+        match value {
+            Value::Nil => self.number(1),
+            Value::Int(number) => {
+                self.number(2);
+                self.number(number.cast_unsigned());
+            }
+            Value::Bulk(bytes) => self.bytes(bytes),
+            Value::Status(text) | Value::Error(text) => self.bytes(text.as_bytes()),
+            Value::Array(elements) => {
+                self.number(elements.len() as u64 + 3);
+                elements.iter().for_each(|element| self.value(element));
+            }
+        }
+    }
+
+    /// The hash so far.
+    #[must_use]
+    pub const fn finish(self) -> u64 {
+        self.0
+    }
+}
+
+/// What is kept of a run.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    digest: Digest,
+    events: u64,
+    checkpoints: Vec<u64>,
+    tail: VecDeque<Event>,
+    tail_max: usize,
+}
+
+impl Trace {
+    /// An empty trace that keeps the last `tail_max` events.
+    #[must_use]
+    pub fn new(tail_max: usize) -> Self {
+        Self {
+            digest: Digest::default(),
+            events: 0,
+            checkpoints: Vec::new(),
+            tail: VecDeque::new(),
+            tail_max,
+        }
+    }
+
+    /// Adds an event.
+    pub fn add(&mut self, event: Event) {
+        feed(&mut self.digest, &event);
+        self.events += 1;
+        if self.events.is_multiple_of(CHECKPOINT_EVERY) {
+            self.checkpoints.push(self.digest.finish());
+        }
+        if self.tail_max > 0 {
+            if self.tail.len() == self.tail_max {
+                self.tail.pop_front();
+            }
+            self.tail.push_back(event);
+        }
+    }
+
+    /// The hash over all events.
+    #[must_use]
+    pub const fn hash(&self) -> u64 {
+        self.digest.finish()
+    }
+
+    /// How many events there were.
+    #[must_use]
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// The hash after every [`CHECKPOINT_EVERY`] events.
+    #[must_use]
+    pub fn checkpoints(&self) -> &[u64] {
+        &self.checkpoints
+    }
+
+    /// The last events, oldest first.
+    pub fn tail(&self) -> impl Iterator<Item = &Event> {
+        self.tail.iter()
+    }
+}
+
+fn feed(digest: &mut Digest, event: &Event) {
+    digest.number(event.at_ms);
+    digest.number(event.ordinal);
+    let text = |digest: &mut Digest, kind: u64, text: &str| {
+        digest.number(kind);
+        digest.bytes(text.as_bytes());
+    };
+    text(digest, 0, &event.actor.to_string());
+    match &event.what {
+        What::Sent { call, node, argv } => {
+            digest.number(1);
+            digest.number(*call);
+            digest.number(u64::from(*node));
+            argv.iter().for_each(|word| digest.bytes(word));
+        }
+        What::Applied(applied) => {
+            digest.number(2);
+            digest.number(applied.call);
+            digest.number(applied.server_time_us);
+            digest.value(&applied.reply);
+            digest.number(applied.commit.unwrap_or(0));
+            applied.writes.iter().flatten().for_each(|word| digest.bytes(word));
+        }
+        What::Delivered { call, learned } | What::Returned { call, learned } => {
+            digest.number(3);
+            digest.number(*call);
+            match learned {
+                Learned::Reply(value) => digest.value(value),
+                Learned::NotApplied(why) => text(digest, 1, why),
+                Learned::Perhaps(why) => text(digest, 2, why),
+            }
+        }
+        What::Lost { call, applied } => {
+            digest.number(4 + u64::from(*applied));
+            digest.number(*call);
+        }
+        What::Fault { fault, detail } => {
+            text(digest, 6, fault.name());
+            digest.bytes(detail.as_bytes());
+        }
+        What::Observed(fact) => text(digest, 7, &format!("{fact:?}")),
+        What::Invoked { call, function, argv } => {
+            text(digest, 8, function);
+            digest.number(*call);
+            digest.number(argv.len() as u64);
+        }
+        What::Started => digest.number(9),
+        What::Died => digest.number(10),
+        What::Phase(phase) => text(digest, 11, &format!("{phase:?}")),
+        What::CommitsLost { node, first, last } => {
+            digest.number(12);
+            digest.number(u64::from(*node));
+            digest.number(*first);
+            digest.number(*last);
+        }
+        What::Note(note) => text(digest, 13, note),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Actor;
+
+    fn event(ordinal: u64, note: &str) -> Event {
+        let what = What::Note(note.to_owned());
+        Event { at_ms: 7, ordinal, actor: Actor::World, what }
+    }
+
+    #[test]
+    fn any_difference_shows_in_the_hash() {
+        let hash = |notes: &[&str]| {
+            let mut trace = Trace::new(2);
+            (0..).zip(notes).for_each(|(ordinal, note)| trace.add(event(ordinal, note)));
+            trace.hash()
+        };
+        assert_eq!(hash(&["a", "b"]), hash(&["a", "b"]));
+        assert_ne!(hash(&["a", "b"]), hash(&["b", "a"]));
+        assert_ne!(hash(&["ab"]), hash(&["a", "b"]));
+        assert_ne!(hash(&["12345678"]), hash(&["12345678\0"]));
+    }
+
+    #[test]
+    fn the_tail_is_bounded_and_checkpoints_are_kept() {
+        let mut trace = Trace::new(2);
+        (0..2_050).for_each(|ordinal| trace.add(event(ordinal, "x")));
+        assert_eq!(trace.tail().map(|event| event.ordinal).collect::<Vec<_>>(), [2_048, 2_049]);
+        assert_eq!(trace.checkpoints().len(), 2);
+        assert_eq!(trace.events(), 2_050);
+    }
+}

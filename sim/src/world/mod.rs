@@ -1,0 +1,255 @@
+//! A world: virtual time, servers, links, engines and everybody else, moved by one heap of things
+//! that are to happen.
+
+mod engines;
+pub mod heap;
+pub mod ledger;
+pub mod servers;
+pub mod stream;
+mod strike;
+pub(crate) mod transport;
+
+use std::collections::BTreeMap;
+
+use selvedge_core::engine::Input;
+
+use crate::actor::{Errand, Names, worker::Worker};
+use crate::event::{Actor, Event, Phase, What};
+use crate::fault::{Fault, FaultCounts};
+use crate::oracle::{Oracle, Rest, View, Violation};
+use crate::plan::{Plan, Rule, When};
+use crate::trace::Trace;
+
+use engines::Seat;
+use heap::Heap;
+use servers::Servers;
+use stream::{Purpose, Stream, Streams};
+use transport::{Links, Parcel};
+
+/// What is to happen.
+pub(crate) enum Happening {
+    /// A call reaches its node.
+    Arrive { parcel: u64, at: usize },
+    /// The answers to a parcel reach its sender.
+    Deliver { parcel: u64 },
+    /// An engine's deadline comes.
+    Wake { engine: u8, life: u32 },
+    /// An engine hears something.
+    Hear { engine: u8, life: u32, input: Box<Input> },
+    /// A dead engine comes back.
+    Restart { engine: u8 },
+    /// A client is done waiting, working or resting.
+    Tick { actor: Actor, errand: Errand },
+    /// A step of the plan is due.
+    Step(usize),
+    /// A fault of the plan is due.
+    Strike(usize),
+}
+
+/// Counters of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls that servers carried out.
+    pub calls: u64,
+    /// Calls that wrote.
+    pub commits: u64,
+    /// Times that an engine died.
+    pub engine_deaths: u64,
+    /// Faults injected, by kind.
+    pub faults: FaultCounts,
+}
+
+/// One world.
+pub struct World {
+    pub(crate) plan: Plan,
+    pub(crate) now_ms: u64,
+    pub(crate) phase: Phase,
+    pub(crate) heap: Heap<Happening>,
+    pub(crate) streams: Streams,
+    pub(crate) servers: Servers,
+    pub(crate) links: Links,
+    pub(crate) parcels: BTreeMap<u64, Parcel>,
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) names: Names,
+    pub(crate) seen_calls: Vec<u32>,
+    pub(crate) counters: Counters,
+    pub(crate) steps_left: usize,
+    pub(crate) next_call: u64,
+    pub(crate) next_parcel: u64,
+    trace: Trace,
+    oracles: Vec<Box<dyn Oracle>>,
+    violations: Vec<Violation>,
+    ordinal: u64,
+}
+
+impl World {
+    /// The world of a plan, before anything has happened.
+    ///
+    /// # Errors
+    /// When the servers refuse the library.
+    pub fn new(plan: &Plan, library: &str, oracles: Vec<Box<dyn Oracle>>) -> Result<Self, String> {
+        let mut streams = Streams::new(plan.config.seed);
+        let host_seed = streams.of(Purpose::Server, Actor::World).any();
+        let servers = Servers::new(&plan.config, library, host_seed)?;
+        let mut world = Self {
+            plan: plan.clone(),
+            now_ms: 0,
+            phase: Phase::Safety,
+            heap: Heap::default(),
+            streams,
+            servers,
+            links: Links::default(),
+            parcels: BTreeMap::new(),
+            seats: Vec::new(),
+            workers: Vec::new(),
+            names: Names::new(&plan.config),
+            seen_calls: vec![0; plan.faults.len()],
+            counters: Counters::default(),
+            steps_left: plan.steps.len(),
+            next_call: 0,
+            next_parcel: 0,
+            trace: Trace::new(TAIL),
+            oracles,
+            violations: Vec::new(),
+            ordinal: 0,
+        };
+        world.people();
+        Ok(world)
+    }
+
+    /// Brings up everybody, and puts steps and timed faults on the heap.
+    fn people(&mut self) {
+        self.emit(Actor::World, What::Phase(Phase::Safety));
+        for engine in 1..=self.plan.config.engines.clamp(1, 7) {
+            self.seats.push(Seat::new(&self.plan.config));
+            self.start_engine(u8::try_from(engine).unwrap_or(1));
+        }
+        for number in 1..=self.plan.config.workers.min(9) {
+            let number = u8::try_from(number).unwrap_or(1);
+            self.workers.push(Worker::new(number));
+            let wait = self.plan.config.idle.0;
+            let wait = self.chance(Purpose::Workload, Actor::Worker(number)).within(wait);
+            self.tick(Actor::Worker(number), wait, Errand::Rise);
+        }
+        for at in 0..self.plan.steps.len() {
+            self.schedule(self.plan.steps[at].at_ms, Happening::Step(at));
+        }
+        for at in 0..self.plan.faults.len() {
+            if let When::At(ms) = self.plan.faults[at].when {
+                self.schedule(ms, Happening::Strike(at));
+            }
+        }
+    }
+
+    /// Lets the next thing happen, if it is due by `until_ms`; says whether it did.
+    pub fn step(&mut self, until_ms: u64) -> bool {
+        if self.heap.next_ms().is_none_or(|next| next > until_ms) {
+            self.now_ms = until_ms.max(self.now_ms);
+            return false;
+        }
+        let Some((due_ms, happening)) = self.heap.pop() else { return false };
+        self.now_ms = due_ms.max(self.now_ms);
+        match happening {
+            Happening::Arrive { parcel, at } => self.arrive(parcel, at),
+            Happening::Deliver { parcel } => self.deliver(parcel),
+            Happening::Wake { engine, life } => self.wake(engine, life),
+            Happening::Hear { engine, life, input } => self.hear(engine, life, *input),
+            Happening::Restart { engine } => self.start_engine(engine),
+            Happening::Tick { actor, errand } => self.tick_came(actor, errand),
+            Happening::Step(at) => self.take_step(at),
+            Happening::Strike(at) => self.strike(at),
+        }
+        true
+    }
+
+    /// Puts something on the heap.
+    pub(crate) fn schedule(&mut self, at_ms: u64, happening: Happening) {
+        let permute = self.plan.config.permute;
+        let tie = if permute { self.chance(Purpose::Network, Actor::World).any() } else { 0 };
+        self.heap.push(at_ms.max(self.now_ms), tie, happening);
+    }
+
+    pub(crate) fn chance(&mut self, purpose: Purpose, actor: Actor) -> &mut Stream {
+        self.streams.of(purpose, actor)
+    }
+
+    /// Tells everybody who listens what happened.
+    pub(crate) fn emit(&mut self, actor: Actor, what: What) {
+        self.emit_touching(actor, what, &[]);
+    }
+
+    pub(crate) fn emit_touching(&mut self, actor: Actor, what: What, touched: &[Vec<u8>]) {
+        let event = Event { at_ms: self.now_ms, ordinal: self.ordinal, actor, what };
+        self.ordinal += 1;
+        let servers = &self.servers;
+        let view = View {
+            now_ms: self.now_ms,
+            phase: self.phase,
+            config: &self.plan.config,
+            shards: &servers.audited,
+            touched,
+            ledger: &servers.ledger,
+            owners: &|slot| servers.owner(slot),
+        };
+        for oracle in &mut self.oracles {
+            oracle.see(&event, &view);
+            self.violations.extend(oracle.take());
+        }
+        self.trace.add(event);
+    }
+
+    /// Notes that a fault was injected.
+    pub(crate) fn inflict(&mut self, fault: Fault, detail: impl Into<String>) {
+        *self.counters.faults.entry(fault).or_default() += 1;
+        let detail = detail.into();
+        self.emit(Actor::World, What::Fault { fault, detail });
+    }
+
+    /// Enters a phase.
+    pub(crate) fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.emit(Actor::World, What::Phase(phase));
+    }
+
+    /// Lets the oracles look at the end.
+    pub(crate) fn rest(&mut self, end: Rest) {
+        self.servers.advance(self.now_ms);
+        let servers = &self.servers;
+        let view = View {
+            now_ms: self.now_ms,
+            phase: self.phase,
+            config: &self.plan.config,
+            shards: &servers.audited,
+            touched: &[],
+            ledger: &servers.ledger,
+            owners: &|slot| servers.owner(slot),
+        };
+        for oracle in &mut self.oracles {
+            oracle.rest(end, &view);
+            self.violations.extend(oracle.take());
+        }
+        for shard in &servers.audited {
+            self.violations.extend(crate::oracle::audit(shard));
+        }
+    }
+
+    /// What was found so far.
+    #[must_use]
+    pub fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    /// The trace so far.
+    #[must_use]
+    pub const fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    pub(crate) fn rule(&self, at: usize) -> &Rule {
+        &self.plan.faults[at]
+    }
+}
+
+/// How many events are kept for the report.
+const TAIL: usize = 400;
