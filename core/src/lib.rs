@@ -14,6 +14,7 @@
 //! | [`call`] | one type per store function: name, keys, arguments, reply |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
 //! | [`audit`] | what must be true of a keyspace at any moment |
+//! | [`why`] | why an execution is where it is |
 //!
 //! Nothing here does I/O, reads a clock, draws a random number or logs. The crate is `no_std`, so
 //! that none of those can even be named. Parsing is total: any input gives a typed result or a
@@ -43,3 +44,4 @@ pub mod state;
 pub mod time;
 pub mod token;
 pub mod value;
+pub mod why;
