@@ -37,6 +37,18 @@ const OUTER: [(&str, usize, usize, Outer); 11] = [
     ("script", 2, usize::MAX, Outer::Script),
 ];
 
+/// Command, subcommand, fewest words and most words, both names included.
+const SUBCOMMANDS: [(&str, &str, usize, usize); 8] = [
+    ("function", "delete", 3, 3),
+    ("function", "flush", 2, usize::MAX),
+    ("function", "list", 2, usize::MAX),
+    ("function", "load", 3, usize::MAX),
+    ("function", "stats", 2, 2),
+    ("script", "exists", 3, usize::MAX),
+    ("script", "flush", 2, usize::MAX),
+    ("script", "load", 3, 3),
+];
+
 /// Whether this is one of the commands that only a client may send.
 pub(crate) fn is_known(name: &[u8]) -> bool {
     outer(name).is_some()
@@ -56,15 +68,7 @@ impl Host {
     pub(crate) fn dispatch(&mut self, session: &mut Session, argv: Vec<Vec<u8>>) -> Value {
         let checked = match self.check(&argv) {
             Ok(checked) => checked,
-            Err(refusal) => {
-                return match &mut session.transaction {
-                    Some(transaction) => {
-                        transaction.broken = true;
-                        refusal
-                    }
-                    None => refusal,
-                };
-            }
+            Err(refusal) => return refused(session, &argv, refusal),
         };
         match (checked, session.transaction.take()) {
             (Checked::Outer(Outer::Exec), Some(transaction)) => self.exec(transaction),
@@ -102,6 +106,9 @@ impl Host {
         let checked = if let Some((known, fewest, most, outer)) = outer(name) {
             if !(*fewest..=*most).contains(&argv.len()) {
                 return Err(Failure::arity(known).into());
+            }
+            if matches!(outer, Outer::Function | Outer::Script) {
+                check_subcommand(known, argv)?;
             }
             Checked::Outer(*outer)
         } else {
@@ -155,6 +162,37 @@ impl Host {
     }
 }
 
+/// Refuses a subcommand that there is not, or that has too few or too many words.
+fn check_subcommand(command: &str, argv: &[Vec<u8>]) -> Result<(), Failure> {
+    let given = argv.get(1).map_or(&[][..], Vec::as_slice);
+    let known = SUBCOMMANDS.iter().find(|(parent, name, ..)| {
+        *parent == command && given.eq_ignore_ascii_case(name.as_bytes())
+    });
+    match known {
+        Some((_, _, fewest, most)) if (*fewest..=*most).contains(&argv.len()) => Ok(()),
+        Some((_, name, ..)) => Err(Failure::arity(&format!("{command}|{name}"))),
+        None => {
+            let (given, command) = (String::from_utf8_lossy(given), command.to_uppercase());
+            let text = format!("ERR unknown subcommand '{given}'. Try {command} HELP.");
+            Err(Failure::owned(text))
+        }
+    }
+}
+
+/// A refusal breaks the open transaction; that of EXEC ends it.
+fn refused(session: &mut Session, argv: &[Vec<u8>], refusal: Value) -> Value {
+    let is_exec = argv.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec"));
+    if let (true, Value::Error(text)) = (is_exec, &refusal) {
+        session.transaction = None;
+        let reason = text.strip_prefix("ERR ").unwrap_or(text);
+        return Value::Error(format!("EXECABORT Transaction discarded because of: {reason}"));
+    }
+    if let Some(transaction) = &mut session.transaction {
+        transaction.broken = true;
+    }
+    refusal
+}
+
 /// The keys that a command names, as far as it can be told without running it.
 fn keys_of(argv: &[Vec<u8>]) -> Vec<&[u8]> {
     let Some(name) = argv.first() else { return Vec::new() };
@@ -171,4 +209,56 @@ fn keys_of(argv: &[Vec<u8>]) -> Vec<&[u8]> {
 
 fn cross_slot() -> Value {
     Value::Error("CROSSSLOT Keys in request don't hash to the same slot".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::host::{Host, HostConfig};
+
+    /// The replies to these lines in order, as they print.
+    fn replies(lines: &[&str]) -> Vec<String> {
+        let mut host = Host::new(HostConfig::default());
+        let call = |line: &&str| host.call(&line.split(' ').collect::<Vec<_>>());
+        lines.iter().map(call).map(|reply| format!("{reply:?}")).collect()
+    }
+
+    fn last(lines: &[&str]) -> String {
+        replies(lines).pop().unwrap_or_default()
+    }
+
+    #[test]
+    fn a_bad_subcommand_is_refused_while_queueing_and_breaks_the_transaction() {
+        let bad =
+            ["FUNCTION NOPE", "FUNCTION LOAD", "FUNCTION STATS x", "SCRIPT NOPE", "SCRIPT LOAD"];
+        for line in bad {
+            let [_, refused, end] = &replies(&["MULTI", line, "EXEC"])[..] else { panic!() };
+            assert!(refused.starts_with("Error("), "{line}: {refused}");
+            assert!(end.contains("EXECABORT"), "{line}: {end}");
+        }
+        assert!(last(&["MULTI", "FUNCTION LIST", "SCRIPT FLUSH", "EXEC"]).starts_with("Array("));
+    }
+
+    #[test]
+    fn an_exec_with_a_word_too_many_ends_the_transaction() {
+        let [_, end, after] = &replies(&["MULTI", "EXEC x", "EXEC"])[..] else { panic!() };
+        let reason = "EXECABORT Transaction discarded because of: \
+                      wrong number of arguments for 'exec' command";
+        assert!(end.contains(reason), "{end}");
+        assert!(after.contains("EXEC without MULTI"), "{after}");
+        assert!(last(&["EXEC x"]).contains(reason));
+        assert!(last(&["MULTI", "DISCARD x", "EXEC"]).contains("previous errors"));
+    }
+
+    #[test]
+    fn subcommands_of_script_say_what_is_wrong_with_their_words() {
+        let mode = "SCRIPT FLUSH only support SYNC|ASYNC option";
+        assert_eq!(last(&["SCRIPT FLUSH SYNC"]), "Status(\"OK\")");
+        assert_eq!(last(&["SCRIPT FLUSH async"]), "Status(\"OK\")");
+        assert!(last(&["SCRIPT FLUSH NO"]).contains(mode));
+        assert!(last(&["SCRIPT FLUSH SYNC x"]).contains(mode));
+        let arity = "wrong number of arguments for 'script|load' command";
+        assert!(last(&["SCRIPT LOAD"]).contains(arity));
+        assert!(last(&["script Load a b"]).contains(arity));
+        assert!(last(&["SCRIPT NOPE"]).contains("unknown subcommand 'NOPE'. Try SCRIPT HELP."));
+    }
 }

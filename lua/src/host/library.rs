@@ -7,7 +7,7 @@ use selvedge_core::value::Value;
 use sha1::{Digest, Sha1};
 
 use super::HostConfig;
-use super::command::{Failure, glob};
+use super::command::glob;
 use super::number::parse_int;
 use super::shebang::{self, Shebang};
 use super::store::{ScriptRules, SharedStore, Slots, common_slot};
@@ -161,11 +161,14 @@ impl Scripting {
                 };
                 Value::Array(argv[1..].iter().map(known).collect())
             }
-            (b"flush", []) => {
+            (b"flush", mode) => {
+                if !matches!(mode, [] | [_]) || !mode.iter().all(|word| is_flush_mode(word)) {
+                    return error("ERR SCRIPT FLUSH only support SYNC|ASYNC option");
+                }
                 self.cache.clear();
                 ok()
             }
-            _ => unknown_subcommand("SCRIPT", argv),
+            _ => error("ERR syntax error"),
         }
     }
 
@@ -241,20 +244,18 @@ impl Scripting {
     pub(crate) fn function(&mut self, argv: &[Vec<u8>]) -> Value {
         let subcommand = argv.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
         match (subcommand.as_slice(), argv.get(1..).unwrap_or_default()) {
-            (b"load", []) => wrong_arity("function|load"),
             (b"load", options) => self.load(options).unwrap_or_else(Value::Error),
             (b"delete", [name]) => self.delete(name),
-            (b"delete", _) => wrong_arity("function|delete"),
             (b"list", options) => self.list(options).unwrap_or_else(Value::Error),
-            (b"stats", []) => self.stats(),
-            (b"flush", [] | [_]) => self.flush(argv.get(1)),
-            _ => unknown_subcommand("FUNCTION", argv),
+            (b"stats", _) => self.stats(),
+            (b"flush", mode) => self.flush(&argv[0], mode),
+            _ => error("ERR syntax error"),
         }
     }
 
     fn load(&mut self, options: &[Vec<u8>]) -> Result<Value, String> {
         let Some((code, options)) = options.split_last() else {
-            return Ok(wrong_arity("function|load"));
+            return Ok(error("ERR syntax error"));
         };
         let mut replace = false;
         for option in options {
@@ -316,11 +317,15 @@ impl Scripting {
         }
     }
 
-    fn flush(&mut self, mode: Option<&Vec<u8>>) -> Value {
-        let known = |mode: &Vec<u8>| {
-            mode.eq_ignore_ascii_case(b"sync") || mode.eq_ignore_ascii_case(b"async")
-        };
-        if !mode.is_none_or(known) {
+    fn flush(&mut self, as_given: &[u8], mode: &[Vec<u8>]) -> Value {
+        if mode.len() > 1 {
+            let name = String::from_utf8_lossy(as_given);
+            return Value::Error(format!(
+                "ERR unknown subcommand or wrong number of arguments for '{name}'. \
+                 Try FUNCTION HELP."
+            ));
+        }
+        if !mode.iter().all(|word| is_flush_mode(word)) {
             return error("ERR FUNCTION FLUSH only supports SYNC|ASYNC option");
         }
         self.set_libraries(Libraries::new());
@@ -432,19 +437,8 @@ fn split_keys(count: i64, rest: &[Vec<u8>]) -> Result<KeysAndArguments<'_>, &'st
     }
 }
 
-fn unknown_subcommand(command: &str, argv: &[Vec<u8>]) -> Value {
-    let subcommand = String::from_utf8_lossy(argv.first().map_or(b"", Vec::as_slice));
-    let known = ["load", "delete", "list", "flush", "stats", "exists"];
-    let text = if known.iter().any(|known| subcommand.eq_ignore_ascii_case(known)) {
-        format!("unknown subcommand or wrong number of arguments for '{subcommand}'")
-    } else {
-        format!("unknown subcommand '{subcommand}'")
-    };
-    Value::Error(one_line(&format!("ERR {text}. Try {command} HELP.")))
-}
-
-fn wrong_arity(command: &str) -> Value {
-    Failure::arity(command).into()
+fn is_flush_mode(word: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async")
 }
 
 fn error(text: &str) -> Value {
