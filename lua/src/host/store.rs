@@ -149,6 +149,10 @@ impl Store {
             if super::dispatch::is_known(name) {
                 return refuse("This Valkey command is not allowed from script");
             }
+            if command::is_absent(name) {
+                let name = String::from_utf8_lossy(name).to_lowercase();
+                return refuse(&format!("The command '{name}' is not part of the in-process host"));
+            }
             return refuse("Unknown command called from script");
         };
         if !spec.accepts(argv.len()) {

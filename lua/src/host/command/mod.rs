@@ -4,6 +4,7 @@
 //! changes the keyspace only when nothing can fail any more, so an error means an untouched
 //! keyspace.
 
+mod absent;
 mod failure;
 mod generic;
 mod hash;
@@ -25,6 +26,7 @@ use selvedge_core::value::Value;
 
 use super::Message;
 use super::keyspace::{Data, Entry, Keyspace, Kind};
+pub(crate) use absent::is_absent;
 pub(crate) use failure::Failure;
 pub(crate) use scan::glob;
 pub(crate) use table::{CommandSpec, lookup};
