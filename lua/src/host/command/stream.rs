@@ -306,11 +306,8 @@ fn check_wait(wait: &[u8]) -> Result<(), Failure> {
 fn read_start(stream: Option<&Stream>, id: &[u8]) -> Result<Option<StreamId>, Failure> {
     match id {
         b"$" => Ok(stream.and_then(|stream| stream.last_id().next())),
-        b"+" => {
-            let last =
-                stream.and_then(|stream| stream.range(StreamId::MIN, StreamId::MAX).next_back());
-            Ok(last.map(|(id, _)| id))
-        }
+        // The entry that was added last, and nothing once it is deleted.
+        b"+" => Ok(stream.map(Stream::last_id)),
         b">" => Err(Failure::text(
             "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
              <consumer> option.",

@@ -283,3 +283,15 @@ fn the_digest_tells_contents_apart_and_forgets_history() {
         assert_ne!(straight.1, other.1);
     }
 }
+
+#[test]
+fn xread_plus_asks_for_the_entry_added_last() {
+    let mut bench = Bench::new();
+    for line in ["xadd s 1-1 a b", "xadd s 1-2 c d"] {
+        bench.run(line);
+    }
+    assert_eq!(bench.run("xread streams s +"), bench.run("xread streams s 1-1"));
+    bench.run("xdel s 1-2");
+    assert_eq!(bench.run("xread streams s +"), Value::Nil);
+    assert_eq!(bench.run("xread streams none +"), Value::Nil);
+}
