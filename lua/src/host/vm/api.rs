@@ -64,6 +64,7 @@ pub(super) fn natives(
     native.raw_set("absent_library", lua.create_function(absent_library)?)?;
     native.raw_set("caught", lua.create_function(error::caught)?)?;
     native.raw_set("translated", lua.create_function(error::translated)?)?;
+    native.raw_set("is_stop", lua.create_function(error::is_stop)?)?;
     native.raw_set("blame", lua.create_function(error::blame)?)?;
     native.raw_set("blame_load", lua.create_function(error::blame_load)?)?;
     native.raw_set("bit", bits::table(lua)?)?;
@@ -224,7 +225,7 @@ fn inner_call(
     match (reply, protocol) {
         (Value::Error(text), _) => on_error(lua, text),
         (reply, Protocol::Resp2) => to_lua(lua, protocol, reply),
-        (reply, Protocol::Resp3) => to_lua_typed(lua, &argv[0], reply),
+        (reply, Protocol::Resp3) => to_lua_typed(lua, &argv, reply),
     }
 }
 
@@ -242,13 +243,11 @@ fn error_reply(lua: &Lua, values: MultiValue) -> mlua::Result<Table> {
     let Some(text) = only_string(&values) else {
         return tagged(lua, "err", "ERR wrong number or type of arguments");
     };
-    let text = until_nul(&text).to_vec();
+    let text = until_nul(&text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
     // Without a code of its own, an error gets the general one.
-    let text = match text.strip_prefix(b"-") {
-        Some(coded) => coded.to_vec(),
-        None if text.contains(&b' ') => text,
-        None => [b"ERR ", text.as_slice()].concat(),
-    };
+    let code: &[u8] = if text.contains(&b' ') { b"" } else { b"ERR " };
+    let text = [code, text].concat();
     tagged(lua, "err", lua.create_string(text)?)
 }
 

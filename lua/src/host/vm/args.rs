@@ -12,6 +12,9 @@ pub(super) enum Raised {
     /// Seen by Lua as plain text.
     #[error("{0}")]
     Text(String),
+    /// Stops the script for good. Seen by nobody but the client.
+    #[error("Script stopped: its instruction budget is used up")]
+    Stop,
 }
 
 impl From<Raised> for mlua::Error {

@@ -41,28 +41,76 @@ pub(super) fn to_lua(lua: &Lua, protocol: Protocol, value: Value) -> mlua::Resul
     })
 }
 
-/// The reply of `command` in RESP3, where its shape says more than the same reply in RESP2.
-pub(super) fn to_lua_typed(lua: &Lua, command: &[u8], value: Value) -> mlua::Result<LuaValue> {
-    let protocol = Protocol::Resp3;
-    match (command.to_ascii_lowercase().as_slice(), value) {
-        (b"hgetall", Value::Array(items)) => {
-            let map = lua.create_table()?;
-            let mut items = items.into_iter();
-            while let (Some(key), Some(item)) = (items.next(), items.next()) {
-                map.raw_set(to_lua(lua, protocol, key)?, to_lua(lua, protocol, item)?)?;
-            }
-            Ok(LuaValue::Table(tagged(lua, "map", map)?))
-        }
-        (b"smembers", Value::Array(items)) => {
-            let set = lua.create_table()?;
-            for item in items {
-                set.raw_set(to_lua(lua, protocol, item)?, true)?;
-            }
-            Ok(LuaValue::Table(tagged(lua, "set", set)?))
-        }
-        (b"zscore" | b"zincrby" | b"zmscore", value) => scores(lua, value),
-        (_, value) => to_lua(lua, protocol, value),
+/// The reply to a command in RESP3, where its shape says more than the same reply in RESP2.
+pub(super) fn to_lua_typed(lua: &Lua, argv: &[Vec<u8>], value: Value) -> mlua::Result<LuaValue> {
+    let name = argv.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
+    let says =
+        |option: &str| argv.iter().skip(2).any(|word| word.eq_ignore_ascii_case(option.as_bytes()));
+    match (name.as_slice(), value) {
+        (b"hgetall", Value::Array(items)) => map(lua, pairs(items)),
+        (b"xread", Value::Array(streams)) => map(
+            lua,
+            streams.into_iter().flat_map(|stream| match stream {
+                Value::Array(parts) => pairs(parts).next(),
+                Value::Nil
+                | Value::Int(_)
+                | Value::Bulk(_)
+                | Value::Status(_)
+                | Value::Error(_) => None,
+            }),
+        ),
+        (b"smembers" | b"spop", Value::Array(items)) => set(lua, items),
+        (b"zscore" | b"zincrby" | b"zmscore" | b"zadd", value) => scores(lua, value),
+        (b"zrank" | b"zrevrank", Value::Array(items)) => scored(lua, items),
+        (b"zpopmin" | b"zpopmax", Value::Array(items)) if argv.len() == 2 => scored(lua, items),
+        (b"zpopmin" | b"zpopmax", Value::Array(items)) => scored_members(lua, items),
+        (
+            b"zrange" | b"zrevrange" | b"zrangebyscore" | b"zrevrangebyscore",
+            Value::Array(items),
+        ) if says("withscores") => scored_members(lua, items),
+        (_, value) => to_lua(lua, Protocol::Resp3, value),
     }
+}
+
+fn pairs(items: Vec<Value>) -> impl Iterator<Item = (Value, Value)> {
+    let mut items = items.into_iter();
+    std::iter::from_fn(move || items.next().zip(items.next()))
+}
+
+fn map(lua: &Lua, pairs: impl Iterator<Item = (Value, Value)>) -> mlua::Result<LuaValue> {
+    let map = lua.create_table()?;
+    for (key, item) in pairs {
+        let key = to_lua(lua, Protocol::Resp3, key)?;
+        map.raw_set(key, to_lua(lua, Protocol::Resp3, item)?)?;
+    }
+    Ok(LuaValue::Table(tagged(lua, "map", map)?))
+}
+
+fn set(lua: &Lua, items: Vec<Value>) -> mlua::Result<LuaValue> {
+    let set = lua.create_table()?;
+    for item in items {
+        set.raw_set(to_lua(lua, Protocol::Resp3, item)?, true)?;
+    }
+    Ok(LuaValue::Table(tagged(lua, "set", set)?))
+}
+
+/// One pair of member and score after the other, each in a table of its own.
+fn scored_members(lua: &Lua, items: Vec<Value>) -> mlua::Result<LuaValue> {
+    let table = lua.create_table_with_capacity(items.len() / 2, 0)?;
+    for (index, (member, score)) in (1_i64..).zip(pairs(items)) {
+        table.raw_set(index, scored(lua, vec![member, score])?)?;
+    }
+    Ok(LuaValue::Table(table))
+}
+
+/// A member or its rank, and the score behind it, if there are any.
+fn scored(lua: &Lua, items: Vec<Value>) -> mlua::Result<LuaValue> {
+    let table = lua.create_table_with_capacity(items.len(), 0)?;
+    for (member, score) in pairs(items) {
+        table.raw_set(1, to_lua(lua, Protocol::Resp3, member)?)?;
+        table.raw_set(2, scores(lua, score)?)?;
+    }
+    Ok(LuaValue::Table(table))
 }
 
 fn scores(lua: &Lua, value: Value) -> mlua::Result<LuaValue> {
@@ -262,4 +310,56 @@ pub(super) fn error_line(bytes: &[u8]) -> String {
 /// Statuses and errors travel in one line.
 pub(super) fn one_line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).replace(['\r', '\n'], " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use selvedge_core::value::Value;
+
+    use crate::host::{Host, HostConfig};
+
+    /// What a script that asked for RESP3 sees of a reply, spelled out.
+    fn seen(host: &mut Host, command: &str) -> Value {
+        let body = format!(
+            "redis.setresp(3)
+            local function spelled(value)
+              if type(value) ~= 'table' then return tostring(value) end
+              local parts = {{}}
+              for key, item in pairs(value) do
+                parts[#parts + 1] = tostring(key) .. '=' .. spelled(item)
+              end
+              table.sort(parts)
+              return '{{' .. table.concat(parts, ' ') .. '}}'
+            end
+            return spelled(redis.call({command}))"
+        );
+        host.call(&["EVAL", &body, "0"])
+    }
+
+    #[test]
+    fn scores_maps_and_sets_are_typed_in_the_newer_protocol() {
+        let mut host = Host::new(HostConfig::default());
+        host.call(&["ZADD", "z", "1.5", "a", "2", "b"]);
+        host.call(&["SADD", "s", "m"]);
+        host.call(&["XADD", "t", "9-1", "f", "v"]);
+        let pairs = "{1={1=a 2={double=1.5}} 2={1=b 2={double=2}}}";
+        let cases = [
+            ("'ZRANGE','z',0,-1,'WITHSCORES'", pairs),
+            ("'ZRANGEBYSCORE','z',0,9,'withscores'", pairs),
+            ("'ZREVRANGE','z',0,0,'WITHSCORES'", "{1={1=b 2={double=2}}}"),
+            ("'ZRANGE','z',0,-1", "{1=a 2=b}"),
+            ("'ZRANK','z','b','WITHSCORE'", "{1=1 2={double=2}}"),
+            ("'ZADD','z','INCR',1,'b'", "{double=3}"),
+            ("'ZADD','z','XX','INCR',1,'q'", "nil"),
+            ("'ZPOPMIN','z'", "{1=a 2={double=1.5}}"),
+            ("'ZPOPMIN','z',1", "{1={1=b 2={double=3}}}"),
+            ("'SPOP','s',1", "{set={m=true}}"),
+            ("'SPOP','s'", "nil"),
+            ("'XREAD','STREAMS','t',0", "{map={t={1={1=9-1 2={1=f 2=v}}}}}"),
+            ("'XREAD','STREAMS','t','$'", "nil"),
+        ];
+        for (command, expected) in cases {
+            assert_eq!(seen(&mut host, command), Value::Bulk(expected.into()), "{command}");
+        }
+    }
 }

@@ -20,6 +20,11 @@ pub(super) fn limited<R>(
     limit: usize,
     script: impl FnOnce() -> mlua::Result<R>,
 ) -> mlua::Result<R> {
+    // Lua 5.1 does not tidy up when memory runs short, so the leavings of earlier scripts would
+    // count against this one.
+    if lua.used_memory() > limit / 2 {
+        lua.gc_collect()?;
+    }
     lua.set_memory_limit(limit)?;
     let result = script();
     lua.set_memory_limit(0)?;

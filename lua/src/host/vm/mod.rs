@@ -179,8 +179,8 @@ impl Vm {
                 return Ok(VmState::Continue);
             }
             let always = HookTriggers::new().every_nth_instruction(1);
-            lua.set_global_hook(always, |_, _| Err(out_of_budget().into()))?;
-            Err(out_of_budget().into())
+            lua.set_global_hook(always, |_, _| Err(Raised::Stop.into()))?;
+            Err(Raised::Stop.into())
         })
     }
 
@@ -191,10 +191,6 @@ impl Vm {
         }
         Ok(table)
     }
-}
-
-fn out_of_budget() -> Raised {
-    Raised::Text("Script stopped: its instruction budget is used up".to_owned())
 }
 
 /// Instructions left for the running call.

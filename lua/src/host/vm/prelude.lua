@@ -42,7 +42,11 @@ local contents = pick(_G, [[_VERSION assert collectgarbage error gcinfo getmetat
 function contents.pcall(...) return settle(raw_pcall(...)) end
 
 function contents.xpcall(body, handler)
-  return raw_xpcall(body, function(raised) return handler(native.translated(raised)) end)
+  return raw_xpcall(body, function(raised)
+    -- Nothing watches a handler of the error that stops a script: it could loop for ever.
+    if native.is_stop(raised) then return raised end
+    return handler(native.translated(raised))
+  end)
 end
 
 for name, guarded in pairs(native.guarded(frozen)) do contents[name] = guarded end
