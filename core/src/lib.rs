@@ -40,6 +40,7 @@ pub mod id;
 pub mod key;
 pub mod partition;
 pub mod policy;
+pub mod push;
 pub mod state;
 pub mod time;
 pub mod token;

@@ -55,7 +55,7 @@ function completion.prepare(k, id, core)
 end
 
 -- Ends the open attempt and its stream, if there are any, and closes a suspension.
-local function end_attempt(k, plan, how)
+local function end_attempt(k, id, plan, how)
   local core, phase = plan.core, plan.core.lifecycle_phase
   local opened = phase == "active" or phase == "suspended"
     or core.attempt_state == "attempt_interrupted"
@@ -72,13 +72,14 @@ local function end_attempt(k, plan, how)
   if phase == "active" then
     lease.history(k.lease_history, "released", lease.EVENT.released,
       lease.current(core, how.now, how.release_reason))
+    push.lost(core, id)
   end
 end
 
 -- Ends an execution by force. `how` = as for completion.finish, and attempt_end, attempt_reason,
 -- stream_reason, suspension_reason, release_reason: what each record says about the end.
 function completion.force(k, id, plan, how)
-  end_attempt(k, plan, how)
+  end_attempt(k, id, plan, how)
   call("ZREM", k.suspension_timeout, id)
   how.from = lane.live(k, plan.strays)
   how.attempt_state = state.ended_attempt(plan.core)

@@ -64,6 +64,7 @@ local function define(name, keys, args, body, options)
     flags = flags,
     callback = function(key_list, arg_list)
       guard.begin()
+      push.begin()
       local k, a = by_name(key_names, key_list), by_name(arg_names, arg_list)
       local refused = guard.missing(k, unpack(keys_needed)) or guard.absent(a, args_needed)
         or guard.twins(k, apart)

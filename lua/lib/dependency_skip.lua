@@ -60,6 +60,7 @@ function dependency.skip(k, plan, now)
     lease.history(plan.lease.lease_history, "released", lease.EVENT.released,
       lease.current(core, now, "dependency_impossible"))
     lease.release(plan.lease, id, core)
+    push.lost(core, id)
     text.append(more, lease.RELEASED)
   end
   if plan.suspension then

@@ -1,5 +1,5 @@
 -- Lane and partition indexes. An execution is in exactly the lane index that its record demands
--- (OneHome); it gets there by `lane.move` and by nothing else.
+-- (OneHome); it gets there by `lane.move` and by nothing else, which also tells who waits for that.
 
 -- Priorities outrank creation times by this factor in the eligible index.
 local PRIORITY_STEP = 1000000000000
@@ -141,7 +141,7 @@ function lane.move(id, from, to, score)
       call("ZREM", key, id)
     end
   end
-  if to and to ~= "" then
-    call("ZADD", to, number.digits(score), id)
+  if to and to ~= "" and call("ZADD", to, number.digits(score), id) == 1 then
+    push.entered(to, id)
   end
 end

@@ -7,6 +7,7 @@ local record = {}     -- hashes as tables, and what stored fields mean when they
 local guard = {}      -- key types, checked before the first write
 local state = {}      -- the execution state vector: its rows and its only writer
 local lane = {}       -- lane and partition indexes: their names, scores and moves
+local push = {}       -- our own hints: ready, ended, lost
 local lease = {}      -- fence, validation, expiry, granting, releasing, history
 local grant = {}      -- claim grants: which worker may claim an execution next
 local claim = {}      -- how an eligible execution becomes active

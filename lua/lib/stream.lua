@@ -17,6 +17,7 @@ end
 function stream.close(meta_key, reason, now)
   if text.set(meta_key) and call("EXISTS", meta_key) == 1 then
     call("HSET", meta_key, "closed_at", number.digits(now), "closed_reason", reason)
+    push.frames(meta_key)
   end
 end
 
@@ -25,5 +26,6 @@ function stream.close_if_open(meta_key, reason, now)
   if text.set(meta_key) and call("EXISTS", meta_key) == 1
     and not text.set(call("HGET", meta_key, "closed_at")) then
     call("HSET", meta_key, "closed_at", number.digits(now), "closed_reason", reason)
+    push.frames(meta_key)
   end
 end

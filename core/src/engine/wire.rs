@@ -99,7 +99,10 @@ pub enum Answer {
 
 impl Answer {
     /// The reply, or the failure that stands for it.
-    pub(super) fn into_result(self) -> Result<Value, ServerError> {
+    ///
+    /// # Errors
+    /// The failure, with what is known about whether it was applied.
+    pub fn into_result(self) -> Result<Value, ServerError> {
         match self {
             Self::Applied(Value::Error(text)) => Err(ServerError::from_reply(text)),
             Self::Applied(

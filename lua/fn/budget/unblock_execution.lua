@@ -4,7 +4,7 @@
 -- Arguments: execution_id, now_ms, expected_blocking_reason (empty: any)
 -- Replies: unblocked
 -- Errors: invalid_input, execution_not_found, execution_not_eligible
--- Bound: 9
+-- Bound: 10
 -- Keeps: OneHome, ErrorMeansUntouched
 define("ff_unblock_execution",
   { "exec_core!=hash", "blocked!:zset", "eligible!:zset" },

@@ -9,7 +9,7 @@
 -- Replies: cancelled
 -- Errors: invalid_input, execution_not_found, execution_not_active, lease_revoked, stale_lease,
 --   lease_expired
--- Bound: 96 + 6 * n
+-- Bound: 99 + 6 * n
 -- Keeps: OneHome, AttemptsHonest, VectorWhole, LegalTransition
 local function refusal(k, core, a, now)
   if core.lifecycle_phase == "terminal" then

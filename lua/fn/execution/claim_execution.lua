@@ -10,7 +10,7 @@
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, execution_not_leaseable, lease_conflict,
 --   active_attempt_exists, use_claim_resumed_execution, invalid_claim_grant, claim_grant_expired
--- Bound: 50 + 1 * n
+-- Bound: 51 + 1 * n
 -- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest
 local function refusal(core)
   if core.lifecycle_phase ~= "runnable" then

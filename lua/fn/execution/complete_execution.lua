@@ -6,7 +6,7 @@
 -- Replies: completed
 -- Errors: invalid_input, execution_not_found, partial_fence_triple, fence_required,
 --   execution_not_active, lease_revoked, lease_expired, stale_lease
--- Bound: 46
+-- Bound: 48
 -- Keeps: OneHolder, OneHome, AttemptsHonest, VectorWhole
 define("ff_complete_execution",
   { "exec_core!=hash", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set",

@@ -8,7 +8,7 @@
 --   partition_id
 -- Replies: OK, DUPLICATE
 -- Errors: invalid_input, invalid_policy_json, invalid_capabilities
--- Bound: 22 + 1 * n
+-- Bound: 23 + 1 * n
 -- Keeps: VectorWhole, OneHome, RepeatIsHarmless
 define("ff_create_execution",
   { "exec_core!=hash", "payload!=string", "policy!=string", "tags!:hash", "scheduling!:zset",

@@ -6,7 +6,7 @@
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, partial_fence_triple, fence_required,
 --   execution_not_active, lease_revoked, lease_expired, stale_lease
--- Bound: 40
+-- Bound: 41
 -- Keeps: OneHolder, OneHome, VectorWhole
 define("ff_delay_execution",
   { "exec_core!=hash", "attempt!:hash", "lease_current!=hash", "lease_history!:stream",

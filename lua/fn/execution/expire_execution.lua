@@ -8,7 +8,7 @@
 -- Arguments: execution_id, expire_reason
 -- Replies: expired, already_terminal, not_found_cleaned, not_due
 -- Errors: invalid_input
--- Bound: 90 + 6 * n
+-- Bound: 93 + 6 * n
 -- Keeps: OneHome, AttemptsHonest, VectorWhole, LegalTransition
 
 -- Callers' clocks may run ahead of the server's by this much.

@@ -5,7 +5,7 @@
 -- Arguments: execution_id, expected_attempt_index, reason (attempt_timeout or execution_deadline)
 -- Replies: expired, retry_scheduled, not_due, other_attempt, already_terminal, not_found_cleaned
 -- Errors: invalid_input
--- Bound: 96 + 6 * n
+-- Bound: 99 + 6 * n
 -- Keeps: NotBeforeDue, OneHome, AttemptsHonest, VectorWhole
 
 local function forget(k, id, word)

@@ -8,7 +8,7 @@
 -- Replies: retry_scheduled, terminal_failed
 -- Errors: invalid_input, execution_not_found, partial_fence_triple, fence_required,
 --   execution_not_active, lease_revoked, lease_expired, stale_lease
--- Bound: 48
+-- Bound: 50
 -- Keeps: OneHolder, OneHome, AttemptsHonest, VectorWhole
 define("ff_fail_execution",
   { "exec_core!=hash", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set",

@@ -9,7 +9,7 @@
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, execution_not_reclaimable, max_retries_exhausted,
 --   invalid_claim_grant, claim_grant_expired
--- Bound: 60 + 1 * n
+-- Bound: 62 + 1 * n
 -- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, WorkComesBack
 
 -- How long the lost attempt was allowed to run: the new one gets as long.

@@ -8,7 +8,7 @@
 -- Replies: OK
 -- Errors: execution_not_found, execution_not_terminal, max_replays_exhausted,
 --   flow_already_terminal, invalid_input
--- Bound: 30 + 4 * n
+-- Bound: 31 + 4 * n
 -- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
 local REPLAYS_ALLOWED = 10
 

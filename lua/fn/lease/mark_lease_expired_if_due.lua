@@ -4,7 +4,7 @@
 -- Replies: marked_expired, execution_not_found, not_active, already_expired, already_revoked,
 --   unowned, not_yet_expired
 -- Errors: invalid_input
--- Bound: 12
+-- Bound: 13
 -- Keeps: NotBeforeDue, OneHolder
 local function forget(k, a, why)
   call("ZREM", k.lease_expiry, a.execution_id)

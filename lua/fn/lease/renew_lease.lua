@@ -5,7 +5,7 @@
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, partial_fence_triple, fence_required,
 --   execution_not_active, lease_revoked, lease_expired, stale_lease
--- Bound: 20
+-- Bound: 21
 -- Keeps: OneHolder, OneHome
 
 -- A revocation that is older than the lease belongs to an earlier one.

@@ -6,7 +6,7 @@
 -- Arguments: execution_id, default_max_reclaim_count (100 unless given)
 -- Replies: requeued, ended, not_due, not_lost
 -- Errors: invalid_input
--- Bound: 90
+-- Bound: 93
 -- Keeps: WorkComesBack, OneHome, AttemptsHonest, NotBeforeDue, VectorWhole
 
 local function forget(k, id)

@@ -5,7 +5,7 @@
 -- Arguments: execution_id, expected_lease_id, revoke_reason
 -- Replies: revoked, already_revoked, already_expired
 -- Errors: invalid_input, execution_not_found, execution_not_active, no_active_lease, stale_lease
--- Bound: 24
+-- Bound: 26
 -- Keeps: OneHolder, OneHome, WorkComesBack
 define("ff_revoke_lease",
   { "exec_core!=hash", "lease_current!=hash", "lease_history!:stream", "lease_expiry!:zset",
@@ -38,6 +38,7 @@ define("ff_revoke_lease",
     call("ZREM", k.lease_expiry, id)
     call("SREM", k.worker_leases, id)
     lease.leave_holder(k, id, core)
+    push.lost(core, id)
     call("ZADD", k.active, "XX", number.digits(now), id)
     stream.close_if_open(meta, "lease_revoked", now)
     lease.history(k.lease_history, "revoked", lease.EVENT.revoked, lease.current(core, now, reason))

@@ -5,7 +5,7 @@
 -- Arguments: execution_id, lane_id (where an entry without a record was found; optional)
 -- Replies: consistent, repaired, unknown
 -- Errors: invalid_input
--- Bound: 80
+-- Bound: 82
 -- Keeps: OneHome, NoOrphans
 define("ff_repair_index",
   { "exec_core!=hash" },

@@ -13,7 +13,7 @@
 --   default 0), admitted_execution_id (optional)
 -- Replies: claimed, needs_admission, none_claimable, empty, lapsed
 -- Errors: invalid_input, invalid_capabilities
--- Bound: 70 + 30 * n
+-- Bound: 71 + 30 * n
 -- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, RepeatIsHarmless, WindowMoves
 
 -- How long an answer is remembered at least; longer leases are remembered for their own length.

@@ -5,7 +5,7 @@
 -- Arguments: execution_id, now_ms
 -- Replies: promoted, not_found_cleaned, not_runnable_cleaned, not_delayed_cleaned, not_yet_due
 -- Errors: invalid_input
--- Bound: 7
+-- Bound: 8
 -- Keeps: NotBeforeDue, OneHome, WindowMoves, ErrorMeansUntouched
 define("ff_promote_delayed",
   { "exec_core!=hash", "delayed!=zset", "eligible!=zset" },

@@ -5,7 +5,7 @@
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, execution_not_active, lease_revoked, lease_expired,
 --   stale_lease
--- Bound: 3
+-- Bound: 4
 -- Keeps: OneHolder, ErrorMeansUntouched
 define("ff_update_progress",
   { "exec_core!=hash" },

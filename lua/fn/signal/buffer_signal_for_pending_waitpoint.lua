@@ -14,7 +14,7 @@
 --   invalid_token, hmac_secret_not_initialized, token_expired, invalid_secret,
 --   invalid_waitpoint_for_execution, invalid_input, waitpoint_closed, signal_limit_exceeded,
 --   target_not_signalable
--- Bound: 70 + 6 * n
+-- Bound: 71 + 6 * n
 -- Keeps: SignalCountsOnce, RepeatIsHarmless
 local BUFFERED = "buffered_for_pending_waitpoint"
 

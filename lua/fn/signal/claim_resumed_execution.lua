@@ -9,7 +9,7 @@
 -- Replies: resumed
 -- Errors: invalid_input, execution_not_found, execution_not_leaseable, not_a_resumed_execution,
 --   invalid_claim_grant, claim_grant_expired
--- Bound: 36
+-- Bound: 37
 -- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, RepeatIsHarmless
 local function refusal(k, a, core, now)
   if core.lifecycle_phase ~= "runnable" then

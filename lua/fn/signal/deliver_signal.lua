@@ -16,7 +16,7 @@
 --   hmac_secret_not_initialized, token_expired, invalid_secret, invalid_waitpoint_for_execution,
 --   invalid_input, target_not_signalable, waitpoint_pending_use_buffer_script,
 --   waitpoint_not_found, waitpoint_closed, signal_limit_exceeded
--- Bound: 60 + 6 * n
+-- Bound: 61 + 6 * n
 -- Keeps: SignalCountsOnce, RepeatIsHarmless, VectorWhole, OneHome
 define("ff_deliver_signal",
   { "exec_core!=hash", "wp_condition!=hash", "wp_signals!:stream", "exec_signals!:zset",

@@ -6,7 +6,7 @@
 -- Replies: OK
 -- Errors: invalid_input, retention_limit_exceeded, stream_closed, stale_owner_cannot_append,
 --   corruption
--- Bound: 18
+-- Bound: 19
 -- Keeps: OneHolder, ErrorMeansUntouched, BoundedWork
 local DURABLE_MODES = { durable = true, summary = true }
 
@@ -97,5 +97,6 @@ define("ff_append_frame",
     elseif best_effort and best_effort.ttl > 0 and meta.has_durable_frame ~= "1" then
       call("PEXPIRE", k.stream, number.digits(2 * best_effort.ttl))
     end
+    push.frames(k.stream_meta)
     return ok(told.entry, told.frame_count, summary and summary.version)
   end)

@@ -7,7 +7,7 @@
 -- Replies: not_found_cleaned, not_suspended_cleaned, no_active_suspension_cleaned, not_yet_due,
 --   auto_resume, escalate, failed, cancelled, expired
 -- Errors: invalid_input
--- Bound: 40 + 6 * n
+-- Bound: 43 + 6 * n
 -- Keeps: NotBeforeDue, VectorWhole, OneHome, AttemptsHonest
 local function clean(k, id, word)
   call("ZREM", k.suspension_timeout, id)

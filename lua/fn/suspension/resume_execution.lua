@@ -4,7 +4,7 @@
 -- Arguments: execution_id, trigger_type (ignored), resume_delay_ms
 -- Replies: waiting, delayed
 -- Errors: invalid_input, execution_not_found, execution_not_suspended
--- Bound: 30 + 6 * n
+-- Bound: 31 + 6 * n
 -- Keeps: VectorWhole, OneHome, RepeatIsHarmless
 define("ff_resume_execution",
   { "exec_core!=hash", "suspension!=hash", "waitpoint", "wp_signals", "suspension_timeout!:zset",

@@ -19,7 +19,7 @@
 --   waitpoint_not_pending, invalid_waitpoint_for_execution, pending_waitpoint_expired,
 --   waitpoint_not_token_bound, invalid_keys_missing_hmac, hmac_secret_not_initialized,
 --   invalid_secret, use_pending_with_extras_unsupported, waitpoint_already_exists
--- Bound: 60 + 8 * n
+-- Bound: 61 + 8 * n
 -- Keeps: VectorWhole, OneHome, OneHolder, SignalCountsOnce, RepeatIsHarmless
 local KEYS_BEFORE_EXTRAS, ARGS_BEFORE_EXTRAS = 18, 20
 

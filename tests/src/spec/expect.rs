@@ -57,11 +57,11 @@ pub fn judge(
         }
         Expectation::Unchanged(but) => judge.unchanged(but, outcome.before.as_ref()),
         // All messages of an act are judged together, by the runner.
-        Expectation::Published(_) => Ok(None),
+        Expectation::Published(_) | Expectation::Hinted(_) => Ok(None),
     }
 }
 
-/// Judges the messages of an act against all its `published` lines together.
+/// Judges the messages of an act against all its `published` or `hinted` lines together.
 pub fn judge_messages(
     matcher: &mut Matcher<'_, '_>,
     expected: &[&(Word, Pattern)],

@@ -188,10 +188,8 @@ fn parse_expectation(keyword: &str, words: &mut Words) -> Result<Expectation, St
         "no-ttl" => Expectation::NoTtl(words.rest()),
         "gone" => Expectation::Gone(words.rest()),
         "exists" => Expectation::Exists(words.rest()),
-        "published" => Expectation::Published(match words.next() {
-            Some(channel) => Some((channel, words.pattern()?)),
-            None => None,
-        }),
+        "published" => Expectation::Published(message(words)?),
+        "hinted" => Expectation::Hinted(message(words)?),
         "unchanged" => Expectation::Unchanged(match words.next() {
             Some(but) if but.bare() == Some("but") => words.rest(),
             Some(_) => return Err("unchanged [but KEY…]".to_owned()),
@@ -199,6 +197,14 @@ fn parse_expectation(keyword: &str, words: &mut Words) -> Result<Expectation, St
         }),
         _ => return Err(format!("{keyword} is neither an action nor an expectation")),
     })
+}
+
+/// A channel and what its message must look like; nothing stands for no message.
+fn message(words: &mut Words) -> Result<Option<(Word, Pattern)>, String> {
+    match words.next() {
+        Some(channel) => Ok(Some((channel, words.pattern()?))),
+        None => Ok(None),
+    }
 }
 
 /// The contract's first element is an integer, and everything behind it is text.

@@ -1,7 +1,9 @@
 //! Carries out cases on an arm.
 
+use selvedge_core::push::Channel;
 use selvedge_core::value::Value;
 
+use crate::connection::Message;
 use crate::spec::arm::{Arm, clock_ms};
 use crate::spec::expect::{Outcome, judge, judge_messages};
 use crate::spec::keyspace::{Keyspace, ask};
@@ -9,7 +11,8 @@ use crate::spec::matcher::Matcher;
 use crate::spec::report::{Failure, show_reply};
 use crate::spec::scope::Scope;
 use crate::spec::suite::Suite;
-use crate::spec::syntax::{Act, Action, Case, Changes, Expectation, Positions, SpecFile};
+use crate::spec::syntax::{Act, Action, Case, Changes, Expectation, Pattern, Positions, SpecFile};
+use crate::spec::word::Word;
 
 /// Runs the cases of one file that the filter selects: by a part of the function's name, of the
 /// path below the suite's folder, or of the case's name.
@@ -145,20 +148,42 @@ impl<'a> Run<'a> {
     }
 
     /// The contract says of every function what it publishes, so a `call` without a `published`
-    /// line must publish nothing. Preparations may publish what they like.
+    /// line must publish nothing. Preparations may publish what they like. Our own hints are judged
+    /// where a line names them: they follow from the moves that the cases show anyway.
     fn messages(&mut self, matcher: &mut Matcher<'_, '_>, act: &Act) -> Result<(), String> {
         let messages = self.arm.published().map_err(|error| error.to_string())?;
-        let mut lines = act.expectations.iter().filter_map(|expect| {
-            let Expectation::Published(message) = &expect.expectation else { return None };
-            Some((expect, message.as_ref()))
-        });
-        let first = lines.clone().next();
-        if first.is_none() && !matches!(act.action, Action::Call(None, _)) {
+        let (hints, messages): (Vec<_>, Vec<_>) =
+            messages.into_iter().partition(|message| Channel::is_ours(&message.channel));
+        let strict = matches!(act.action, Action::Call(None, _));
+        self.compare(matcher, act, &messages, strict, |wanted| {
+            if let Expectation::Published(message) = wanted { Some(message.as_ref()) } else { None }
+        })?;
+        self.compare(matcher, act, &hints, false, |wanted| {
+            if let Expectation::Hinted(message) = wanted { Some(message.as_ref()) } else { None }
+        })
+    }
+
+    /// Compares messages with the lines that `of` selects; without such lines, nothing may have
+    /// come when that is asked for.
+    fn compare(
+        &mut self,
+        matcher: &mut Matcher<'_, '_>,
+        act: &Act,
+        messages: &[Message],
+        strict: bool,
+        of: impl Fn(&Expectation) -> Option<Option<&(Word, Pattern)>>,
+    ) -> Result<(), String> {
+        let lines: Vec<_> = act
+            .expectations
+            .iter()
+            .filter_map(|expect| Some((expect, of(&expect.expectation)?)))
+            .collect();
+        if lines.is_empty() && !strict {
             return Ok(());
         }
-        let expected: Vec<_> = lines.by_ref().filter_map(|(_, message)| message).collect();
-        if let Some(got) = judge_messages(matcher, &expected, &messages)? {
-            let (line, expected) = match first {
+        let expected: Vec<_> = lines.iter().filter_map(|(_, message)| *message).collect();
+        if let Some(got) = judge_messages(matcher, &expected, messages)? {
+            let (line, expected) = match lines.first() {
                 Some((expect, _)) => (expect.line, expect.text.clone()),
                 None => (act.line, format!("{} (publishing nothing)", act.text)),
             };
@@ -216,7 +241,7 @@ impl Changes {
         scope: &Scope<'_>,
         file: &SpecFile,
         positions: &Positions,
-        extra: Option<&[crate::spec::word::Word]>,
+        extra: Option<&[Word]>,
     ) -> Result<Vec<Vec<u8>>, String> {
         let is_omitted = |name: &String| self.omitted.contains(name);
         let sent = positions.named.iter().take_while(|(name, _)| !is_omitted(name)).count();

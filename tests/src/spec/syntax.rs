@@ -148,6 +148,8 @@ pub enum Expectation {
     Exists(Vec<Word>),
     /// One message, or none at all.
     Published(Option<(Word, Pattern)>),
+    /// One message of our own channels, or none at all.
+    Hinted(Option<(Word, Pattern)>),
     /// The keyspace is as before the act, but for these keys.
     Unchanged(Vec<Word>),
 }

@@ -1,0 +1,141 @@
+//! Our own pushes, beside the contract's channel of completions: what became ready, what ended,
+//! whose lease is gone, what wrote output. A push is a hint that says where to look; a slow look finds the same.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use thiserror::Error;
+
+use crate::id::{AttemptIndex, ExecutionId, LaneId, WorkerInstanceId};
+use crate::partition::Partition;
+
+const READY: &str = "ff:ready:";
+const ENDED: &str = "ff:ended:";
+const LOST: &str = "ff:lost:";
+const FRAMES: &str = "ff:frames:";
+
+/// A channel to listen to; its text is the name on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Channel {
+    /// Where something of a lane became eligible.
+    Ready(LaneId),
+    /// What ended on a partition.
+    Ended(Partition),
+    /// What was taken from a worker instance.
+    Lost(WorkerInstanceId),
+    /// That an execution wrote output, or closed it.
+    Frames(ExecutionId),
+}
+
+impl Channel {
+    /// Whether this is the name of one of our channels.
+    #[must_use]
+    pub fn is_ours(name: &[u8]) -> bool {
+        [READY, ENDED, LOST, FRAMES].iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+    }
+}
+
+impl fmt::Display for Channel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready(lane) => write!(f, "{READY}{lane}"),
+            Self::Ended(partition) => write!(f, "{ENDED}{partition}"),
+            Self::Lost(instance) => write!(f, "{LOST}{instance}"),
+            Self::Frames(execution) => write!(f, "{FRAMES}{execution}"),
+        }
+    }
+}
+
+/// What a message says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// At least one execution of the lane became eligible on this partition.
+    Ready(LaneId, Partition),
+    /// The execution became terminal; its record says how.
+    Ended(ExecutionId),
+    /// Somebody else ended the execution, or took its lease, while this instance held it.
+    Lost(WorkerInstanceId, ExecutionId),
+    /// The output of this attempt grew, or was closed.
+    Frames(ExecutionId, AttemptIndex),
+}
+
+/// A message that is none of ours; it is dropped.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("no hint on channel `{channel}`")]
+pub struct InvalidHint {
+    /// Where it came.
+    pub channel: String,
+}
+
+impl Hint {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// When the channel is not ours, or the payload is not what it carries.
+    pub fn read(channel: &str, payload: &[u8]) -> Result<Self, InvalidHint> {
+        let invalid = || InvalidHint { channel: channel.to_string() };
+        let text = core::str::from_utf8(payload).map_err(|_| invalid())?;
+        if let Some(lane) = channel.strip_prefix(READY) {
+            let lane = lane.parse().map_err(|_| invalid())?;
+            let partition = text.parse().map_err(|_| invalid())?;
+            return Ok(Self::Ready(lane, partition));
+        }
+        if let Some(execution) = channel.strip_prefix(FRAMES) {
+            let execution = execution.parse().map_err(|_| invalid())?;
+            return Ok(Self::Frames(execution, text.parse().map_err(|_| invalid())?));
+        }
+        let execution: ExecutionId = text.parse().map_err(|_| invalid())?;
+        if channel.starts_with(ENDED) {
+            return Ok(Self::Ended(execution));
+        }
+        match channel.strip_prefix(LOST) {
+            Some(instance) => Ok(Self::Lost(WorkerInstanceId::new(instance), execution)),
+            None => Err(invalid()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ID: &str = "{fp:7}:550e8400-e29b-41d4-a716-446655440000";
+
+    #[test]
+    fn a_message_of_each_channel_is_read() {
+        let lane: LaneId = "gpu:a".parse().unwrap();
+        let channel = Channel::Ready(lane.clone()).to_string();
+        let partition = Partition::flow(7);
+        assert_eq!(Hint::read(&channel, b"{fp:7}"), Ok(Hint::Ready(lane, partition)));
+        let channel = Channel::Ended(partition).to_string();
+        assert_eq!(channel, "ff:ended:{fp:7}");
+        let id: ExecutionId = ID.parse().unwrap();
+        assert_eq!(Hint::read(&channel, ID.as_bytes()), Ok(Hint::Ended(id.clone())));
+        let instance = WorkerInstanceId::new("w:1");
+        let channel = Channel::Lost(instance.clone()).to_string();
+        assert_eq!(Hint::read(&channel, ID.as_bytes()), Ok(Hint::Lost(instance, id.clone())));
+        let channel = Channel::Frames(id.clone()).to_string();
+        assert_eq!(Hint::read(&channel, b"2"), Ok(Hint::Frames(id, AttemptIndex(2))));
+    }
+
+    #[test]
+    fn strangers_are_refused() {
+        for (channel, payload) in [
+            ("ff:dag:completions", ID),
+            ("ff:ready:default", ID),
+            ("ff:ready:default", "{fp:65536}"),
+            ("ff:ended:{fp:7}", "{fp:7}"),
+            ("ff:lost:w", ""),
+        ] {
+            assert!(Hint::read(channel, payload.as_bytes()).is_err(), "{channel} {payload}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_message_breaks_the_reader(channel: String, payload: alloc::vec::Vec<u8>) {
+            let _ = Hint::read(&channel, &payload);
+        }
+    }
+}
