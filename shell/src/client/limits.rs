@@ -1,0 +1,278 @@
+//! Budgets and quotas.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use selvedge_core::call::budget::{
+    CreateBudget, Delta, DimensionLimits, ReportUsageAndCheck, ResetBudget, UsageVerdict,
+};
+use selvedge_core::call::quota::CreateQuotaPolicy;
+use selvedge_core::engine::Command;
+use selvedge_core::id::{BudgetId, QuotaPolicyId};
+use selvedge_core::key::Key;
+use uuid::Uuid;
+
+use super::flow::millis;
+use super::read::{fields, text, text_hash};
+use super::{Client, ClientError};
+
+/// A budget to be created.
+///
+/// ```
+/// use selvedge::client::BudgetSpec;
+/// use std::time::Duration;
+///
+/// let budget = BudgetSpec::new()
+///     .hard("tokens", 1_000_000)
+///     .soft("tokens", 800_000)
+///     .resets_every(Duration::from_secs(86_400));
+/// # let _ = budget;
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct BudgetSpec {
+    limits: BTreeMap<String, (u64, u64)>,
+    reset_interval: Duration,
+    scope: (String, String),
+}
+
+impl BudgetSpec {
+    /// A budget without limits yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most so much of a dimension; nothing starts any more when it is used up.
+    #[must_use]
+    pub fn hard(mut self, dimension: impl Into<String>, limit: u64) -> Self {
+        self.limits.entry(dimension.into()).or_default().0 = limit;
+        self
+    }
+
+    /// From here on reports carry a warning.
+    #[must_use]
+    pub fn soft(mut self, dimension: impl Into<String>, limit: u64) -> Self {
+        self.limits.entry(dimension.into()).or_default().1 = limit;
+        self
+    }
+
+    /// Starts anew after so long, again and again.
+    #[must_use]
+    pub fn resets_every(mut self, interval: Duration) -> Self {
+        self.reset_interval = interval;
+        self
+    }
+
+    /// What it is for, kept for readers.
+    #[must_use]
+    pub fn scope(mut self, kind: impl Into<String>, id: impl Into<String>) -> Self {
+        self.scope = (kind.into(), id.into());
+        self
+    }
+}
+
+/// A budget as it was when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Budget {
+    /// Its id.
+    pub id: BudgetId,
+    /// Hard limits by dimension.
+    pub hard: BTreeMap<String, u64>,
+    /// Soft limits by dimension.
+    pub soft: BTreeMap<String, u64>,
+    /// What is used, by dimension.
+    pub used: BTreeMap<String, i64>,
+}
+
+/// A quota to be created: how many may start in a window, and how many may run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QuotaSpec {
+    window: Duration,
+    rate: u64,
+    concurrency: u64,
+}
+
+impl QuotaSpec {
+    /// A quota without limits yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most so many starts within a window of whole seconds.
+    #[must_use]
+    pub fn rate(mut self, starts: u64, window: Duration) -> Self {
+        self.rate = starts;
+        self.window = window;
+        self
+    }
+
+    /// At most so many at a time.
+    #[must_use]
+    pub fn concurrency(mut self, most: u64) -> Self {
+        self.concurrency = most;
+        self
+    }
+}
+
+/// A quota as it was when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Quota {
+    /// Its id.
+    pub id: QuotaPolicyId,
+    /// How many may start within the window; zero for any number.
+    pub rate: u64,
+    /// How long the window is.
+    pub window: Duration,
+    /// How many may run; zero for any number.
+    pub concurrency: u64,
+    /// How many run.
+    pub running: i64,
+}
+
+impl Client {
+    /// Creates a budget.
+    ///
+    /// # Errors
+    /// When the store refuses it or does not answer.
+    pub async fn create_budget(&self, spec: BudgetSpec) -> Result<BudgetId, ClientError> {
+        let id = BudgetId::from(Uuid::new_v4());
+        let limits = spec
+            .limits
+            .into_iter()
+            .map(|(dimension, (hard, soft))| DimensionLimits { dimension, hard, soft })
+            .collect();
+        let call = CreateBudget {
+            partition: self.partitions().of_budget(id),
+            budget_id: id,
+            scope_type: spec.scope.0,
+            scope_id: spec.scope.1,
+            enforcement_mode: "strict".to_owned(),
+            on_hard_limit: "block".to_owned(),
+            on_soft_limit: "warn".to_owned(),
+            reset_interval_ms: millis(spec.reset_interval),
+            now: self.store().server_time().await?,
+            limits,
+        };
+        self.repeat(&call).await.map(|_| id)
+    }
+
+    /// Reads a budget.
+    ///
+    /// # Errors
+    /// When there is none, or the store does not answer.
+    pub async fn budget(&self, id: BudgetId) -> Result<Budget, ClientError> {
+        let keys = Key::budget(self.partitions().of_budget(id), id);
+        let reads = [keys.record(), keys.limits(), keys.usage()]
+            .iter()
+            .map(|key| Command::read("HGETALL", key, &[]))
+            .collect();
+        let mut hashes = self.read(reads).await?.into_iter().map(text_hash);
+        let mut hash = || hashes.next().unwrap_or_default();
+        let (record, limits, usage) = (hash(), hash(), hash());
+        if record.is_empty() {
+            return Err(ClientError::NotFound { kind: "budget", id: id.to_string() });
+        }
+        let limited = |prefix: &str| {
+            let named = limits.iter().filter_map(|(name, limit)| {
+                let limit = limit.parse().ok().filter(|limit| *limit > 0)?;
+                Some((name.strip_prefix(prefix)?.to_owned(), limit))
+            });
+            named.collect()
+        };
+        let used = usage.iter().filter_map(|(name, used)| Some((name.clone(), used.parse().ok()?)));
+        Ok(Budget { id, hard: limited("hard:"), soft: limited("soft:"), used: used.collect() })
+    }
+
+    /// Adds usage to a budget, unless a hard limit would be passed. The same `report` counts once.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn spend(
+        &self,
+        id: BudgetId,
+        report: &str,
+        amounts: &[(&str, i64)],
+    ) -> Result<UsageVerdict, ClientError> {
+        let call = ReportUsageAndCheck {
+            partition: self.partitions().of_budget(id),
+            budget_id: id,
+            deltas: deltas(amounts),
+            now: self.store().server_time().await?,
+            dedup_id: Some(report.to_owned()),
+        };
+        self.repeat(&call).await
+    }
+
+    /// Starts a new period of a budget, due or not.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn reset_budget(&self, id: BudgetId) -> Result<(), ClientError> {
+        let call = ResetBudget {
+            partition: self.partitions().of_budget(id),
+            budget_id: id,
+            now: self.store().server_time().await?,
+        };
+        self.repeat(&call).await.map(drop)
+    }
+
+    /// Creates a quota.
+    ///
+    /// # Errors
+    /// When its window is no whole number of seconds, the store refuses it or does not answer.
+    pub async fn create_quota(&self, spec: QuotaSpec) -> Result<QuotaPolicyId, ClientError> {
+        if spec.window.subsec_nanos() != 0 {
+            return Err(ClientError::Input("the window of a quota is whole seconds".to_owned()));
+        }
+        let id = QuotaPolicyId::from(Uuid::new_v4());
+        let call = CreateQuotaPolicy {
+            partition: self.partitions().of_quota(id),
+            quota_policy_id: id,
+            window_seconds: spec.window.as_secs(),
+            max_requests_per_window: spec.rate,
+            max_concurrent: spec.concurrency,
+            now: self.store().server_time().await?,
+        };
+        self.repeat(&call).await.map(|_| id)
+    }
+
+    /// Reads a quota.
+    ///
+    /// # Errors
+    /// When there is none, or the store does not answer.
+    pub async fn quota(&self, id: QuotaPolicyId) -> Result<Quota, ClientError> {
+        let keys = Key::quota(self.partitions().of_quota(id), id);
+        let names: [&[u8]; 4] = [
+            b"quota_policy_id",
+            b"max_requests_per_window",
+            b"requests_per_window_seconds",
+            b"active_concurrency_cap",
+        ];
+        let reads = vec![
+            Command::read("HMGET", &keys.record(), &names),
+            Command::read("GET", &keys.concurrency(), &[]),
+        ];
+        let mut replies = self.read(reads).await?.into_iter();
+        let record = replies.next().map(fields).unwrap_or_default();
+        let figure = |at: usize| record.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
+        if record.first().is_none_or(String::is_empty) {
+            return Err(ClientError::NotFound { kind: "quota", id: id.to_string() });
+        }
+        Ok(Quota {
+            id,
+            rate: figure(1),
+            window: Duration::from_secs(figure(2)),
+            concurrency: figure(3),
+            running: replies.next().map(text).and_then(|text| text.parse().ok()).unwrap_or(0),
+        })
+    }
+}
+
+pub(crate) fn deltas(amounts: &[(&str, i64)]) -> Vec<Delta> {
+    let delta =
+        |&(dimension, delta): &(&str, i64)| Delta { dimension: dimension.to_owned(), delta };
+    amounts.iter().map(delta).collect()
+}

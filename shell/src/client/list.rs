@@ -1,0 +1,176 @@
+//! Listing, page by page. Every page is a bounded number of bounded reads.
+
+use selvedge_core::engine::Command;
+use selvedge_core::id::{ExecutionId, FlowId, LaneId};
+use selvedge_core::key::{Key, LaneIndex};
+use selvedge_core::partition::Partition;
+use selvedge_core::state::PublicState;
+use selvedge_core::value::Value;
+
+use super::read::{fields, text};
+use super::{Client, ClientError};
+
+/// Where a list of executions goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExecutionCursor {
+    partition: u16,
+    offset: u64,
+}
+
+/// Where a list of flows goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowCursor {
+    partition: u16,
+    scan: u64,
+}
+
+/// Where a list of a flow's tasks goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberCursor(u64);
+
+/// What a list says about an execution.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedExecution {
+    /// Its id.
+    pub id: ExecutionId,
+    /// What kind of work it is.
+    pub kind: String,
+    /// Where it stands; `None` when it is gone.
+    pub state: Option<PublicState>,
+}
+
+impl Client {
+    /// Executions of a lane in one of its indexes, at least `limit` unless the end is reached
+    /// first: those that wait are [`LaneIndex::Eligible`], those that run [`LaneIndex::Active`],
+    /// those that ended [`LaneIndex::Terminal`]. Start with the default cursor; `None` is the end.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn executions(
+        &self,
+        lane: &LaneId,
+        index: LaneIndex,
+        from: ExecutionCursor,
+        limit: u32,
+    ) -> Result<(Vec<ExecutionId>, Option<ExecutionCursor>), ClientError> {
+        let limit = u64::from(limit.clamp(1, PAGE_MAX));
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        let (mut found, mut at) = (Vec::new(), from);
+        while at.partition < self.partitions().flow.get() && found.len() < wanted {
+            let last = at.partition.saturating_add(PARTITIONS_AT_ONCE);
+            let partitions = at.partition..last.min(self.partitions().flow.get());
+            let reads = partitions
+                .clone()
+                .map(|index_of| {
+                    let offset = if index_of == at.partition { at.offset } else { 0 };
+                    let key = Key::index(Partition::flow(index_of)).lane(lane, index);
+                    let (first, last) = (offset.to_string(), (offset + limit - 1).to_string());
+                    Command::read("ZRANGE", &key, &[first.as_bytes(), last.as_bytes()])
+                })
+                .collect();
+            let replies = self.read(reads).await?;
+            for (partition, reply) in partitions.zip(replies) {
+                let offset = if partition == at.partition { at.offset } else { 0 };
+                let page = fields(reply);
+                let count = u64::try_from(page.len()).unwrap_or(u64::MAX);
+                found.extend(page.iter().filter_map(|id| id.parse::<ExecutionId>().ok()));
+                if count == limit {
+                    at = ExecutionCursor { partition, offset: offset + count };
+                    return Ok((found, Some(at)));
+                }
+                at = ExecutionCursor { partition: partition + 1, offset: 0 };
+                if found.len() >= wanted {
+                    break;
+                }
+            }
+        }
+        let more = at.partition < self.partitions().flow.get();
+        Ok((found, more.then_some(at)))
+    }
+
+    /// Flows of the deployment, about `limit` of them. Start with the default cursor; `None` is
+    /// the end. As with any scan, a flow may come twice.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn flows(
+        &self,
+        from: FlowCursor,
+        limit: u32,
+    ) -> Result<(Vec<FlowId>, Option<FlowCursor>), ClientError> {
+        let wanted = usize::try_from(limit.clamp(1, PAGE_MAX)).unwrap_or(usize::MAX);
+        let (mut found, mut at) = (Vec::new(), from);
+        while at.partition < self.partitions().flow.get() && found.len() < wanted {
+            let key = Key::index(Partition::flow(at.partition)).flow_index();
+            let (next, members) = self.scan(&key, at.scan, limit).await?;
+            found.extend(members.iter().filter_map(|id| id.parse::<FlowId>().ok()));
+            at = match next {
+                0 => FlowCursor { partition: at.partition + 1, scan: 0 },
+                scan => FlowCursor { scan, ..at },
+            };
+        }
+        let more = at.partition < self.partitions().flow.get();
+        Ok((found, more.then_some(at)))
+    }
+
+    /// Tasks of a flow with their states, about `limit` of them. Start with the default cursor;
+    /// `None` is the end. As with any scan, a task may come twice.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn flow_members(
+        &self,
+        flow: FlowId,
+        from: MemberCursor,
+        limit: u32,
+    ) -> Result<(Vec<ListedExecution>, Option<MemberCursor>), ClientError> {
+        let key = Key::flow(self.partitions().of_flow(flow), flow).members();
+        let (next, members) = self.scan(&key, from.0, limit.clamp(1, PAGE_MAX)).await?;
+        let ids: Vec<ExecutionId> = members.iter().filter_map(|id| id.parse().ok()).collect();
+        let listed = self.states(ids).await?;
+        Ok((listed, (next != 0).then_some(MemberCursor(next))))
+    }
+
+    /// The states of these executions: one round trip.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn states(&self, ids: Vec<ExecutionId>) -> Result<Vec<ListedExecution>, ClientError> {
+        let names: [&[u8]; 2] = [b"execution_kind", b"public_state"];
+        let reads = ids
+            .iter()
+            .map(|id| Command::read("HMGET", &Key::execution(id).core(), &names))
+            .collect();
+        let replies = self.read(reads).await?;
+        let listed = ids.into_iter().zip(replies).map(|(id, reply)| {
+            let mut record = fields(reply).into_iter();
+            let kind = record.next().unwrap_or_default();
+            let state = record.next().and_then(|word| word.parse().ok());
+            ListedExecution { id, kind, state }
+        });
+        Ok(listed.collect())
+    }
+
+    async fn scan(
+        &self,
+        key: &Key,
+        cursor: u64,
+        count: u32,
+    ) -> Result<(u64, Vec<String>), ClientError> {
+        let (cursor, count) = (cursor.to_string(), count.to_string());
+        let rest: [&[u8]; 3] = [cursor.as_bytes(), b"COUNT", count.as_bytes()];
+        let Value::Array(parts) = self.read_one(Command::read("SSCAN", key, &rest)).await? else {
+            return Ok((0, Vec::new()));
+        };
+        let mut parts = parts.into_iter();
+        let next = parts.next().map(text).unwrap_or_default();
+        let members = parts.next().map(fields).unwrap_or_default();
+        Ok((next.parse().unwrap_or(0), members))
+    }
+}
+
+/// Most entries of one page.
+const PAGE_MAX: u32 = 1_000;
+/// Partitions that are looked at in one round trip.
+const PARTITIONS_AT_ONCE: u16 = 32;

@@ -1,0 +1,220 @@
+//! Signals: how the outside world lets a suspended execution go on.
+
+use std::fmt;
+use std::str::FromStr;
+
+use selvedge_core::call::signal::{
+    BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal, SignalEffect, SignalReceipt,
+};
+use selvedge_core::engine::Command;
+use selvedge_core::error::Code;
+use selvedge_core::id::{ExecutionId, SignalId, WaitpointId};
+use selvedge_core::key::Key;
+use selvedge_core::token::WaitpointToken;
+use uuid::Uuid;
+
+use super::read::fields;
+use super::{Client, ClientError, default_lane};
+
+/// What somebody needs to signal one waitpoint: where it is, and its signed token.
+///
+/// It is a credential: [`SignalTicket::expose`] gives the text to hand out, `Debug` does not.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SignalTicket {
+    /// The execution that waits.
+    pub execution_id: ExecutionId,
+    /// Its waitpoint.
+    pub waitpoint_id: WaitpointId,
+    /// What proves that it may be signalled.
+    pub token: WaitpointToken,
+}
+
+impl SignalTicket {
+    /// The ticket as one text, `<execution>/<waitpoint>/<token>`, to be read back by `parse`.
+    #[must_use]
+    pub fn expose(&self) -> String {
+        format!("{}/{}/{}", self.execution_id, self.waitpoint_id, self.token.expose())
+    }
+}
+
+impl fmt::Debug for SignalTicket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SignalTicket({}/{}/…)", self.execution_id, self.waitpoint_id)
+    }
+}
+
+impl FromStr for SignalTicket {
+    type Err = ClientError;
+
+    fn from_str(text: &str) -> Result<Self, ClientError> {
+        // The text may be a credential: no message repeats it.
+        let wrong = |what: &str| ClientError::Input(format!("the ticket's {what} cannot be read"));
+        let mut parts = text.splitn(3, '/');
+        let mut part = || parts.next().unwrap_or_default();
+        Ok(Self {
+            execution_id: part().parse().map_err(|_| wrong("execution id"))?,
+            waitpoint_id: part().parse().map_err(|_| wrong("waitpoint id"))?,
+            token: part().parse().map_err(|_| wrong("token"))?,
+        })
+    }
+}
+
+/// A signal to send.
+///
+/// ```
+/// use selvedge::client::Signal;
+///
+/// let signal = Signal::new("approved").payload(b"by the board").from("user", "ada");
+/// assert_eq!(signal.name(), "approved");
+/// ```
+#[derive(Clone, Debug)]
+pub struct Signal {
+    name: String,
+    payload: Vec<u8>,
+    source_type: String,
+    source_identity: String,
+    idempotency_key: Option<String>,
+    correlation_id: Option<String>,
+}
+
+impl Signal {
+    /// A signal with the name that the waiting execution asked for.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            payload: Vec::new(),
+            source_type: "client".to_owned(),
+            source_identity: String::new(),
+            idempotency_key: None,
+            correlation_id: None,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it carries: any bytes.
+    #[must_use]
+    pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
+        self.payload = payload.into();
+        self
+    }
+
+    /// What kind of source sends it, and which one.
+    #[must_use]
+    pub fn from(mut self, kind: impl Into<String>, identity: impl Into<String>) -> Self {
+        self.source_type = kind.into();
+        self.source_identity = identity.into();
+        self
+    }
+
+    /// Makes a second signal with the same key harmless.
+    #[must_use]
+    pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.idempotency_key = Some(key.into());
+        self
+    }
+
+    /// Ties it to something else.
+    #[must_use]
+    pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
+        self.correlation_id = Some(id.into());
+        self
+    }
+
+    fn into_incoming(self, ticket: &SignalTicket) -> IncomingSignal {
+        let signal_id = SignalId::from(Uuid::new_v4());
+        IncomingSignal {
+            signal_id,
+            execution_id: ticket.execution_id.clone(),
+            waitpoint_id: ticket.waitpoint_id,
+            name: self.name,
+            category: "external".to_owned(),
+            source_type: self.source_type,
+            source_identity: self.source_identity,
+            payload: self.payload,
+            payload_encoding: "bytes".to_owned(),
+            // Its own id is the key of last resort, so that a repeated call counts once.
+            idempotency_key: Some(self.idempotency_key.unwrap_or_else(|| signal_id.to_string())),
+            correlation_id: self.correlation_id,
+            target_scope: "waitpoint".to_owned(),
+            created_at: None,
+            dedup_ttl_ms: REMEMBERED_MS,
+            resume_delay_ms: 0,
+            signal_maxlen: 1_000,
+            max_signals_per_execution: 10_000,
+            token: ticket.token.clone(),
+        }
+    }
+}
+
+impl Client {
+    /// Signals a waitpoint. A signal that was accepted before is told apart by `None`.
+    ///
+    /// # Errors
+    /// When the token does not verify, or the execution waits no longer.
+    pub async fn signal(
+        &self,
+        ticket: &SignalTicket,
+        signal: Signal,
+    ) -> Result<Option<SignalEffect>, ClientError> {
+        let signal = signal.into_incoming(ticket);
+        // The library goes by the lane that the record names.
+        let deliver = DeliverSignal { signal: signal.clone(), lane: default_lane() };
+        let receipt = match self.repeat(&deliver).await {
+            Err(error) if error.refusal() == Some(Code::WaitpointPendingUseBufferScript) => {
+                self.repeat(&BufferSignalForPendingWaitpoint { signal }).await?
+            }
+            other => other?,
+        };
+        Ok(match receipt {
+            SignalReceipt::Accepted { effect, .. } => Some(effect),
+            SignalReceipt::Duplicate { .. } => None,
+        })
+    }
+
+    /// The ticket of the waitpoint that a suspended execution waits at, for operators: whoever may
+    /// read the store may read its tokens. `None` while it is not suspended.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn ticket(&self, id: &ExecutionId) -> Result<Option<SignalTicket>, ClientError> {
+        let core = Key::execution(id).core();
+        let names: [&[u8]; 2] = [b"lifecycle_phase", b"current_waitpoint_id"];
+        let record = fields(self.read_one(Command::read("HMGET", &core, &names)).await?);
+        let [phase, waitpoint] = record.as_slice() else { return Ok(None) };
+        let Ok(waitpoint_id) = waitpoint.parse::<WaitpointId>() else { return Ok(None) };
+        if phase != "suspended" {
+            return Ok(None);
+        }
+        let key = Key::waitpoint(id.partition(), waitpoint_id);
+        let token =
+            fields(self.read_one(Command::read("HMGET", &key, &[b"waitpoint_token"])).await?);
+        let token = token.first().and_then(|token| token.parse().ok());
+        Ok(token.map(|token| SignalTicket { execution_id: id.clone(), waitpoint_id, token }))
+    }
+}
+
+/// How long a signal's idempotency key is remembered: a day.
+const REMEMBERED_MS: u64 = 86_400_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_is_read_back_and_not_printed() {
+        let text = "{fp:7}:550e8400-e29b-41d4-a716-446655440000/\
+                    123e4567-e89b-12d3-a456-426614174000/k1:ffce0f2360557335e0fdcbf3438cd2990f67f58b";
+        let ticket: SignalTicket = text.parse().unwrap();
+        assert_eq!(ticket.expose(), text);
+        assert!(!format!("{ticket:?}").contains("ffce"));
+        for bad in ["", "x", "{fp:7}:550e8400-e29b-41d4-a716-446655440000/y/z"] {
+            assert_eq!(bad.parse::<SignalTicket>().unwrap_err().code(), "invalid_input");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Submitting: one call for most flows, chunks that may be repeated for large ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Index;
+
+use selvedge_core::call::execution::{CreateExecution, Creation, Idempotency};
+use selvedge_core::call::flow::{Edge, NewMember, SetFlowTags, Submission, SubmitFlow};
+use selvedge_core::id::{EdgeId, ExecutionId, FlowId, LaneId};
+use selvedge_core::partition::Partition;
+use selvedge_core::time::ServerTime;
+use uuid::Uuid;
+
+use super::flow::{Flow, Identity, InvalidFlow, Start, Task, millis};
+use super::{Client, ClientError};
+
+/// A flow that was submitted, and where its tasks are.
+///
+/// Index it by name: `&submitted["render"]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SubmittedFlow {
+    /// The flow.
+    pub id: FlowId,
+    /// Its tasks by name.
+    pub executions: BTreeMap<String, ExecutionId>,
+}
+
+impl Index<&str> for SubmittedFlow {
+    type Output = ExecutionId;
+
+    /// # Panics
+    /// When the flow has no task of that name.
+    fn index(&self, name: &str) -> &ExecutionId {
+        &self.executions[name]
+    }
+}
+
+impl Client {
+    /// Submits a flow: all of it or nothing is ever run. Flows of up to 256 tasks, 2048
+    /// dependencies and a few megabytes are one call; larger ones are sent in chunks, and start
+    /// when the last one has arrived.
+    ///
+    /// # Errors
+    /// When the flow makes no sense, the store refuses it or does not answer. The same flow with
+    /// the same id or idempotency key may be submitted again: it goes on where it stopped.
+    pub async fn submit(&self, flow: Flow) -> Result<SubmittedFlow, ClientError> {
+        let order = flow.order()?;
+        let id = self.identify(&flow.identity);
+        let plan = Plan {
+            id,
+            partition: self.partitions().of_flow(id),
+            now: self.now_if(flow.tasks.iter().any(Task::starts_later)).await?,
+            client: self,
+        };
+        let (kind, tags) = (flow.kind.clone(), flow.tags.clone());
+        let lanes: BTreeSet<LaneId> = flow.tasks.iter().map(Task::lane_id).collect();
+        self.announce_lanes(lanes.iter()).await?;
+        let (chunks, executions) = plan.chunks(flow, &order);
+        let last = chunks.len().saturating_sub(1);
+        for (at, chunk) in chunks.into_iter().enumerate() {
+            self.send(&plan, &kind, chunk, at == last).await?;
+        }
+        if !tags.is_empty() {
+            let partition = plan.partition;
+            self.repeat(&SetFlowTags { partition, flow_id: id, tags }).await?;
+        }
+        Ok(SubmittedFlow { id, executions })
+    }
+
+    /// Starts one execution that belongs to no flow.
+    ///
+    /// # Errors
+    /// When the task makes no sense, waits for others, or the store refuses it.
+    pub async fn start(&self, task: Task) -> Result<ExecutionId, ClientError> {
+        task.check()?;
+        if let Some(upstream) = task.upstreams.first() {
+            let (task, upstream) = (task.name.clone(), upstream.clone());
+            return Err(InvalidFlow::Unknown { task, upstream }.into());
+        }
+        let now = self.now_if(task.starts_later()).await?;
+        let lane = task.lane_id();
+        self.announce_lanes(std::iter::once(&lane)).await?;
+        let id = ExecutionId::new(self.partitions().of_lane(&lane).index, Uuid::new_v4());
+        let idempotency = task.idempotency.clone();
+        let member = task.into_member(id, now, self.identity());
+        let call = CreateExecution {
+            execution_id: member.execution_id,
+            namespace: self.namespace().clone(),
+            lane_id: member.lane_id,
+            execution_kind: member.execution_kind,
+            priority: member.priority,
+            creator_identity: member.creator_identity,
+            policy_json: member.policy_json,
+            input_payload: member.input_payload,
+            delay_until: member.delay_until,
+            idempotency: idempotency.map(|(key, kept)| Idempotency { key, ttl_ms: millis(kept) }),
+            tags_json: member.tags_json,
+            execution_deadline_at: None,
+        };
+        match self.repeat(&call).await? {
+            Creation::Created(_) => Ok(call.execution_id),
+            Creation::Duplicate(first) => Ok(first),
+        }
+    }
+
+    /// The execution that a task of a flow became; the name need not exist.
+    #[must_use]
+    pub fn execution_of(&self, flow: FlowId, task: &str) -> ExecutionId {
+        member_id(self.partitions().of_flow(flow), flow, task)
+    }
+
+    async fn send(
+        &self,
+        plan: &Plan<'_>,
+        kind: &str,
+        chunk: Chunk,
+        seal: bool,
+    ) -> Result<(), ClientError> {
+        let mut call = SubmitFlow {
+            partition: plan.partition,
+            flow_id: plan.id,
+            flow_kind: kind.to_owned(),
+            namespace: self.namespace().clone(),
+            members: chunk.members,
+            edges: chunk.edges,
+            groups: chunk.groups,
+            seal,
+        };
+        while let Submission::Sealing { .. } = self.repeat(&call).await? {
+            // The members are in; what is left is to let them go, some at a time.
+            (call.members, call.edges, call.groups) = (Vec::new(), Vec::new(), Vec::new());
+        }
+        Ok(())
+    }
+
+    async fn now_if(&self, needed: bool) -> Result<Option<ServerTime>, ClientError> {
+        if needed { Ok(Some(self.store().server_time().await?)) } else { Ok(None) }
+    }
+
+    fn identify(&self, identity: &Identity) -> FlowId {
+        match identity {
+            Identity::Fresh => FlowId::from(Uuid::new_v4()),
+            Identity::Given(id) => *id,
+            Identity::Key(key) => {
+                let name = format!("{}\n{key}", self.namespace());
+                FlowId::from(Uuid::new_v5(&FLOWS, name.as_bytes()))
+            }
+        }
+    }
+}
+
+/// The id of a task: the same for the same flow and name, so that a repeated submission repeats
+/// itself to the letter, and a handler finds its neighbours by name.
+pub(crate) fn member_id(partition: Partition, flow: FlowId, name: &str) -> ExecutionId {
+    ExecutionId::new(partition.index, Uuid::new_v5(&flow.into(), name.as_bytes()))
+}
+
+fn edge_id(flow: FlowId, from: &ExecutionId, to: &ExecutionId) -> EdgeId {
+    Uuid::new_v5(&flow.into(), format!("{from}>{to}").as_bytes()).into()
+}
+
+struct Plan<'a> {
+    id: FlowId,
+    partition: Partition,
+    now: Option<ServerTime>,
+    client: &'a Client,
+}
+
+#[derive(Default)]
+struct Chunk {
+    members: Vec<NewMember>,
+    edges: Vec<Edge>,
+    groups: Vec<(ExecutionId, selvedge_core::call::flow::GroupPolicy)>,
+    bytes: usize,
+}
+
+impl Chunk {
+    fn is_full(&self, edges: usize, bytes: usize) -> bool {
+        !self.members.is_empty()
+            && (self.members.len() >= SubmitFlow::MEMBERS_MAX
+                || self.edges.len() + edges > SubmitFlow::EDGES_MAX
+                || self.bytes + bytes > CHUNK_BYTES)
+    }
+}
+
+type Named = BTreeMap<String, ExecutionId>;
+
+impl Plan<'_> {
+    /// The flow in chunks, each task behind those it waits for.
+    fn chunks(&self, flow: Flow, order: &[usize]) -> (Vec<Chunk>, Named) {
+        let named: Named = flow
+            .names()
+            .map(|name| (name.to_owned(), member_id(self.partition, self.id, name)))
+            .collect();
+        let mut tasks: Vec<Option<Task>> = flow.tasks.into_iter().map(Some).collect();
+        let mut chunks = vec![Chunk::default()];
+        for &at in order {
+            let Some(task) = tasks.get_mut(at).and_then(Option::take) else { continue };
+            if let Some(chunk) = chunks.last()
+                && chunk.is_full(task.upstreams.len(), task.payload.len())
+            {
+                chunks.push(Chunk::default());
+            }
+            if let Some(chunk) = chunks.last_mut() {
+                self.add(chunk, task, &named);
+            }
+        }
+        (chunks, named)
+    }
+
+    fn add(&self, chunk: &mut Chunk, task: Task, named: &Named) {
+        let id = named[&task.name].clone();
+        for upstream in &task.upstreams {
+            let upstream = named[upstream].clone();
+            let edge_id = edge_id(self.id, &upstream, &id);
+            let (downstream, data_passing_ref) = (id.clone(), String::new());
+            chunk.edges.push(Edge { edge_id, upstream, downstream, data_passing_ref });
+        }
+        if let Some(group) = task.group {
+            chunk.groups.push((id.clone(), group));
+        }
+        chunk.bytes += task.payload.len();
+        chunk.members.push(task.into_member(id, self.now, self.client.identity()));
+    }
+}
+
+impl Task {
+    fn starts_later(&self) -> bool {
+        matches!(self.start, Start::After(_))
+    }
+
+    /// Its lane; `check` has seen that it is one.
+    fn lane_id(&self) -> LaneId {
+        self.lane.parse().unwrap_or_else(|_| super::default_lane())
+    }
+
+    fn into_member(self, id: ExecutionId, now: Option<ServerTime>, creator: &str) -> NewMember {
+        let delay_until = match self.start {
+            Start::AtOnce => None,
+            Start::NotBefore(time) => Some(time),
+            Start::After(delay) => now.map(|now| {
+                let delay_ms = i64::try_from(millis(delay)).unwrap_or(i64::MAX);
+                ServerTime(now.0.saturating_add(delay_ms))
+            }),
+        };
+        let tags_json = if self.tags.is_empty() {
+            String::new()
+        } else {
+            serde_json::to_string(&self.tags).unwrap_or_default()
+        };
+        NewMember {
+            execution_id: id,
+            lane_id: self.lane_id(),
+            execution_kind: self.kind,
+            priority: self.priority,
+            creator_identity: creator.to_owned(),
+            policy_json: if self.has_policy { self.policy.to_json() } else { String::new() },
+            input_payload: self.payload,
+            delay_until,
+            tags_json,
+            execution_deadline_at: None,
+        }
+    }
+}
+
+/// About how many bytes of payload travel in one call, so that no call blocks the server for long.
+const CHUNK_BYTES: usize = 4 * 1024 * 1024;
+
+/// The namespace of flow ids that are derived from idempotency keys; drawn once.
+const FLOWS: Uuid = Uuid::from_u128(0x6d0f_3a52_7c1e_4b8e_9a40_5e1d_2c7b_94f1);

@@ -1,0 +1,200 @@
+//! One attempt: runs the handler, then says how it went until somebody has heard it.
+
+use std::sync::Arc;
+
+use selvedge_core::call::Function;
+use selvedge_core::call::execution::{
+    Authority, CompleteExecution, DelayExecution, FailExecution, Failure, Running,
+};
+use selvedge_core::call::scheduling::ClaimedWork;
+use selvedge_core::error::{Code, Refusal};
+use selvedge_core::id::{LaneId, QuotaPolicyId};
+use selvedge_core::time::ServerTime;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::context::Context;
+use super::handler::{Done, Failed};
+use super::{Shared, admission};
+use crate::client::{ClientError, millis};
+
+/// A claimed execution on its way.
+pub(super) struct Attempt {
+    pub(super) shared: Arc<Shared>,
+    pub(super) lane: LaneId,
+    pub(super) work: ClaimedWork,
+    /// Fires when the lease is lost.
+    pub(super) lost: CancellationToken,
+    /// Fires when the worker's patience with handlers is over.
+    pub(super) hurry: CancellationToken,
+}
+
+impl Attempt {
+    /// Runs the handler and settles the execution. The permit is free afterwards.
+    pub(super) async fn run(self, _permit: OwnedSemaphorePermit) {
+        // The handler hears of both; only one of them makes its work void.
+        let cancelled = self.lost.child_token();
+        let shared = &self.shared;
+        let context = Context::new(
+            shared.client.clone(),
+            self.work.clone(),
+            self.lane.clone(),
+            shared.instance.clone(),
+            cancelled.clone(),
+        );
+        let (handlers, given) = (shared.handlers.clone(), context.clone());
+        let handler =
+            tokio::spawn(async move { handlers.start(given.kind(), given.clone()).await });
+        let mut handler = AbortOnDropHandle::new(handler);
+        let ended = tokio::select! {
+            ended = &mut handler => Some(ended),
+            () = self.hurry.cancelled() => {
+                cancelled.cancel();
+                tokio::time::timeout(LAST_WORDS, &mut handler).await.ok()
+            }
+        };
+        match ended {
+            Some(Ok(outcome)) => self.settle(&context, outcome).await,
+            Some(Err(error)) => {
+                let reason = panic_text(error);
+                self.settle(&context, Err(Failed::new(Failed::PANIC, reason))).await;
+            }
+            // It does not stop: the work goes to somebody else, at once.
+            None => {
+                handler.abort();
+                self.settle(&context, Ok(Done::Later(std::time::Duration::ZERO))).await;
+            }
+        }
+        shared.leases.forget(self.work.fence.lease_id);
+        let quota = context.policy().quota_policy_id.map(QuotaPolicyId::from);
+        if let Some(quota) = quota {
+            admission::release(&shared.client, quota, &self.work.execution_id).await;
+        }
+    }
+
+    async fn settle(&self, context: &Context, outcome: Result<Done, Failed>) {
+        let execution = &self.work.execution_id;
+        if self.lost.is_cancelled() {
+            tracing::info!(%execution, "its lease is gone, so its outcome counts no more");
+            return;
+        }
+        if context.is_suspended() {
+            if !matches!(outcome, Ok(Done::Suspended)) {
+                tracing::warn!(%execution, ?outcome, "a suspended execution ends later");
+            }
+            return;
+        }
+        let told = match outcome {
+            Ok(Done::Completed(result)) => self.complete(result).await,
+            Ok(Done::Later(pause)) => self.put_off(pause).await,
+            Ok(Done::Suspended) => {
+                let reason = "its handler says that it suspended, and did not";
+                self.fail(&Failed::permanent(reason)).await
+            }
+            Err(failed) => self.fail(&failed).await,
+        };
+        if let Err(error) = told {
+            tracing::warn!(%execution, %error, "its outcome does not count");
+        }
+    }
+
+    async fn complete(&self, result_payload: Vec<u8>) -> Result<(), ClientError> {
+        let call = CompleteExecution {
+            running: self.running(),
+            authority: Authority::Holder(self.work.fence),
+            result_payload,
+        };
+        self.tell(&call).await.map(drop)
+    }
+
+    async fn fail(&self, failed: &Failed) -> Result<(), ClientError> {
+        let is_final = failed.category() == Failed::PERMANENT;
+        let call = FailExecution {
+            running: self.running(),
+            authority: Authority::Holder(self.work.fence),
+            failure_reason: failed.reason().to_owned(),
+            failure_category: failed.category().to_owned(),
+            retry_policy_json: if is_final { String::new() } else { self.retry_policy() },
+        };
+        let execution = &self.work.execution_id;
+        match self.tell(&call).await? {
+            Some(Failure::RetryAt(_)) => tracing::info!(%execution, ?failed, "tried again later"),
+            Some(Failure::Final) => tracing::info!(%execution, ?failed, "failed"),
+            None => {}
+        }
+        Ok(())
+    }
+
+    async fn put_off(&self, pause: std::time::Duration) -> Result<(), ClientError> {
+        let now = self.shared.client.store().server_time().await?;
+        let pause_ms = i64::try_from(millis(pause)).unwrap_or(i64::MAX);
+        let call = DelayExecution {
+            running: self.running(),
+            authority: Authority::Holder(self.work.fence),
+            delay_until: ServerTime(now.0.saturating_add(pause_ms)),
+        };
+        self.tell(&call).await.map(drop)
+    }
+
+    /// Tells the store, again and again while it does not answer and the lease stands. `None`
+    /// when an earlier try had been heard.
+    async fn tell<F: Function>(&self, call: &F) -> Result<Option<F::Reply>, ClientError> {
+        loop {
+            let reply = tokio::select! {
+                reply = self.shared.client.repeat(call) => reply,
+                () = self.lost.cancelled() => {
+                    return Err(ClientError::Input("the lease was lost meanwhile".to_owned()));
+                }
+            };
+            match reply {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(ClientError::Refused(refusal)) if self.was_heard(&refusal) => return Ok(None),
+                Err(error @ ClientError::Unavailable(_)) => {
+                    tracing::warn!(execution = %self.work.execution_id, %error, "still telling");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether the execution left its attempt under this very lease, which only its holder's call
+    /// does: the reply to an earlier try was lost.
+    fn was_heard(&self, refusal: &Refusal) -> bool {
+        let fence = &self.work.fence;
+        refusal.code == Code::ExecutionNotActive
+            && refusal.detail(1) == fence.lease_epoch.to_string()
+            && refusal.detail(3) == fence.attempt_id.to_string()
+            && refusal.detail(0) != "cancelled"
+            && refusal.detail(0) != "expired"
+    }
+
+    fn running(&self) -> Running {
+        Running {
+            execution_id: self.work.execution_id.clone(),
+            attempt_index: self.work.attempt_index,
+            lane: self.lane.clone(),
+            worker_instance_id: self.shared.instance.clone(),
+        }
+    }
+
+    /// The retry policy as it was stored; empty for none.
+    fn retry_policy(&self) -> String {
+        let policy: serde_json::Value =
+            serde_json::from_slice(&self.work.policy_json).unwrap_or_default();
+        match policy.get("retry_policy") {
+            Some(retry) if retry.is_object() => retry.to_string(),
+            Some(_) | None => String::new(),
+        }
+    }
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "the handler was stopped".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("the handler panicked: {}", text.unwrap_or_else(|| "without a word".to_owned()))
+}
+
+/// How long a handler that was told to stop may take for it.
+const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(2);

@@ -1,0 +1,152 @@
+//! The leases that a worker holds, and their renewal: all that are due in one round trip.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use selvedge_core::call::lease::RenewLease;
+use selvedge_core::call::scheduling::ClaimedWork;
+use selvedge_core::error::CallError;
+use selvedge_core::id::{AttemptIndex, ExecutionId, Fence, LeaseId};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::Shared;
+use crate::client::millis;
+
+/// The leases of one worker.
+#[derive(Default)]
+pub(super) struct Leases {
+    held: Mutex<BTreeMap<LeaseId, Held>>,
+    /// Somebody said that a lease is gone: look now.
+    doubt: Notify,
+}
+
+struct Held {
+    execution_id: ExecutionId,
+    attempt_index: AttemptIndex,
+    fence: Fence,
+    /// Fires when the lease is lost.
+    lost: CancellationToken,
+    renew_at: Instant,
+    ends_at: Instant,
+}
+
+impl Leases {
+    /// Takes care of a lease from now on. The token fires when it is lost.
+    pub(super) fn hold(
+        &self,
+        work: &ClaimedWork,
+        since: Instant,
+        ttl: Duration,
+    ) -> CancellationToken {
+        let lost = CancellationToken::new();
+        let held = Held {
+            execution_id: work.execution_id.clone(),
+            attempt_index: work.attempt_index,
+            fence: work.fence,
+            lost: lost.clone(),
+            renew_at: since + ttl / RENEWALS_PER_TTL,
+            ends_at: since + ttl,
+        };
+        self.lock().insert(work.fence.lease_id, held);
+        lost
+    }
+
+    /// The lease is given up, or gone.
+    pub(super) fn forget(&self, lease: LeaseId) {
+        self.lock().remove(&lease);
+    }
+
+    /// Somebody else may have taken the lease of this execution.
+    pub(super) fn doubt(&self, execution: &ExecutionId) {
+        let mut held = self.lock();
+        let mut found = false;
+        for lease in held.values_mut().filter(|held| held.execution_id == *execution) {
+            lease.renew_at = Instant::now();
+            found = true;
+        }
+        if found {
+            self.doubt.notify_one();
+        }
+    }
+
+    /// All leases may have been taken: messages were missed.
+    pub(super) fn doubt_all(&self) {
+        for lease in self.lock().values_mut() {
+            lease.renew_at = Instant::now();
+        }
+        self.doubt.notify_one();
+    }
+
+    fn due(&self, ttl: Duration, now: Instant) -> Vec<RenewLease> {
+        let held = self.lock();
+        let due = held.values().filter(|held| held.renew_at <= now);
+        due.map(|held| RenewLease {
+            execution_id: held.execution_id.clone(),
+            attempt_index: held.attempt_index,
+            fence: held.fence,
+            lease_ttl_ms: millis(ttl),
+            lease_history_grace_ms: HISTORY_GRACE_MS,
+        })
+        .collect()
+    }
+
+    fn settle(&self, lease: LeaseId, sent: Instant, ttl: Duration, reply: Result<(), CallError>) {
+        let mut held = self.lock();
+        let Some(entry) = held.get_mut(&lease) else { return };
+        match reply {
+            Ok(()) => {
+                entry.renew_at = sent + ttl / RENEWALS_PER_TTL;
+                entry.ends_at = sent + ttl;
+            }
+            Err(CallError::Refused(refusal)) => {
+                tracing::info!(execution = %entry.execution_id, %refusal, "a lease is lost");
+                entry.lost.cancel();
+                held.remove(&lease);
+            }
+            // Nobody knows; when its time is over by our clock, it is over.
+            Err(error) => {
+                if Instant::now() >= entry.ends_at {
+                    tracing::warn!(execution = %entry.execution_id, %error, "a lease ran out");
+                    entry.lost.cancel();
+                    held.remove(&lease);
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Held>> {
+        // Nobody panics while holding it, and what it holds is whole at any time.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Renews what is due, for ever.
+pub(super) async fn renew(shared: Arc<Shared>) {
+    let (leases, ttl) = (&shared.leases, shared.lease_ttl);
+    loop {
+        tokio::select! {
+            () = sleep(ttl / LOOKS_PER_TTL) => {}
+            () = leases.doubt.notified() => {}
+        }
+        let sent = Instant::now();
+        let due = leases.due(ttl, sent);
+        for calls in due.chunks(RENEWALS_AT_ONCE) {
+            let replies = shared.client.store().call_all(calls).await;
+            for (call, reply) in calls.iter().zip(replies) {
+                leases.settle(call.fence.lease_id, sent, ttl, reply.map(drop));
+            }
+        }
+    }
+}
+
+/// A lease is renewed this often within its time: two renewals may be lost.
+const RENEWALS_PER_TTL: u32 = 3;
+/// How often leases are looked through within that time.
+const LOOKS_PER_TTL: u32 = 12;
+/// Renewals in one round trip.
+const RENEWALS_AT_ONCE: usize = 500;
+/// How long the record of a lease outlives it.
+const HISTORY_GRACE_MS: u64 = 60_000;
