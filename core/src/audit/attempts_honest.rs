@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Execution, Findings, Oracle, Snapshot};
+use super::{Execution, Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::id::AttemptIndex;
 use crate::key::Key;
 use crate::state::AttemptState;
@@ -12,15 +12,17 @@ use crate::state::AttemptState;
 pub(super) const ORACLE: Oracle = Oracle {
     name: "AttemptsHonest",
     statement: "attempt indexes are dense, and only an attempt that runs or can go on is open",
+    moment: Moment::Always,
+    reach: Reach::Partition,
     look,
 };
 
-fn look(snapshot: &Snapshot, findings: &mut Findings) {
-    for execution in snapshot.executions() {
-        // A purge takes the attempts first and the record last.
-        if !execution.is_being_purged() {
-            attempts_of(snapshot, &execution, findings);
-        }
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    // A purge takes the attempts first and the record last.
+    if let Some(execution) = subject.execution_in(snapshot)
+        && !execution.is_being_purged()
+    {
+        attempts_of(snapshot, &execution, findings);
     }
 }
 

@@ -1,32 +1,47 @@
 //! `GroupCounts`
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::{Execution, Fields, Findings, Oracle, Snapshot};
-use crate::id::{ExecutionId, FlowId};
-use crate::key::{ExecutionPart, FlowPart, Key};
+use super::{Execution, Fields, Findings, Moment, Oracle, Reach, Snapshot, Subject};
+use crate::id::{EdgeId, ExecutionId, FlowId};
+use crate::key::{ExecutionPart, FlowKeys, FlowPart, Key};
 use crate::partition::Partition;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "GroupCounts",
     statement: "counters of flows, dependencies and edge groups equal what they count, and a \
                 group's state follows from its counters",
+    moment: Moment::Always,
+    reach: Reach::Partition,
     look,
 };
 
-fn look(snapshot: &Snapshot, findings: &mut Findings) {
-    let dependencies = dependencies(snapshot);
-    let none = Dependencies::default();
-    for execution in snapshot.executions() {
-        if !execution.is_being_purged() {
-            let of_child = dependencies.get(execution.id).unwrap_or(&none);
-            child(snapshot, &execution, of_child, findings);
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    match subject {
+        Subject::Execution(_) => {
+            if let Some(execution) = subject.execution_in(snapshot)
+                && !execution.is_being_purged()
+            {
+                child(snapshot, &execution, &dependencies(snapshot, execution.id), findings);
+            }
         }
-    }
-    for (partition, id, core) in snapshot.flows() {
-        graph(snapshot, partition, id, core, findings);
+        Subject::Flow(partition, id) => {
+            if let Some(core) = snapshot.hash(&Key::flow(*partition, *id).core()) {
+                graph(snapshot, *partition, *id, core, findings);
+            }
+        }
+        Subject::Key(key @ Key::Flow(partition, flow, FlowPart::Edge(edge))) => {
+            let flow = Key::flow(*partition, *flow);
+            if let Some(record) = snapshot.hash(key)
+                && !is_being_purged(snapshot, &flow)
+            {
+                let listed = is_listed(snapshot, &flow, *edge, record);
+                findings.expect(listed, key, || String::from("is not listed at both its ends"));
+            }
+        }
+        Subject::Key(_) | Subject::Stranger(_) => {}
     }
 }
 
@@ -39,16 +54,15 @@ struct Dependencies {
     impossible: i64,
 }
 
-fn dependencies(snapshot: &Snapshot) -> BTreeMap<&ExecutionId, Dependencies> {
-    let mut found: BTreeMap<_, Dependencies> = BTreeMap::new();
-    for (key, _) in snapshot.iter() {
-        let Key::Execution(child, ExecutionPart::Dependency(edge)) = key else { continue };
-        let of_child = found.entry(child).or_default();
-        of_child.all.insert(edge.to_string());
-        match snapshot.hash(key).map(|dependency| dependency.text("state")) {
-            Some("satisfied") => of_child.satisfied += 1,
-            Some("impossible") => of_child.impossible += 1,
-            _ => drop(of_child.open.insert(edge.to_string())),
+fn dependencies(snapshot: &Snapshot, child: &ExecutionId) -> Dependencies {
+    let mut found = Dependencies::default();
+    for (part, entry) in snapshot.of_execution(child) {
+        let ExecutionPart::Dependency(edge) = part else { continue };
+        found.all.insert(edge.to_string());
+        match entry.fields().map(|dependency| dependency.text("state")) {
+            Some("satisfied") => found.satisfied += 1,
+            Some("impossible") => found.impossible += 1,
+            _ => drop(found.open.insert(edge.to_string())),
         }
     }
     found
@@ -68,10 +82,8 @@ fn child(
         let found = snapshot.set(&key);
         findings.expect(found == expected, &key, || format!("holds {found:?}, not {expected:?}"));
     }
-    let flow = execution.core.text("flow_id").parse::<FlowId>();
-    let group_key =
-        flow.map(|flow| Key::flow(execution.partition(), flow).edge_group(execution.id));
-    let group = group_key.as_ref().ok().and_then(|key| snapshot.hash(key));
+    let (group_key, group) = snapshot.group_of(execution).unzip();
+    let group = group.flatten();
     let variant = group.map(|group| group.text("policy_variant")).unwrap_or_default();
     if variant != "any_of" && variant != "quorum" {
         let meta = snapshot.hash(&keys.dependency_meta());
@@ -85,7 +97,7 @@ fn child(
             });
         }
     }
-    if let (Ok(key), Some(group)) = (&group_key, group) {
+    if let (Some(key), Some(group)) = (&group_key, group) {
         group_follows(key, group, dependencies, findings);
     }
 }
@@ -132,8 +144,7 @@ fn graph(
     findings: &mut Findings,
 ) {
     let flow = Key::flow(partition, id);
-    // A purge takes the edges first and the record last.
-    if snapshot.hash(&flow.summary()).is_some_and(|summary| !summary.text("purge").is_empty()) {
+    if is_being_purged(snapshot, &flow) {
         return;
     }
     let members = count(snapshot.set(&flow.members()).len());
@@ -141,28 +152,11 @@ fn graph(
         format!("has {members} members, counts {}", core.number("node_count"))
     });
     let (mut edges, mut leaving, mut entering) = (0, 0, 0);
-    for (key, _) in snapshot.iter() {
-        let Key::Flow(of, flow_id, part) = key else { continue };
-        if *of != partition || *flow_id != id {
-            continue;
-        }
+    for (part, entry) in snapshot.of_flow(partition, id) {
         match part {
-            FlowPart::Edge(edge) => {
-                edges += 1;
-                let edge = edge.to_string();
-                let record = snapshot.hash(key);
-                let at = |field: &str, end: fn(&crate::key::FlowKeys, &ExecutionId) -> Key| {
-                    let named = record.map(|record| record.text(field)).unwrap_or_default();
-                    named
-                        .parse()
-                        .is_ok_and(|named| snapshot.set(&end(&flow, &named)).contains(&edge))
-                };
-                let linked = at("upstream_execution_id", crate::key::FlowKeys::out_of)
-                    && at("downstream_execution_id", crate::key::FlowKeys::in_to);
-                findings.expect(linked, key, || String::from("is not listed at both its ends"));
-            }
-            FlowPart::Out(_) => leaving += count(snapshot.set(key).len()),
-            FlowPart::In(_) => entering += count(snapshot.set(key).len()),
+            FlowPart::Edge(_) => edges += 1,
+            FlowPart::Out(_) => leaving += count(entry.members()),
+            FlowPart::In(_) => entering += count(entry.members()),
             _ => {}
         }
     }
@@ -170,6 +164,20 @@ fn graph(
     findings.expect([edges, leaving, entering] == [counted; 3], id, || {
         format!("{edges} edges, {leaving} leave, {entering} enter, {counted} are counted")
     });
+}
+
+/// Whether an edge stands in the sets of both its ends.
+fn is_listed(snapshot: &Snapshot, flow: &FlowKeys, edge: EdgeId, record: Fields<'_>) -> bool {
+    let at = |field: &str, end: fn(&FlowKeys, &ExecutionId) -> Key| {
+        let named = record.text(field).parse();
+        named.is_ok_and(|named| snapshot.set(&end(flow, &named)).contains(&edge.to_string()))
+    };
+    at("upstream_execution_id", FlowKeys::out_of) && at("downstream_execution_id", FlowKeys::in_to)
+}
+
+/// A purge takes the edges first and the record last.
+fn is_being_purged(snapshot: &Snapshot, flow: &FlowKeys) -> bool {
+    snapshot.hash(&flow.summary()).is_some_and(|summary| !summary.text("purge").is_empty())
 }
 
 fn count(items: usize) -> i64 {

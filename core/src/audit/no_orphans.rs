@@ -1,22 +1,48 @@
 //! `NoOrphans`
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
-use super::{Entry, Findings, Oracle, Snapshot};
-use crate::id::{ExecutionId, FlowId, WaitpointId};
-use crate::key::{ExecutionPart, IndexPart, Key, PartitionIndex};
+use super::{Entry, Findings, Moment, Oracle, Reach, Snapshot, Subject};
+use crate::id::ExecutionId;
+use crate::key::{BudgetPart, ExecutionPart, Key, PartitionIndex, QuotaPart, WaitpointPart};
 
-pub(super) const ORACLE: Oracle =
-    Oracle { name: "NoOrphans", statement: "every key belongs to a live record or expires", look };
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "NoOrphans",
+    statement: "every key belongs to a live record or expires",
+    moment: Moment::Always,
+    reach: Reach::Partition,
+    look,
+};
 
-fn look(snapshot: &Snapshot, findings: &mut Findings) {
-    for stranger in snapshot.strangers() {
-        findings.add(stranger.escape_ascii(), "is no key of ours");
-    }
-    for (key, entry) in snapshot.iter() {
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    let mut judge = |key: &Key, entry: &Entry| {
         if let Err(why) = owner(snapshot, key, entry) {
             findings.add(key, why);
+        }
+    };
+    match subject {
+        Subject::Stranger(key) => findings.add(key.escape_ascii(), "is no key of ours"),
+        Subject::Execution(id) => {
+            snapshot.named_after(id).for_each(|(key, entry)| judge(key, entry));
+        }
+        Subject::Key(Key::Execution(..) | Key::Attempt(..) | Key::Stream(..)) => {}
+        Subject::Flow(partition, id) => {
+            let listed = snapshot.index_set(*partition, PartitionIndex::FlowIndex);
+            if !snapshot.holds(&Key::flow(*partition, *id).core()) {
+                for (part, entry) in snapshot.of_flow(*partition, *id) {
+                    judge(&Key::Flow(*partition, *id, part.clone()), entry);
+                }
+                findings.expect(!listed.contains(&id.to_string()), id, || {
+                    String::from("is in flow_index without a record")
+                });
+            }
+        }
+        Subject::Key(key) => {
+            if let Some(entry) = snapshot.entry(key) {
+                judge(key, entry);
+            }
+            named_by_index(snapshot, key, findings);
         }
     }
 }
@@ -51,10 +77,7 @@ fn owner(snapshot: &Snapshot, key: &Key, entry: &Entry) -> Result<(), String> {
         | Key::ClaimNote(..)
         | Key::UsageDedup(..)
         | Key::WorkerAlive(_) => ends(),
-        Key::Index(partition, IndexPart::Whole(index)) => {
-            named_by_index(snapshot, *partition, *index)
-        }
-        // OneHome looks after the other indexes; a worker that connects registers for good; the
+        // Indexes are judged by what they list; a worker that connects registers for good; the
         // rest belongs to the deployment and is bounded.
         Key::Index(..)
         | Key::WorkerCapabilities(_)
@@ -76,38 +99,27 @@ fn core_named(snapshot: &Snapshot, record: &Key, field: &str) -> Result<Key, Str
     Ok(Key::execution(&id).core())
 }
 
-/// Whether all that an index lists is there.
-fn named_by_index(
-    snapshot: &Snapshot,
-    partition: crate::partition::Partition,
-    index: PartitionIndex,
-) -> Result<(), String> {
-    let exists = |id: &String| match index {
-        PartitionIndex::PendingWaitpointExpiry => {
-            id.parse::<WaitpointId>().is_ok_and(|id| snapshot.holds(&Key::waitpoint(partition, id)))
+/// Whether what an index lists is there.
+fn named_by_index(snapshot: &Snapshot, key: &Key, findings: &mut Findings) {
+    let (partition, id, indexes): (_, _, &[PartitionIndex]) = match key {
+        Key::Waitpoint(partition, id, WaitpointPart::Record) => {
+            (partition, id.to_string(), &[PartitionIndex::PendingWaitpointExpiry])
         }
-        PartitionIndex::FlowIndex => {
-            id.parse::<FlowId>().is_ok_and(|id| snapshot.holds(&Key::flow(partition, id).core()))
+        Key::Budget(partition, id, BudgetPart::Record) => (
+            partition,
+            id.to_string(),
+            &[PartitionIndex::BudgetResets, PartitionIndex::BudgetPolicies],
+        ),
+        Key::Quota(partition, id, QuotaPart::Record) => {
+            (partition, id.to_string(), &[PartitionIndex::QuotaPolicies])
         }
-        PartitionIndex::BudgetResets | PartitionIndex::BudgetPolicies => {
-            id.parse().is_ok_and(|id| snapshot.holds(&Key::budget(partition, id).record()))
-        }
-        PartitionIndex::QuotaPolicies => {
-            id.parse().is_ok_and(|id| snapshot.holds(&Key::quota(partition, id).record()))
-        }
-        // OneHome and DebtHasNote look after these.
-        PartitionIndex::LeaseExpiry
-        | PartitionIndex::SuspensionTimeout
-        | PartitionIndex::AttemptTimeout
-        | PartitionIndex::ExecutionDeadline
-        | PartitionIndex::AllExecutions
-        | PartitionIndex::CancelBacklog
-        | PartitionIndex::PendingCancelGroups => true,
+        _ => return,
     };
-    let mut members =
-        snapshot.index(partition, index).keys().chain(snapshot.index_set(partition, index));
-    match members.find(|id| !exists(id)) {
-        Some(id) => Err(format!("{id} has no record")),
-        None => Ok(()),
+    for &index in indexes {
+        let listed = snapshot.index(*partition, index).contains_key(&id)
+            || snapshot.index_set(*partition, index).contains(&id);
+        findings.expect(snapshot.holds(key) || !listed, key, || {
+            format!("is in {index} without a record")
+        });
     }
 }

@@ -1,16 +1,17 @@
 //! `OneHolder`
 
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 
-use super::{Findings, Oracle, Snapshot};
+use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::key::Key;
 use crate::state::{LifecyclePhase, OwnershipState};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "OneHolder",
     statement: "at most one current lease, and it is the one that the record names",
+    moment: Moment::Always,
+    reach: Reach::Deployment,
     look,
 };
 
@@ -23,30 +24,29 @@ const SHARED: [(&str, &str); 5] = [
     ("worker_instance_id", "current_worker_instance_id"),
 ];
 
-fn look(snapshot: &Snapshot, findings: &mut Findings) {
-    let mut holders = BTreeMap::new();
-    for execution in snapshot.executions() {
-        let Ok(vector) = execution.vector() else { continue };
-        let core = execution.core;
-        let lease = snapshot.hash(&Key::execution(execution.id).lease());
-        let leased = vector.ownership == OwnershipState::Leased;
-        let stands = leased && core.number("lease_expires_at") > snapshot.now().0;
-        let Some(lease) = lease else {
-            findings.expect(!stands, execution.id, || String::from("is leased without a lease"));
-            continue;
-        };
-        let held = leased || vector.ownership == OwnershipState::LeaseExpiredReclaimable;
-        findings.expect(held && vector.phase == LifecyclePhase::Active, execution.id, || {
-            format!("has a lease, but is {} and {}", vector.phase, vector.ownership)
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    let Some(execution) = subject.execution_in(snapshot) else { return };
+    let Ok(vector) = execution.vector() else { return };
+    let core = execution.core;
+    let lease = snapshot.hash(&Key::execution(execution.id).lease());
+    let leased = vector.ownership == OwnershipState::Leased;
+    let stands = leased && core.number("lease_expires_at") > snapshot.now().0;
+    let Some(lease) = lease else {
+        return findings
+            .expect(!stands, execution.id, || String::from("is leased without a lease"));
+    };
+    let held = leased || vector.ownership == OwnershipState::LeaseExpiredReclaimable;
+    findings.expect(held && vector.phase == LifecyclePhase::Active, execution.id, || {
+        format!("has a lease, but is {} and {}", vector.phase, vector.ownership)
+    });
+    for (of_lease, of_core) in SHARED {
+        let (lease, core) = (lease.text(of_lease), core.text(of_core));
+        findings.expect(lease == core, execution.id, || {
+            format!("its lease says {of_lease} `{lease}`, its record `{core}`")
         });
-        for (of_lease, of_core) in SHARED {
-            let (lease, core) = (lease.text(of_lease), core.text(of_core));
-            findings.expect(lease == core, execution.id, || {
-                format!("its lease says {of_lease} `{lease}`, its record `{core}`")
-            });
-        }
-        if let Some(other) = holders.insert(lease.text("lease_id"), execution.id) {
-            findings.add(execution.id, format!("shares its lease with {other}"));
-        }
+    }
+    let lease = lease.text("lease_id");
+    if let Some(other) = snapshot.holders_of(lease).find(|other| *other != execution.id) {
+        findings.add(execution.id, format!("shares its lease with {other}"));
     }
 }

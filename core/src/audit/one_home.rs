@@ -2,10 +2,10 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Execution, Findings, Oracle, Snapshot};
+use super::{Execution, Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::id::ExecutionId;
 use crate::key::{IndexPart, Key, LaneIndex, PartitionIndex};
 use crate::state::{EligibilityState, LifecyclePhase, OwnershipState, StateVector};
@@ -14,6 +14,8 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: "OneHome",
     statement: "an execution sits in exactly the indexes that its record demands, at the score \
                 that its record demands",
+    moment: Moment::Always,
+    reach: Reach::Partition,
     look,
 };
 
@@ -22,15 +24,14 @@ const NEVER: f64 = 9_999_999_999_999.0;
 /// Priorities outrank creation times by this factor.
 const PRIORITY_STEP: f64 = 1_000_000_000_000.0;
 
-fn look(snapshot: &Snapshot, findings: &mut Findings) {
-    for execution in snapshot.executions() {
-        // A vector that cannot be read demands nothing that could be compared: VectorWhole speaks.
-        let Ok(vector) = execution.vector() else { continue };
-        lanes(snapshot, &execution, &vector, findings);
-        partition_indexes(snapshot, &execution, &vector, findings);
-        worker_sets(snapshot, &execution, &vector, findings);
-    }
-    strays(snapshot, findings);
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    let Subject::Execution(id) = subject else { return };
+    let Some(execution) = snapshot.execution(id) else { return strays(snapshot, id, findings) };
+    // A vector that cannot be read demands nothing that could be compared: VectorWhole speaks.
+    let Ok(vector) = execution.vector() else { return };
+    lanes(snapshot, &execution, &vector, findings);
+    partition_indexes(snapshot, &execution, &vector, findings);
+    worker_sets(snapshot, &execution, &vector, findings);
 }
 
 /// Exactly one lane index, that of its own lane.
@@ -40,12 +41,13 @@ fn lanes(
     vector: &StateVector,
     findings: &mut Findings,
 ) {
-    let found: Vec<(String, LaneIndex, f64)> = snapshot
-        .lanes()
-        .filter(|(partition, ..)| *partition == execution.partition())
-        .filter_map(|(_, lane, index, members)| {
-            let score = members.get(execution.id.as_str())?;
-            Some((lane.to_string(), index, *score))
+    let found: Vec<(&str, LaneIndex, f64)> = snapshot
+        .places_of(execution.id.as_str())
+        .filter_map(|key| match key {
+            Key::Index(_, IndexPart::Lane(lane, index)) => {
+                Some((lane.as_str(), *index, *snapshot.zset(key).get(execution.id.as_str())?))
+            }
+            _ => None,
         })
         .collect();
     let lane = execution.core.text("lane_id");
@@ -54,14 +56,14 @@ fn lanes(
         EligibilityState::BlockedByLaneState => Some(LaneIndex::BlockedOperator),
         _ => vector.home(),
     };
-    let [(in_lane, index, score)] = &found[..] else {
+    let [(in_lane, index, score)] = found[..] else {
         return findings.add(execution.id, format!("in {found:?}, belongs in {home:?} only"));
     };
-    findings.expect(in_lane == lane && Some(*index) == home, execution.id, || {
+    findings.expect(in_lane == lane && Some(index) == home, execution.id, || {
         format!("in {index} of {in_lane}, belongs in {home:?} of {lane}")
     });
-    if let Some(demanded) = score_in(snapshot, execution, *index) {
-        findings.expect(*score == demanded, execution.id, || {
+    if let Some(demanded) = score_in(snapshot, execution, index) {
+        findings.expect(score == demanded, execution.id, || {
             format!("stands at {score} in {index}, belongs at {demanded}")
         });
     }
@@ -144,13 +146,10 @@ fn worker_sets(
 ) {
     let holder = execution.core.text("current_worker_instance_id");
     let mut in_its_holders = false;
-    for (key, _) in snapshot.iter() {
+    for key in snapshot.places_of(execution.id.as_str()) {
         let Key::Index(partition, IndexPart::WorkerLeases(worker)) = key else { continue };
-        if *partition != execution.partition() || !snapshot.set(key).contains(execution.id.as_str())
-        {
-            continue;
-        }
-        let rightly = is_held(vector) && worker.as_str() == holder;
+        let rightly =
+            is_held(vector) && worker.as_str() == holder && *partition == execution.partition();
         in_its_holders |= rightly;
         findings.expect(rightly, execution.id, || format!("{worker} does not hold it"));
     }
@@ -160,28 +159,9 @@ fn worker_sets(
 }
 
 /// Entries of what has no record.
-fn strays(snapshot: &Snapshot, findings: &mut Findings) {
-    for (key, _) in snapshot.iter() {
-        let Key::Index(_, part) = key else { continue };
-        let members: Vec<&String> = match part {
-            IndexPart::Lane(..)
-            | IndexPart::Whole(
-                PartitionIndex::LeaseExpiry
-                | PartitionIndex::SuspensionTimeout
-                | PartitionIndex::AttemptTimeout
-                | PartitionIndex::ExecutionDeadline,
-            ) => snapshot.zset(key).keys().collect(),
-            IndexPart::WorkerLeases(_) | IndexPart::Whole(PartitionIndex::AllExecutions) => {
-                snapshot.set(key).iter().collect()
-            }
-            IndexPart::Whole(_) => continue,
-        };
-        for member in members {
-            let known = member
-                .parse::<ExecutionId>()
-                .is_ok_and(|id| snapshot.holds(&Key::execution(&id).core()));
-            findings.expect(known, key, || format!("{member} has no record"));
-        }
+fn strays(snapshot: &Snapshot, id: &ExecutionId, findings: &mut Findings) {
+    for key in snapshot.places_of(id.as_str()) {
+        findings.add(key, format!("{id} has no record"));
     }
 }
 

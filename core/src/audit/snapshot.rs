@@ -4,9 +4,12 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::subject::{self, Subject};
 use crate::error::UnknownWord;
-use crate::id::{ExecutionId, FlowId, LaneId};
-use crate::key::{ExecutionPart, FlowPart, IndexPart, Key, LaneIndex, PartitionIndex};
+use crate::id::{AttemptIndex, ExecutionId, FlowId};
+use crate::key::{
+    AttemptPart, ExecutionPart, FlowPart, IndexPart, Key, PartitionIndex, StreamPart,
+};
 use crate::partition::Partition;
 use crate::state::StateVector;
 use crate::time::ServerTime;
@@ -35,28 +38,76 @@ pub struct Entry {
     pub expires_at: Option<ServerTime>,
 }
 
-/// All live keys at one moment.
-#[derive(Clone, Debug, PartialEq)]
+impl Entry {
+    /// The fields, if it is a hash.
+    #[must_use]
+    pub fn fields(&self) -> Option<Fields<'_>> {
+        match &self.stored {
+            Stored::Hash(fields) => Some(Fields(fields)),
+            _ => None,
+        }
+    }
+
+    /// How many members it has, if it is a set or a sorted set.
+    #[must_use]
+    pub fn members(&self) -> usize {
+        match &self.stored {
+            Stored::Set(members) => members.len(),
+            Stored::Zset(members) => members.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// All live keys at one moment, or those of some partitions: it is filled key by key.
+///
+/// It follows a keyspace that changes: [`Snapshot::put`] notes whom a change concerns, so that
+/// only they need to be judged again.
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     now: ServerTime,
+    patience_ms: i64,
     entries: BTreeMap<Key, Entry>,
     strangers: BTreeMap<Vec<u8>, Entry>,
+    expiries: BTreeSet<(ServerTime, Key)>,
+    /// In which indexes of executions a member stands.
+    places: BTreeMap<String, BTreeSet<Key>>,
+    /// Whose record of a current lease names this lease.
+    holders: BTreeMap<String, BTreeSet<ExecutionId>>,
+    touched: BTreeSet<Subject>,
+}
+
+impl PartialEq for Snapshot {
+    fn eq(&self, other: &Self) -> bool {
+        (self.now, &self.entries, &self.strangers) == (other.now, &other.entries, &other.strangers)
+    }
 }
 
 impl Snapshot {
     /// An empty keyspace.
     #[must_use]
     pub const fn new(now: ServerTime) -> Self {
-        Self { now, entries: BTreeMap::new(), strangers: BTreeMap::new() }
+        Self {
+            now,
+            patience_ms: PATIENCE_MS,
+            entries: BTreeMap::new(),
+            strangers: BTreeMap::new(),
+            expiries: BTreeSet::new(),
+            places: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            touched: BTreeSet::new(),
+        }
     }
 
     /// Notes what stands under a key now; nothing when it is gone.
     pub fn put(&mut self, key: &[u8], entry: Option<Entry>) {
         let read = core::str::from_utf8(key).ok().and_then(|text| text.parse::<Key>().ok());
         match (read, entry) {
-            (Some(key), Some(entry)) => drop(self.entries.insert(key, entry)),
-            (Some(key), None) => drop(self.entries.remove(&key)),
-            (None, Some(entry)) => drop(self.strangers.insert(key.to_vec(), entry)),
+            (Some(key), entry) => self.exchange(key, entry),
+            (None, Some(entry)) => {
+                self.touched.insert(Subject::Stranger(key.to_vec()));
+                self.strangers.insert(key.to_vec(), entry);
+            }
             (None, None) => drop(self.strangers.remove(key)),
         }
     }
@@ -65,14 +116,163 @@ impl Snapshot {
     pub fn advance(&mut self, now: ServerTime) {
         self.now = now;
         // A key lives through the very millisecond of its expiry.
-        self.entries.retain(|_, entry| entry.expires_at.is_none_or(|at| now <= at));
+        while let Some((at, key)) = self.expiries.first().cloned()
+            && at < now
+        {
+            self.expiries.pop_first();
+            self.exchange(key, None);
+        }
         self.strangers.retain(|_, entry| entry.expires_at.is_none_or(|at| now <= at));
+    }
+
+    /// Sets how long something may be due before an oracle of rest calls it forgotten.
+    pub fn set_patience_ms(&mut self, patience_ms: i64) {
+        self.patience_ms = patience_ms;
+    }
+
+    /// Takes everybody whom a change concerned since the last time.
+    pub fn take_touched(&mut self) -> BTreeSet<Subject> {
+        core::mem::take(&mut self.touched)
+    }
+
+    fn exchange(&mut self, key: Key, entry: Option<Entry>) {
+        let old = self.entries.remove(&key);
+        if let Some(at) = old.as_ref().and_then(|old| old.expires_at) {
+            self.expiries.remove(&(at, key.clone()));
+        }
+        if let Some(at) = entry.as_ref().and_then(|entry| entry.expires_at) {
+            self.expiries.insert((at, key.clone()));
+        }
+        let stored = [&old, &entry].map(|entry| entry.as_ref().map(|entry| &entry.stored));
+        subject::concerned(&key, stored, &mut self.touched);
+        self.follow_places(&key, stored);
+        self.follow_holders(&key, stored);
+        if let Some(entry) = entry {
+            self.entries.insert(key, entry);
+        }
+    }
+
+    fn follow_places(&mut self, key: &Key, stored: [Option<&Stored>; 2]) {
+        match key {
+            Key::Index(_, part) if subject::lists_executions(part) => {}
+            _ => return,
+        }
+        subject::changed_members(stored, |member, is_in| {
+            if is_in {
+                self.places.entry(member.into()).or_default().insert(key.clone());
+            } else if let Some(places) = self.places.get_mut(member) {
+                places.remove(key);
+                if places.is_empty() {
+                    self.places.remove(member);
+                }
+            }
+        });
+    }
+
+    fn follow_holders(&mut self, key: &Key, stored: [Option<&Stored>; 2]) {
+        let Key::Execution(id, ExecutionPart::Lease) = key else { return };
+        let [was, is] = stored.map(|stored| match stored {
+            Some(Stored::Hash(fields)) => Some(Fields(fields).text("lease_id")),
+            _ => None,
+        });
+        if let Some(holders) = was.and_then(|lease| self.holders.get_mut(lease)) {
+            holders.remove(id);
+        }
+        if let Some(lease) = is {
+            self.holders.entry(lease.into()).or_default().insert(id.clone());
+        }
     }
 
     /// The time by the server's clock.
     #[must_use]
     pub const fn now(&self) -> ServerTime {
         self.now
+    }
+
+    /// Whether what was due at a time has been due for too long.
+    #[must_use]
+    pub const fn is_forgotten(&self, due_ms: i64) -> bool {
+        due_ms.saturating_add(self.patience_ms) < self.now.0
+    }
+
+    /// Everybody who can be judged.
+    #[must_use]
+    pub fn subjects(&self) -> BTreeSet<Subject> {
+        let mut subjects: BTreeSet<_> = self.strangers().map(Subject::stranger).collect();
+        for (key, entry) in &self.entries {
+            subject::concerned(key, [None, Some(&entry.stored)], &mut subjects);
+        }
+        subjects
+    }
+
+    /// The indexes of executions that list a member.
+    pub fn places_of(&self, member: &str) -> impl Iterator<Item = &Key> {
+        self.places.get(member).into_iter().flatten()
+    }
+
+    /// The executions whose current lease has this id.
+    pub fn holders_of(&self, lease: &str) -> impl Iterator<Item = &ExecutionId> {
+        self.holders.get(lease).into_iter().flatten()
+    }
+
+    /// What stands under a key.
+    #[must_use]
+    pub fn entry(&self, key: &Key) -> Option<&Entry> {
+        self.entries.get(key)
+    }
+
+    /// The records that an execution has under its own name.
+    pub fn of_execution<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> impl Iterator<Item = (&'a ExecutionPart, &'a Entry)> {
+        let first = Key::Execution(id.clone(), ExecutionPart::Core);
+        self.entries.range(first..).map_while(move |(key, entry)| match key {
+            Key::Execution(of, part) if of == id => Some((part, entry)),
+            _ => None,
+        })
+    }
+
+    /// All keys that carry the name of an execution.
+    pub fn named_after<'a>(
+        &'a self,
+        id: &'a ExecutionId,
+    ) -> impl Iterator<Item = (&'a Key, &'a Entry)> {
+        let zero = AttemptIndex(0);
+        [
+            Key::Execution(id.clone(), ExecutionPart::Core),
+            Key::Attempt(id.clone(), zero, AttemptPart::Record),
+            Key::Stream(id.clone(), zero, StreamPart::Frames),
+        ]
+        .into_iter()
+        .flat_map(move |first| {
+            self.entries.range(first..).take_while(move |(key, _)| match key {
+                Key::Execution(of, _) | Key::Attempt(of, ..) | Key::Stream(of, ..) => of == id,
+                _ => false,
+            })
+        })
+    }
+
+    /// The records that a flow has under its own name.
+    pub fn of_flow(
+        &self,
+        partition: Partition,
+        id: FlowId,
+    ) -> impl Iterator<Item = (&FlowPart, &Entry)> {
+        let first = Key::Flow(partition, id, FlowPart::Core);
+        self.entries.range(first..).map_while(move |(key, entry)| match key {
+            Key::Flow(at, of, part) if *at == partition && *of == id => Some((part, entry)),
+            _ => None,
+        })
+    }
+
+    /// The edge group of an execution with its key, if it is in a flow.
+    #[must_use]
+    pub fn group_of(&self, execution: &Execution<'_>) -> Option<(Key, Option<Fields<'_>>)> {
+        let flow = execution.core.text("flow_id").parse::<FlowId>().ok()?;
+        let key = Key::flow(execution.partition(), flow).edge_group(execution.id);
+        let group = self.hash(&key);
+        Some((key, group))
     }
 
     /// All keys of ours, in order.
@@ -161,18 +361,6 @@ impl Snapshot {
             _ => None,
         })
     }
-
-    /// All indexes of all lanes.
-    pub fn lanes(
-        &self,
-    ) -> impl Iterator<Item = (Partition, &LaneId, LaneIndex, &BTreeMap<String, f64>)> {
-        self.entries.keys().filter_map(|key| match key {
-            Key::Index(partition, IndexPart::Lane(lane, index)) => {
-                Some((*partition, lane, *index, self.zset(key)))
-            }
-            _ => None,
-        })
-    }
 }
 
 /// The fields of a hash.
@@ -180,6 +368,10 @@ impl Snapshot {
 pub struct Fields<'a>(&'a BTreeMap<String, Vec<u8>>);
 
 impl<'a> Fields<'a> {
+    pub(super) const fn new(fields: &'a BTreeMap<String, Vec<u8>>) -> Self {
+        Self(fields)
+    }
+
     /// A field as text; empty when it is missing or no text.
     #[must_use]
     pub fn text(&self, name: &str) -> &'a str {
@@ -229,6 +421,9 @@ impl Execution<'_> {
         !self.core.text("purging_since").is_empty()
     }
 }
+
+/// Twice the longest pause between two scans of one kind.
+const PATIENCE_MS: i64 = 120_000;
 
 static EMPTY_SET: BTreeSet<String> = BTreeSet::new();
 static EMPTY_ZSET: BTreeMap<String, f64> = BTreeMap::new();

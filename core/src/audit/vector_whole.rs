@@ -1,21 +1,22 @@
 //! `VectorWhole`
 
-use super::{Findings, Oracle, Snapshot};
+use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::state::table;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "VectorWhole",
     statement: "all seven state fields are set and form a row of the transition table",
+    moment: Moment::Always,
+    reach: Reach::Partition,
     look,
 };
 
-fn look(snapshot: &Snapshot, findings: &mut Findings) {
-    for execution in snapshot.executions() {
-        match execution.vector() {
-            Ok(vector) => findings.expect(table::is_legal(&vector), execution.id, || {
-                alloc::format!("no transition leads to {vector:?}")
-            }),
-            Err(unknown) => findings.add(execution.id, alloc::format!("{unknown}")),
-        }
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    let Some(execution) = subject.execution_in(snapshot) else { return };
+    match execution.vector() {
+        Ok(vector) => findings.expect(table::is_legal(&vector), execution.id, || {
+            alloc::format!("no transition leads to {vector:?}")
+        }),
+        Err(unknown) => findings.add(execution.id, alloc::format!("{unknown}")),
     }
 }

@@ -15,7 +15,6 @@ pub mod past;
 mod perform;
 #[cfg(test)]
 mod promises;
-pub mod view;
 pub mod world;
 
 pub use operation::{Operation, Verb};

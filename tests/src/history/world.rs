@@ -15,10 +15,10 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
 
+use super::Downfall;
 use super::past::{Ledger, Past};
 use super::perform::flow::StagedEdge;
 use super::perform::suspension::KnownWaitpoint;
-use super::{Downfall, view};
 
 /// How often each function was accepted and refused.
 pub type Tally = BTreeMap<&'static str, [u64; 2]>;
@@ -61,7 +61,7 @@ impl World {
         assert!(!matches!(loaded, Value::Error(_)), "the host refuses the library: {loaded:?}");
         let secrets = Key::WaitpointSecrets(PARTITION).to_string();
         host.call(&["HSET", &secrets, "current_kid", "k1", "secret:k1", &"00".repeat(32)]);
-        let snapshot = view::read(&mut host);
+        let snapshot = host.audit();
         let mut world = Self {
             host,
             snapshot,
@@ -89,7 +89,7 @@ impl World {
         let command = function.command();
         let reply = self.host.call(&command);
         let wrote = !self.host.last_writes().is_empty();
-        view::refresh(&mut self.host, &mut self.snapshot);
+        self.host.refresh_audit(&mut self.snapshot);
         let outcome = F::parse(reply);
         let arguments: Vec<String> =
             function.args().iter().map(|word| word.escape_ascii().to_string()).collect();
@@ -120,7 +120,7 @@ impl World {
     /// Lets time pass.
     pub fn wait_ms(&mut self, ms: u64) {
         self.host.set_now_us(self.host.now_us() + ms * 1000);
-        self.snapshot.advance(view::now(&self.host));
+        self.host.refresh_audit(&mut self.snapshot);
     }
 
     /// Notes what should not be so.
@@ -128,11 +128,12 @@ impl World {
         self.findings.push(finding);
     }
 
-    /// Checks that the snapshot, which follows the writes, is the keyspace.
+    /// Checks that the snapshot, which follows the writes, is the keyspace, and judges all of it.
     pub fn compare_with_the_store(&mut self) {
-        if view::read(&mut self.host) != self.snapshot {
+        if self.host.audit() != self.snapshot {
             self.find("the snapshot has lost track of the keyspace".to_owned());
         }
+        self.findings.extend(audit::judge(&self.snapshot).iter().map(ToString::to_string));
     }
 
     /// What the oracles found so far.
@@ -204,7 +205,7 @@ impl World {
     }
 
     fn judge(&mut self, function: &'static str) {
-        let findings = audit::judge(&self.snapshot);
+        let findings = audit::judge_touched(&mut self.snapshot);
         self.findings.extend(findings.iter().map(ToString::to_string));
         let findings = self.past.judge(function, &self.snapshot);
         self.findings.extend(findings);

@@ -1,0 +1,64 @@
+//! `DebtsPaid`
+
+use alloc::format;
+use alloc::string::String;
+
+use super::{Execution, Fields, Findings, Moment, Oracle, Reach, Snapshot, Subject};
+use crate::id::ExecutionId;
+use crate::key::{ExecutionPart, FlowPart, Key};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "DebtsPaid",
+    statement: "no cancel is owed any more, and no edge of an ended upstream is open",
+    moment: Moment::Rest,
+    reach: Reach::Partition,
+    look,
+};
+
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    match subject {
+        Subject::Execution(_) => {
+            if let Some(execution) = subject.execution_in(snapshot)
+                && execution.vector().is_ok_and(|vector| !vector.is_terminal())
+            {
+                edges(snapshot, &execution, findings);
+            }
+        }
+        Subject::Flow(partition, id) => {
+            let key = Key::flow(*partition, *id).pending_cancels();
+            let owed = snapshot.set(&key);
+            findings.expect(owed.is_empty(), &key, || format!("{owed:?} were never cancelled"));
+        }
+        Subject::Key(key @ Key::Flow(_, _, FlowPart::EdgeGroup(_))) => {
+            let owes = snapshot
+                .hash(key)
+                .is_some_and(|group| group.text("cancel_siblings_pending_flag") == "true");
+            findings.expect(!owes, key, || String::from("owes cancels to siblings"));
+        }
+        Subject::Key(_) | Subject::Stranger(_) => {}
+    }
+}
+
+/// Every open edge has an upstream that still runs, or that ended before the edge was armed.
+fn edges(snapshot: &Snapshot, child: &Execution<'_>, findings: &mut Findings) {
+    for (part, entry) in snapshot.of_execution(child.id) {
+        let (ExecutionPart::Dependency(edge), Some(dependency)) = (part, entry.fields()) else {
+            continue;
+        };
+        let open = !matches!(dependency.text("state"), "satisfied" | "impossible");
+        if open && let Some(ended) = ended_at(snapshot, dependency) {
+            let owed = dependency.number("rearmed_at") <= ended && snapshot.is_forgotten(ended);
+            findings.expect(!owed, child.id, || {
+                format!("the edge {edge} is open, its upstream ended at {ended}")
+            });
+        }
+    }
+}
+
+/// When the upstream of an edge ended, if it did.
+fn ended_at(snapshot: &Snapshot, dependency: Fields<'_>) -> Option<i64> {
+    let upstream: ExecutionId = dependency.text("upstream_execution_id").parse().ok()?;
+    let upstream = snapshot.execution(&upstream)?;
+    upstream.vector().ok().filter(|vector| vector.is_terminal())?;
+    Some(upstream.core.number("completed_at"))
+}

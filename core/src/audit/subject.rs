@@ -1,0 +1,205 @@
+//! Whom a change concerns: the unit in which the oracles judge.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::{Execution, Fields, Snapshot, Stored};
+use crate::id::{ExecutionId, FlowId, WaitpointId};
+use crate::key::{BudgetPart, ExecutionPart, FlowPart, IndexPart, Key, PartitionIndex, QuotaPart};
+use crate::partition::Partition;
+
+/// One that an oracle can judge by itself, by looking at what belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Subject {
+    /// An execution with everything under its name and all indexes that list it.
+    Execution(ExecutionId),
+    /// A flow with everything under its name.
+    Flow(Partition, FlowId),
+    /// One key.
+    Key(Key),
+    /// One key that is none of ours.
+    Stranger(Vec<u8>),
+}
+
+impl Subject {
+    pub(super) fn stranger(key: &[u8]) -> Self {
+        Self::Stranger(key.to_vec())
+    }
+
+    /// The record of an execution, if this is one and has one.
+    pub(super) fn execution_in<'a>(&'a self, snapshot: &'a Snapshot) -> Option<Execution<'a>> {
+        match self {
+            Self::Execution(id) => snapshot.execution(id),
+            Self::Flow(..) | Self::Key(_) | Self::Stranger(_) => None,
+        }
+    }
+}
+
+/// Whom it concerns that a key held `was` and holds `is` now.
+///
+/// With nothing before, that is everybody for whom the key matters: a keyspace is judged in full by
+/// judging whom its keys concern.
+pub(super) fn concerned(
+    key: &Key,
+    [was, is]: [Option<&Stored>; 2],
+    subjects: &mut BTreeSet<Subject>,
+) {
+    match key {
+        Key::Index(partition, part) => {
+            return of_index(*partition, part, key, [was, is], subjects);
+        }
+        Key::Execution(id, ExecutionPart::Suspension) => {
+            for stored in [was, is].into_iter().flatten() {
+                subjects.extend(waitpoint_of(id.partition(), stored));
+            }
+            subjects.insert(Subject::Execution(id.clone()));
+        }
+        Key::Execution(id, _) | Key::Attempt(id, ..) | Key::Stream(id, ..) => {
+            subjects.insert(Subject::Execution(id.clone()));
+        }
+        Key::Waitpoint(..) => {
+            for stored in [was, is].into_iter().flatten() {
+                subjects.extend(owner_of(stored));
+            }
+        }
+        Key::Flow(partition, id, part) => {
+            if let FlowPart::EdgeGroup(child) = part {
+                subjects.insert(Subject::Execution(child.clone()));
+            }
+            if !matches!(part, FlowPart::Edge(_) | FlowPart::EdgeGroup(_)) {
+                subjects.insert(Subject::Flow(*partition, *id));
+            }
+        }
+        Key::Budget(partition, id, part) if *part != BudgetPart::Record => {
+            subjects.insert(Subject::Key(Key::budget(*partition, *id).record()));
+        }
+        Key::Quota(partition, id, part) if *part != QuotaPart::Record => {
+            subjects.insert(Subject::Key(Key::quota(*partition, *id).record()));
+        }
+        _ => {}
+    }
+    subjects.insert(Subject::Key(key.clone()));
+}
+
+/// An index concerns those that came or went; itself only as far as a member cannot be read.
+fn of_index(
+    partition: Partition,
+    part: &IndexPart,
+    key: &Key,
+    stored: [Option<&Stored>; 2],
+    subjects: &mut BTreeSet<Subject>,
+) {
+    changed_members(stored, |member, is_in| {
+        let concerned = match part {
+            IndexPart::Lane(..) | IndexPart::WorkerLeases(_) => execution(member),
+            IndexPart::Whole(index) => match index {
+                _ if lists_executions(part) => execution(member),
+                PartitionIndex::FlowIndex | PartitionIndex::CancelBacklog => {
+                    member.parse().ok().map(|id| Subject::Flow(partition, id))
+                }
+                PartitionIndex::PendingCancelGroups => tuple(partition, member).map(Subject::Key),
+                PartitionIndex::PendingWaitpointExpiry => {
+                    let id = member.parse().ok();
+                    id.map(|id| Subject::Key(Key::waitpoint(partition, id)))
+                }
+                PartitionIndex::BudgetResets | PartitionIndex::BudgetPolicies => {
+                    let id = member.parse().ok();
+                    id.map(|id| Subject::Key(Key::budget(partition, id).record()))
+                }
+                PartitionIndex::QuotaPolicies => {
+                    let id = member.parse().ok();
+                    id.map(|id| Subject::Key(Key::quota(partition, id).record()))
+                }
+                _ => None,
+            },
+        };
+        match concerned {
+            Some(subject) => drop(subjects.insert(subject)),
+            None if is_in => drop(subjects.insert(Subject::Key(key.clone()))),
+            None => {}
+        }
+    });
+}
+
+/// Whether the members of an index are executions.
+pub(super) fn lists_executions(part: &IndexPart) -> bool {
+    match part {
+        IndexPart::Lane(..) | IndexPart::WorkerLeases(_) => true,
+        IndexPart::Whole(index) => matches!(
+            index,
+            PartitionIndex::LeaseExpiry
+                | PartitionIndex::SuspensionTimeout
+                | PartitionIndex::AttemptTimeout
+                | PartitionIndex::ExecutionDeadline
+                | PartitionIndex::AllExecutions
+        ),
+    }
+}
+
+/// The edge group that an entry of `pending_cancel_groups` names.
+pub(super) fn tuple(partition: Partition, member: &str) -> Option<Key> {
+    let (flow, child) = member.split_once('|')?;
+    let child: ExecutionId = child.parse().ok()?;
+    Some(Key::flow(partition, flow.parse().ok()?).edge_group(&child))
+}
+
+/// Calls `each` for every member that came, left or changed its score, with whether it is in now.
+pub(super) fn changed_members([was, is]: [Option<&Stored>; 2], mut each: impl FnMut(&str, bool)) {
+    for member in members(was) {
+        if !has(is, member) {
+            each(member, false);
+        }
+    }
+    for member in members(is) {
+        if score(was, member) != score(is, member) || !has(was, member) {
+            each(member, true);
+        }
+    }
+}
+
+fn members(stored: Option<&Stored>) -> impl Iterator<Item = &str> {
+    let (set, zset) = match stored {
+        Some(Stored::Set(members)) => (Some(members), None),
+        Some(Stored::Zset(members)) => (None, Some(members)),
+        _ => (None, None),
+    };
+    let set = set.into_iter().flatten();
+    set.chain(zset.into_iter().flat_map(|members| members.keys())).map(|member| member.as_str())
+}
+
+fn has(stored: Option<&Stored>, member: &str) -> bool {
+    match stored {
+        Some(Stored::Set(members)) => members.contains(member),
+        Some(Stored::Zset(members)) => members.contains_key(member),
+        _ => false,
+    }
+}
+
+fn score(stored: Option<&Stored>, member: &str) -> Option<f64> {
+    match stored {
+        Some(Stored::Zset(members)) => members.get(member).copied(),
+        _ => None,
+    }
+}
+
+fn execution(member: &str) -> Option<Subject> {
+    member.parse().ok().map(Subject::Execution)
+}
+
+fn fields(stored: &Stored) -> Option<Fields<'_>> {
+    match stored {
+        Stored::Hash(fields) => Some(Fields::new(fields)),
+        _ => None,
+    }
+}
+
+/// The waitpoint that a suspension waits at.
+fn waitpoint_of(partition: Partition, suspension: &Stored) -> Option<Subject> {
+    let id: WaitpointId = fields(suspension)?.text("waitpoint_id").parse().ok()?;
+    Some(Subject::Key(Key::waitpoint(partition, id)))
+}
+
+/// The execution whose waitpoint this is.
+fn owner_of(waitpoint: &Stored) -> Option<Subject> {
+    execution(fields(waitpoint)?.text("execution_id"))
+}

@@ -1,0 +1,64 @@
+//! `SummaryTrue`
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
+use crate::id::{ExecutionId, FlowId};
+use crate::key::Key;
+use crate::partition::Partition;
+use crate::state::PublicState;
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "SummaryTrue",
+    statement: "a flow's summary equals the fold over all its members",
+    moment: Moment::Rest,
+    reach: Reach::Partition,
+    look,
+};
+
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    let Subject::Flow(partition, id) = subject else { return };
+    let flow = Key::flow(*partition, *id);
+    let purging = |summary: super::Fields<'_>| !summary.text("purge").is_empty();
+    let summary = snapshot.hash(&flow.summary());
+    if !snapshot.holds(&flow.core()) || summary.is_some_and(purging) {
+        return;
+    }
+    let Some(fold) = fold(snapshot, *partition, *id) else { return };
+    let total: i64 = fold.values().sum();
+    let told = |field: &str| summary.map(|summary| summary.number(field)).unwrap_or_default();
+    findings.expect(told("total_members") == total, id, || {
+        format!("tells of {} members, has {total}", told("total_members"))
+    });
+    for (state, expected) in fold {
+        let found = told(&format!("members_{state}"));
+        findings.expect(found == expected, id, || {
+            format!("tells of {found} members that are {state}, has {expected}")
+        });
+    }
+}
+
+/// How many members are in each public state; none while one of them has just moved.
+fn fold(snapshot: &Snapshot, partition: Partition, id: FlowId) -> Option<BTreeMap<String, i64>> {
+    let mut fold: BTreeMap<String, i64> = PublicState::ALL
+        .iter()
+        .filter(|state| **state != PublicState::Resumable)
+        .map(|state| (state.as_str().into(), 0))
+        .collect();
+    fold.insert("gone".into(), 0);
+    for member in snapshot.set(&Key::flow(partition, id).members()) {
+        let core = member
+            .parse::<ExecutionId>()
+            .ok()
+            .and_then(|member| snapshot.hash(&Key::execution(&member).core()));
+        let state = match core {
+            None => "gone",
+            Some(core) if !snapshot.is_forgotten(core.number("last_mutation_at")) => return None,
+            Some(core) => core.text("public_state"),
+        };
+        *fold.entry(state.into()).or_default() += 1;
+    }
+    Some(fold)
+}

@@ -1,0 +1,34 @@
+//! `WakeupsArrive`
+
+use alloc::string::String;
+
+use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
+use crate::key::Key;
+use crate::state::{EligibilityState, LifecyclePhase};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "WakeupsArrive",
+    statement: "nobody is blocked whose dependencies are met, though every push be lost",
+    moment: Moment::Rest,
+    reach: Reach::Partition,
+    look,
+};
+
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    let Some(execution) = subject.execution_in(snapshot) else { return };
+    let Ok(vector) = execution.vector() else { return };
+    let blocked = vector.phase == LifecyclePhase::Runnable
+        && vector.eligibility == EligibilityState::BlockedByDependencies;
+    // While its flow is being submitted, the seal is what a member waits for.
+    if !blocked || !execution.core.text("unsealed").is_empty() {
+        return;
+    }
+    let met = snapshot.group_of(&execution).and_then(|(_, group)| group).is_some_and(|group| {
+        group.text("policy_variant") != "all_of" && group.text("group_state") == "satisfied"
+    });
+    let open = !snapshot.set(&Key::execution(execution.id).dependencies_unresolved()).is_empty();
+    let since = execution.core.number("last_transition_at");
+    findings.expect((open && !met) || !snapshot.is_forgotten(since), execution.id, || {
+        String::from("is blocked by dependencies that are met")
+    });
+}

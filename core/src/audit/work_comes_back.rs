@@ -1,0 +1,31 @@
+//! `WorkComesBack`
+
+use alloc::format;
+
+use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
+use crate::state::{LifecyclePhase, OwnershipState};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "WorkComesBack",
+    statement: "whatever lost its lease was put back in line or ended",
+    moment: Moment::Rest,
+    reach: Reach::Partition,
+    look,
+};
+
+fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    let Some(execution) = subject.execution_in(snapshot) else { return };
+    let Ok(vector) = execution.vector() else { return };
+    if vector.phase != LifecyclePhase::Active {
+        return;
+    }
+    let lost_at = match vector.ownership {
+        OwnershipState::Leased | OwnershipState::LeaseExpiredReclaimable => "lease_expires_at",
+        OwnershipState::LeaseRevoked => "lease_revoked_at",
+        OwnershipState::Unowned => return,
+    };
+    let at = execution.core.number(lost_at);
+    findings.expect(!snapshot.is_forgotten(at), execution.id, || {
+        format!("is {} since {at}, and nobody brought it back", vector.ownership)
+    });
+}
