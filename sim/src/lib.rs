@@ -10,6 +10,7 @@ pub mod canary;
 pub mod event;
 pub mod fault;
 pub mod mark;
+pub mod model;
 pub mod oracle;
 pub mod plan;
 pub mod rig;

@@ -6,7 +6,7 @@ use selvedge_lua::library;
 use crate::canary::Plant;
 use crate::event::Phase;
 use crate::mark::Marks;
-use crate::oracle::{self, Rest, Violation};
+use crate::oracle::{Bench, Class, Rest, Violation, class_of, has_settled};
 use crate::plan::Plan;
 use crate::trace::Trace;
 use crate::world::stream::Draws;
@@ -17,6 +17,8 @@ use crate::world::{Counters, World};
 pub struct RunOptions {
     /// A bug to plant.
     pub plant: Option<Plant>,
+    /// The only oracle that is heard; all of them unless said.
+    pub only: Option<&'static str>,
 }
 
 /// What a run came to.
@@ -61,15 +63,17 @@ pub struct Outcome {
 /// When the plan cannot be run at all: the library does not load, a planted bug does not apply.
 pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
     let library = library_text(options)?;
-    let mut world = World::new(plan, &library, oracle::oracles())?;
+    let mut world = World::new(plan, &library, Bench::new(options.only))?;
     let end = plan.config.length.0;
     run_until(&mut world, end);
     world.enter(Phase::Settle);
     world.enter(Phase::Liveness);
     let pending = settle(&mut world, end + plan.config.bound.0);
-    if pending.is_empty() {
-        world.enter(Phase::Rest);
+    if unexcused(&world) == 0 {
         world.rest(Rest::Begins);
+    }
+    if pending.is_empty() && unexcused(&world) == 0 {
+        world.enter(Phase::Rest);
         let end = world.now_ms + TWO_CYCLES_MS;
         run_until(&mut world, end);
         world.rest(Rest::Ends);
@@ -103,7 +107,9 @@ fn pending(world: &mut World) -> Vec<String> {
     let open = |shard: &Snapshot| -> Vec<String> {
         shard
             .executions()
-            .filter(|execution| execution.vector().is_ok_and(|vector| !vector.is_terminal()))
+            .filter(|execution| {
+                execution.vector().is_ok_and(|vector| !has_settled(shard, execution, &vector))
+            })
             .map(|execution| format!("{} is {}", execution.id, execution.core.text("public_state")))
             .collect()
     };
@@ -122,11 +128,15 @@ fn library_text(options: &RunOptions) -> Result<String, String> {
 
 fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
     let violations = world.violations().to_vec();
-    let verdict = match (violations.is_empty(), unexcused(&world), pending.is_empty()) {
-        (_, 1.., _) => Verdict::Incorrect,
-        (_, _, false) => Verdict::Stuck,
-        (true, ..) => Verdict::Passed,
-        (false, ..) => Verdict::Excused,
+    let real = || violations.iter().filter(|found| found.excuse.is_none());
+    let verdict = if real().any(|found| class_of(found.oracle) == Class::Safety) {
+        Verdict::Incorrect
+    } else if real().next().is_some() || !pending.is_empty() {
+        Verdict::Stuck
+    } else if violations.is_empty() {
+        Verdict::Passed
+    } else {
+        Verdict::Excused
     };
     Outcome {
         verdict,
@@ -135,7 +145,7 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
         digest: world.servers.digest(world.now_ms),
         elapsed_ms: world.now_ms,
         draws: world.streams.draws(),
-        marks: Marks::new(),
+        marks: world.marks().clone(),
         trace: world.trace().clone(),
         counters: world.counters.clone(),
     }

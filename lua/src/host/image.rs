@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::audit;
 use selvedge_core::time::ServerTime;
 
+use super::command::lookup;
 use super::keyspace::{Data, Entry};
 use super::{Host, Snapshot};
 
@@ -96,6 +97,27 @@ impl Host {
             snapshot.put(key, Some(audited(entry)));
         }
         snapshot
+    }
+
+    /// The keys that the last call changed.
+    #[must_use]
+    pub fn last_written_keys(&self) -> BTreeSet<Vec<u8>> {
+        let store = self.store.lock();
+        let keys = |argv: &[Vec<u8>]| -> Vec<Vec<u8>> {
+            let spec = argv.first().and_then(|name| lookup(name));
+            spec.iter().flat_map(|spec| spec.keys(argv)).map(<[u8]>::to_vec).collect()
+        };
+        store.writes.iter().flat_map(|argv| keys(argv)).collect()
+    }
+
+    /// Brings what the oracles read up to date after a call: the clock, and whatever it changed.
+    /// After a flush or [`Host::restore`], ask for [`Host::audited`] again.
+    pub fn refresh(&self, snapshot: &mut audit::Snapshot) {
+        let now_ms = self.store.lock().now_ms();
+        snapshot.advance(ServerTime(now_ms));
+        for key in self.last_written_keys() {
+            snapshot.put(&key, self.entry(&key));
+        }
     }
 }
 

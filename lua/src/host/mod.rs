@@ -13,7 +13,6 @@
 //! assert_eq!(host.call(&["GET", "greeting"]), Value::Bulk(b"hello".to_vec()));
 //! ```
 
-mod audit;
 mod command;
 mod dispatch;
 mod image;

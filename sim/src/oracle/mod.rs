@@ -1,12 +1,45 @@
 //! What must hold. State oracles live in [`selvedge_core::audit`]; history oracles live here, one
 //! file each, and see nothing but the event stream and the keyspace.
+//!
+//! A [`Bench`] of judges sits through one run. Each is told every event, with the [`Scene`] of what
+//! a call changed, and may say what is wrong. Some damage cannot be repaired; a finding then
+//! carries an excuse that names the lost commit or the damaged key.
+
+mod all_settle;
+mod attempts_honest;
+mod bounded_work;
+pub mod call;
+mod cancelled_stays_still;
+mod drain_only_when_paid;
+mod edge_by_truth;
+mod error_means_untouched;
+mod excuse;
+mod fence_never_repeats;
+mod group_counts;
+mod ledger_adds;
+mod legal_transition;
+mod matches_model;
+mod no_lost_ack;
+mod no_run_before_parents;
+mod not_before_due;
+mod oldest_age_bounded;
+mod one_holder;
+mod one_slot;
+mod quiet_at_rest;
+mod repeat_is_harmless;
+pub mod scene;
+mod signal_counts_once;
 
 use selvedge_core::audit;
 use selvedge_core::partition::Partition;
 
 use crate::event::{Event, Phase};
+use crate::mark::{Lookout, Marks};
 use crate::plan::Config;
 use crate::world::ledger::Ledger;
+
+pub(crate) use all_settle::has_settled;
+use scene::{Memory, Scene};
 
 /// What an oracle may look at besides the event.
 pub struct View<'a> {
@@ -30,6 +63,9 @@ impl View<'_> {
     /// The keyspace in which a partition lives.
     #[must_use]
     pub fn of(&self, partition: Partition) -> &audit::Snapshot {
+        if let [only] = self.shards {
+            return only;
+        }
         let shard = (self.owners)(partition.slot());
         &self.shards[shard.min(self.shards.len() - 1)]
     }
@@ -51,46 +87,182 @@ pub struct Violation {
 /// Which end of the last phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Everything has come to rest.
+    /// Everything has come to rest, or should have.
     Begins,
     /// Two more cycles have passed.
     Ends,
 }
 
-/// A history oracle.
-pub trait Oracle {
+/// When an oracle speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// After every event.
+    Safety,
+    /// When faults have stopped, and a bound has passed.
+    Liveness,
+}
+
+/// One thing that must be true of every run.
+#[derive(Clone, Copy)]
+pub struct Oracle {
     /// Its name, by which code, planted bugs and reports refer to it.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// What it says, in a sentence.
-    fn statement(&self) -> &'static str;
+    pub statement: &'static str,
+    /// When it speaks.
+    pub class: Class,
+    judge: fn() -> Box<dyn Judge>,
+}
 
+/// An oracle during one run.
+trait Judge {
     /// Looks at one event.
-    fn see(&mut self, event: &Event, view: &View<'_>);
+    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings);
 
     /// Looks at the end.
-    fn rest(&mut self, _end: Rest, _view: &View<'_>) {}
-
-    /// What it found since it was last asked.
-    fn take(&mut self) -> Vec<Violation>;
+    fn rest(&mut self, _end: Rest, _view: &View<'_>, _findings: &mut Findings) {}
 }
 
-/// Fresh oracles for one run.
+/// All history oracles.
+pub const ORACLES: &[Oracle] = &[
+    legal_transition::ORACLE,
+    one_holder::ORACLE,
+    fence_never_repeats::ORACLE,
+    attempts_honest::ORACLE,
+    repeat_is_harmless::ORACLE,
+    not_before_due::ORACLE,
+    no_run_before_parents::ORACLE,
+    cancelled_stays_still::ORACLE,
+    edge_by_truth::ORACLE,
+    group_counts::ORACLE,
+    drain_only_when_paid::ORACLE,
+    signal_counts_once::ORACLE,
+    ledger_adds::ORACLE,
+    error_means_untouched::ORACLE,
+    one_slot::ORACLE,
+    bounded_work::ORACLE,
+    no_lost_ack::ORACLE,
+    all_settle::ORACLE,
+    oldest_age_bounded::ORACLE,
+    quiet_at_rest::ORACLE,
+    matches_model::ORACLE,
+];
+
+/// Whether what an oracle found is that something did not come to rest.
 #[must_use]
-pub fn oracles() -> Vec<Box<dyn Oracle>> {
-    Vec::new()
+pub fn class_of(name: &str) -> Class {
+    let resting = audit::ORACLES
+        .iter()
+        .any(|oracle| oracle.name == name && oracle.moment == audit::Moment::Rest);
+    let waiting =
+        ORACLES.iter().any(|oracle| oracle.name == name && oracle.class == Class::Liveness);
+    if resting || waiting { Class::Liveness } else { Class::Safety }
 }
 
-/// The state oracles' findings on one keyspace, as violations.
+/// All oracles and marks, ready for one run.
+pub struct Bench {
+    judges: Vec<(&'static str, Box<dyn Judge>)>,
+    memory: Memory,
+    lookout: Lookout,
+    only: Option<&'static str>,
+}
+
+impl Bench {
+    /// Judges who have seen nothing yet; with `only`, all but one of them are not heard.
+    #[must_use]
+    pub fn new(only: Option<&'static str>) -> Self {
+        let heard = |oracle: &&Oracle| only.is_none_or(|only| only == oracle.name);
+        let judges = ORACLES.iter().filter(heard);
+        let judges = judges.map(|oracle| (oracle.name, (oracle.judge)())).collect();
+        Self { judges, memory: Memory::default(), lookout: Lookout::default(), only }
+    }
+
+    /// Those findings that are heard.
+    #[must_use]
+    pub fn heed(&self, mut found: Vec<Violation>) -> Vec<Violation> {
+        found.retain(|found| self.only.is_none_or(|only| only == found.oracle));
+        found
+    }
+
+    /// How often each mark was hit.
+    #[must_use]
+    pub const fn marks(&self) -> &Marks {
+        self.lookout.marks()
+    }
+
+    /// What the history oracles say about one event.
+    #[must_use]
+    pub fn see(&mut self, event: &Event, view: &View<'_>) -> Vec<Violation> {
+        let scene = self.memory.scene(event, view);
+        self.lookout.see(event, &scene, view);
+        let mut findings = Findings::default();
+        for (name, judge) in &mut self.judges {
+            findings.oracle = name;
+            judge.see(event, &scene, view, &mut findings);
+        }
+        findings.violations
+    }
+
+    /// What the history oracles and the state oracles of rest say about the end.
+    #[must_use]
+    pub fn rest(&mut self, end: Rest, view: &View<'_>) -> Vec<Violation> {
+        let mut findings = Findings::default();
+        for (name, judge) in &mut self.judges {
+            findings.oracle = name;
+            judge.rest(end, view, &mut findings);
+        }
+        for shard in view.shards {
+            let found = excused(audit::judge_rest(shard), view.ledger);
+            findings.violations.extend(self.heed(found));
+        }
+        findings.violations
+    }
+}
+
+/// What the state oracles say about those whom the last changes concerned.
 #[must_use]
-pub fn audit(snapshot: &audit::Snapshot) -> Vec<Violation> {
-    audit::judge(snapshot)
+pub fn audit_touched(snapshot: &mut audit::Snapshot, ledger: &Ledger) -> Vec<Violation> {
+    excused(audit::judge_touched(snapshot), ledger)
+}
+
+/// What the state oracles say about one keyspace in full.
+#[must_use]
+pub fn audit(snapshot: &audit::Snapshot, ledger: &Ledger) -> Vec<Violation> {
+    excused(audit::judge(snapshot), ledger)
+}
+
+fn excused(found: Vec<audit::Violation>, ledger: &Ledger) -> Vec<Violation> {
+    found
         .into_iter()
         .map(|found| Violation {
+            excuse: excuse::damage(ledger, &[&found.subject, &found.what]),
             oracle: found.oracle,
             subject: found.subject,
             what: found.what,
-            excuse: None,
         })
         .collect()
+}
+
+/// Where judges put what they find.
+#[derive(Default)]
+struct Findings {
+    oracle: &'static str,
+    violations: Vec<Violation>,
+}
+
+impl Findings {
+    /// Adds a finding that only damage done on purpose can excuse.
+    fn add(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
+        let (subject, what) = (subject.to_string(), what.into());
+        let excuse = excuse::damage(view.ledger, &[&subject, &what]);
+        self.violations.push(Violation { oracle: self.oracle, subject, what, excuse });
+    }
+
+    /// Adds a finding that a lost commit can excuse too.
+    fn add_or_lost(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
+        let (subject, what) = (subject.to_string(), what.into());
+        let excuse = excuse::damage(view.ledger, &[&subject, &what])
+            .or_else(|| excuse::loss(view.ledger, &[&subject, &what]));
+        self.violations.push(Violation { oracle: self.oracle, subject, what, excuse });
+    }
 }

@@ -16,7 +16,8 @@ use selvedge_core::engine::Input;
 use crate::actor::{Errand, Names, worker::Worker};
 use crate::event::{Actor, Event, Phase, What};
 use crate::fault::{Fault, FaultCounts};
-use crate::oracle::{Oracle, Rest, View, Violation};
+use crate::mark::Marks;
+use crate::oracle::{self, Bench, Rest, View, Violation};
 use crate::plan::{Plan, Rule, When};
 use crate::trace::Trace;
 
@@ -78,7 +79,7 @@ pub struct World {
     pub(crate) next_call: u64,
     pub(crate) next_parcel: u64,
     trace: Trace,
-    oracles: Vec<Box<dyn Oracle>>,
+    bench: Bench,
     violations: Vec<Violation>,
     ordinal: u64,
 }
@@ -88,7 +89,7 @@ impl World {
     ///
     /// # Errors
     /// When the servers refuse the library.
-    pub fn new(plan: &Plan, library: &str, oracles: Vec<Box<dyn Oracle>>) -> Result<Self, String> {
+    pub fn new(plan: &Plan, library: &str, bench: Bench) -> Result<Self, String> {
         let mut streams = Streams::new(plan.config.seed);
         let host_seed = streams.of(Purpose::Server, Actor::World).any();
         let servers = Servers::new(&plan.config, library, host_seed)?;
@@ -110,7 +111,7 @@ impl World {
             next_call: 0,
             next_parcel: 0,
             trace: Trace::new(TAIL),
-            oracles,
+            bench,
             violations: Vec::new(),
             ordinal: 0,
         };
@@ -182,6 +183,9 @@ impl World {
     pub(crate) fn emit_touching(&mut self, actor: Actor, what: What, touched: &[Vec<u8>]) {
         let event = Event { at_ms: self.now_ms, ordinal: self.ordinal, actor, what };
         self.ordinal += 1;
+        if !touched.is_empty() {
+            self.audit_touched();
+        }
         let servers = &self.servers;
         let view = View {
             now_ms: self.now_ms,
@@ -192,11 +196,18 @@ impl World {
             ledger: &servers.ledger,
             owners: &|slot| servers.owner(slot),
         };
-        for oracle in &mut self.oracles {
-            oracle.see(&event, &view);
-            self.violations.extend(oracle.take());
-        }
+        let found = self.bench.see(&event, &view);
+        self.violations.extend(found);
         self.trace.add(event);
+    }
+
+    /// Lets the state oracles look at whom the last changes concern.
+    fn audit_touched(&mut self) {
+        let Servers { audited, ledger, .. } = &mut self.servers;
+        for shard in audited {
+            let found = oracle::audit_touched(shard, ledger);
+            self.violations.extend(self.bench.heed(found));
+        }
     }
 
     /// Notes that a fault was injected.
@@ -225,19 +236,23 @@ impl World {
             ledger: &servers.ledger,
             owners: &|slot| servers.owner(slot),
         };
-        for oracle in &mut self.oracles {
-            oracle.rest(end, &view);
-            self.violations.extend(oracle.take());
-        }
+        let mut found = self.bench.rest(end, &view);
         for shard in &servers.audited {
-            self.violations.extend(crate::oracle::audit(shard));
+            found.extend(self.bench.heed(oracle::audit(shard, &servers.ledger)));
         }
+        self.violations.extend(found);
     }
 
     /// What was found so far.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
         &self.violations
+    }
+
+    /// How often each mark was hit.
+    #[must_use]
+    pub const fn marks(&self) -> &Marks {
+        self.bench.marks()
     }
 
     /// The trace so far.

@@ -169,7 +169,7 @@ impl Servers {
 
     /// Notes what a call wrote: for the oracles, for the ledger and for whoever follows.
     fn commit(&mut self, node: usize, call: CallId, now_ms: u64, served: &mut Served) {
-        let keys = touched_keys(&served.writes);
+        let keys = self.host.last_written_keys();
         let shard = self.nodes[node].shard;
         self.heads[shard] += 1;
         let number = self.heads[shard];
@@ -249,14 +249,4 @@ impl Servers {
             self.current = node;
         }
     }
-}
-
-/// The keys of some writes: every word that looks like one of ours, and the first argument.
-fn touched_keys(writes: &[Vec<Vec<u8>>]) -> BTreeSet<Vec<u8>> {
-    let mut keys = BTreeSet::new();
-    for write in writes {
-        keys.extend(write.get(1).cloned());
-        keys.extend(write.iter().skip(2).filter(|word| word.starts_with(b"ff:")).cloned());
-    }
-    keys
 }

@@ -61,7 +61,7 @@ impl World {
         assert!(!matches!(loaded, Value::Error(_)), "the host refuses the library: {loaded:?}");
         let secrets = Key::WaitpointSecrets(PARTITION).to_string();
         host.call(&["HSET", &secrets, "current_kid", "k1", "secret:k1", &"00".repeat(32)]);
-        let snapshot = host.audit();
+        let snapshot = host.audited();
         let mut world = Self {
             host,
             snapshot,
@@ -89,7 +89,7 @@ impl World {
         let command = function.command();
         let reply = self.host.call(&command);
         let wrote = !self.host.last_writes().is_empty();
-        self.host.refresh_audit(&mut self.snapshot);
+        self.host.refresh(&mut self.snapshot);
         let outcome = F::parse(reply);
         let arguments: Vec<String> =
             function.args().iter().map(|word| word.escape_ascii().to_string()).collect();
@@ -120,7 +120,7 @@ impl World {
     /// Lets time pass.
     pub fn wait_ms(&mut self, ms: u64) {
         self.host.set_now_us(self.host.now_us() + ms * 1000);
-        self.host.refresh_audit(&mut self.snapshot);
+        self.host.refresh(&mut self.snapshot);
     }
 
     /// Notes what should not be so.
@@ -130,7 +130,7 @@ impl World {
 
     /// Checks that the snapshot, which follows the writes, is the keyspace, and judges all of it.
     pub fn compare_with_the_store(&mut self) {
-        if self.host.audit() != self.snapshot {
+        if self.host.audited() != self.snapshot {
             self.find("the snapshot has lost track of the keyspace".to_owned());
         }
         self.findings.extend(audit::judge(&self.snapshot).iter().map(ToString::to_string));

@@ -1,0 +1,185 @@
+//! A function call and its reply as the oracles read them: arguments by name, answers by word.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use selvedge_core::id::ExecutionId;
+use selvedge_core::key::Key;
+use selvedge_core::value::Value;
+use selvedge_lua::library;
+
+use crate::event::{Applied, arguments_of, keys_of};
+
+/// The names of a function's keys and arguments, in order.
+#[derive(Debug, Default)]
+pub struct Signature {
+    /// Keys.
+    pub keys: Vec<String>,
+    /// Arguments.
+    pub arguments: Vec<String>,
+}
+
+/// A function call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The function, without its prefix.
+    pub function: &'a str,
+    argv: &'a [Vec<u8>],
+    signature: &'static Signature,
+}
+
+impl<'a> Call<'a> {
+    /// Reads a command; none when it calls no function of the library.
+    #[must_use]
+    pub fn read(argv: &'a [Vec<u8>]) -> Option<Self> {
+        let name = crate::event::function_of(argv)?;
+        let signature = signatures().get(name)?;
+        Some(Self { function: name.strip_prefix("ff_")?, argv, signature })
+    }
+
+    /// The call that a server carried out.
+    #[must_use]
+    pub fn of(applied: &'a Applied) -> Option<Self> {
+        Self::read(&applied.argv)
+    }
+
+    /// Whether the function has an argument of this name.
+    #[must_use]
+    pub fn takes(&self, name: &str) -> bool {
+        self.signature.arguments.iter().any(|known| known == name)
+    }
+
+    /// An argument by name; empty when it was not sent.
+    #[must_use]
+    pub fn argument(&self, name: &str) -> &'a str {
+        let at = self.signature.arguments.iter().position(|known| known == name);
+        let word = at.and_then(|at| arguments_of(self.argv).get(at));
+        word.and_then(|word| std::str::from_utf8(word).ok()).unwrap_or_default()
+    }
+
+    /// An argument as a number.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<i64> {
+        self.argument(name).parse().ok()
+    }
+
+    /// All arguments, as they were sent.
+    #[must_use]
+    pub fn arguments(&self) -> &'a [Vec<u8>] {
+        arguments_of(self.argv)
+    }
+
+    /// A key by name.
+    #[must_use]
+    pub fn key(&self, name: &str) -> Option<Key> {
+        let at = self.signature.keys.iter().position(|known| known == name)?;
+        std::str::from_utf8(keys_of(self.argv).get(at)?).ok()?.parse().ok()
+    }
+
+    /// The execution that the call is about.
+    #[must_use]
+    pub fn execution(&self) -> Option<ExecutionId> {
+        if let Ok(id) = self.argument("execution_id").parse() {
+            return Some(id);
+        }
+        if let Some(Key::Execution(id, _)) = self.key("exec_core") { Some(id) } else { None }
+    }
+}
+
+/// What a function answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It did as asked, or says why there was nothing to do; its words.
+    Done(Vec<String>),
+    /// It refused with this code.
+    Refused(String),
+    /// The server or the script answered an error.
+    Raised(String),
+    /// Something else.
+    Plain,
+}
+
+impl Answer {
+    /// Reads a reply.
+    #[must_use]
+    pub fn read(reply: &Value) -> Self {
+        match reply {
+            Value::Error(text) => Self::Raised(text.clone()),
+            Value::Bulk(_) => Self::Done(vec![word(reply)]),
+            Value::Array(elements) => match elements.split_first() {
+                Some((Value::Int(1), words)) => Self::Done(words.iter().map(word).collect()),
+                Some((Value::Int(0), words)) => {
+                    Self::Refused(words.first().map(word).unwrap_or_default())
+                }
+                Some((Value::Bulk(_), _)) => Self::Done(elements.iter().map(word).collect()),
+                _ => Self::Plain,
+            },
+            Value::Nil | Value::Int(_) | Value::Status(_) => Self::Plain,
+        }
+    }
+
+    /// Whether it did as asked.
+    #[must_use]
+    pub const fn is_done(&self) -> bool {
+        matches!(self, Self::Done(_))
+    }
+
+    /// Whether one of its words is this.
+    #[must_use]
+    pub fn says(&self, wanted: &str) -> bool {
+        matches!(self, Self::Done(words) if words.iter().any(|word| word == wanted))
+    }
+}
+
+fn word(value: &Value) -> String {
+    match value {
+        Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        Value::Status(text) | Value::Error(text) => text.clone(),
+        Value::Int(number) => number.to_string(),
+        Value::Nil | Value::Array(_) => String::new(),
+    }
+}
+
+/// The signatures of the library, read from its text.
+fn signatures() -> &'static BTreeMap<String, Signature> {
+    static SIGNATURES: OnceLock<BTreeMap<String, Signature>> = OnceLock::new();
+    SIGNATURES.get_or_init(|| library::SOURCE.split("define(\"").skip(1).filter_map(read).collect())
+}
+
+fn read(text: &str) -> Option<(String, Signature)> {
+    let (name, rest) = text.split_once('"')?;
+    let (keys, rest) = names(rest)?;
+    let (arguments, _) = names(rest)?;
+    Some((name.to_owned(), Signature { keys, arguments }))
+}
+
+/// The names in the next pair of braces, without what they say about types.
+fn names(text: &str) -> Option<(Vec<String>, &str)> {
+    let (_, inside) = text.split_once('{')?;
+    let (inside, rest) = inside.split_once('}')?;
+    let quoted = inside.split('"').skip(1).step_by(2);
+    let names = quoted.map(|name| name.split(['!', ':', '=']).next().unwrap_or(name).to_owned());
+    Some((names.collect(), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_found_by_name() {
+        let argv = ["FCALL", "ff_ack_cancel_member", "2", "k1", "k2", "eid", "fid"]
+            .map(|word| word.as_bytes().to_vec());
+        let call = Call::read(&argv).unwrap();
+        assert_eq!(call.argument("execution_id"), "eid");
+        assert_eq!(call.argument("flow_id"), "fid");
+        assert_eq!(call.argument("nothing"), "");
+    }
+
+    #[test]
+    fn every_function_has_a_signature() {
+        assert!(signatures().len() > 60, "{}", signatures().len());
+        let complete = &signatures()["ff_complete_execution"];
+        assert_eq!(complete.arguments[..3], ["execution_id", "lease_id", "lease_epoch"]);
+    }
+}

@@ -1,0 +1,208 @@
+//! `LedgerAdds`: what a history can show of it. Whether counts equal their holders, any state
+//! shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_core::key::{BudgetPart, Key, QuotaPart};
+
+use super::call::{Answer, Call};
+use super::{Class, Findings, Judge, Oracle, Scene, View};
+use crate::event::{Event, What};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "LedgerAdds",
+    statement: "usage is the sum of what was accepted, less what was given back; who holds a slot \
+                was admitted",
+    class: Class::Safety,
+    judge: || Box::<LedgerAdds>::default(),
+};
+
+/// What a budget must say, by what it accepted.
+#[derive(Clone, Debug, Default)]
+struct Book {
+    usage: BTreeMap<String, i64>,
+    by_execution: BTreeMap<String, BTreeMap<String, i64>>,
+}
+
+#[derive(Default)]
+struct LedgerAdds {
+    /// By the key of the usage.
+    books: BTreeMap<Key, Book>,
+    /// By the key of the admitted set.
+    holders: BTreeMap<Key, BTreeSet<String>>,
+}
+
+impl Judge for LedgerAdds {
+    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
+        match &event.what {
+            What::CommitsLost { .. } => self.look_again(view),
+            What::Applied(applied) => {
+                let answer = Answer::read(&applied.reply);
+                if let (Some(call), true) = (Call::of(applied), answer.is_done()) {
+                    self.book(&call, &answer);
+                    self.compare(&call, view, findings);
+                }
+            }
+            What::Sent { .. }
+            | What::Delivered { .. }
+            | What::Lost { .. }
+            | What::Fault { .. }
+            | What::Observed(_)
+            | What::Invoked { .. }
+            | What::Returned { .. }
+            | What::Started
+            | What::Died
+            | What::Phase(_)
+            | What::Note(_) => {}
+        }
+    }
+}
+
+impl LedgerAdds {
+    fn book(&mut self, call: &Call<'_>, answer: &Answer) {
+        let added = answer.says("OK") || answer.says("SOFT_BREACH");
+        match call.function {
+            "report_usage_and_check" if added => {
+                let count = size(call.argument("dim_count"));
+                let words = texts(call);
+                let book = self.book_of(call);
+                for at in 1..=count {
+                    let (name, delta) = (words.get(at), words.get(at + count));
+                    book.add(None, name, delta);
+                }
+            }
+            "record_spend" if added => {
+                let count = size(call.argument("pair_count"));
+                let words = texts(call);
+                let spender = words.get(count * 2 + 3).cloned();
+                let book = self.book_of(call);
+                for at in 0..count {
+                    let (name, delta) = (words.get(1 + at * 2), words.get(2 + at * 2));
+                    book.add(spender.as_deref(), name, delta);
+                }
+            }
+            "release_budget" => {
+                let spender = call.argument("execution_id");
+                self.book_of(call).give_back(spender);
+            }
+            "reset_budget" => *self.book_of(call) = Book::default(),
+            "reset_budget_if_due" if answer.says("reset") => *self.book_of(call) = Book::default(),
+            "check_admission_and_record" if answer.says("ADMITTED") => {
+                let id = call.argument("execution_id").to_owned();
+                self.holders_of(call).insert(id);
+            }
+            "release_admission" => {
+                let id = call.argument("execution_id");
+                self.holders_of(call).remove(id);
+            }
+            _ => {}
+        }
+    }
+
+    fn book_of(&mut self, call: &Call<'_>) -> &mut Book {
+        self.books.entry(call.key("usage").unwrap_or(Key::Lanes)).or_default()
+    }
+
+    fn holders_of(&mut self, call: &Call<'_>) -> &mut BTreeSet<String> {
+        self.holders.entry(call.key("admitted_set").unwrap_or(Key::Lanes)).or_default()
+    }
+
+    fn compare(&self, call: &Call<'_>, view: &View<'_>, findings: &mut Findings) {
+        if let Some(key @ Key::Budget(partition, ..)) = call.key("usage")
+            && let Some(book) = self.books.get(&key)
+        {
+            let stored = view.of(partition).hash(&key);
+            let stored = stored.map(|usage| {
+                let names = usage.iter().map(|(name, _)| name).filter(|n| *n != "breached_at");
+                names.map(|name| (name.to_owned(), usage.number(name))).collect()
+            });
+            let stored = nonzero(stored.unwrap_or_default());
+            let accepted = nonzero(book.usage.clone());
+            if stored != accepted {
+                let what = format!("{stored:?} is stored, {accepted:?} was accepted");
+                findings.add(view, &key, what);
+            }
+        }
+        if let Some(key @ Key::Quota(partition, ..)) = call.key("admitted_set")
+            && let Some(holders) = self.holders.get(&key)
+        {
+            let stored = view.of(partition).set(&key);
+            // A reconciler drops whoever has ended; nobody may turn up who was not admitted.
+            if let Some(id) = stored.iter().find(|id| !holders.contains(*id)) {
+                findings.add(view, &key, format!("{id} holds a slot, and was not admitted"));
+            }
+        }
+    }
+
+    /// After a loss, what is stored is what was accepted.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other key is an account")]
+    fn look_again(&mut self, view: &View<'_>) {
+        (self.books, self.holders) = (BTreeMap::new(), BTreeMap::new());
+        for (key, _) in view.shards.iter().flat_map(|shard| shard.iter()) {
+            match key {
+                Key::Budget(partition, id, BudgetPart::Usage) => {
+                    let snapshot = view.of(*partition);
+                    let book = self.books.entry(key.clone()).or_default();
+                    for (name, _) in snapshot.hash(key).iter().flat_map(|usage| usage.iter()) {
+                        let used = snapshot.hash(key).map_or(0, |usage| usage.number(name));
+                        book.usage.insert(name.to_owned(), used);
+                    }
+                    for spender in snapshot.set(&Key::budget(*partition, *id).ledger_index()) {
+                        book.read_ledger(snapshot, *partition, *id, spender);
+                    }
+                }
+                Key::Quota(partition, _, QuotaPart::AdmittedSet) => {
+                    let stored = view.of(*partition).set(key).clone();
+                    self.holders.insert(key.clone(), stored);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Book {
+    fn add(&mut self, spender: Option<&str>, name: Option<&String>, delta: Option<&String>) {
+        let (Some(name), Some(delta)) = (name, delta.and_then(|delta| delta.parse::<i64>().ok()))
+        else {
+            return;
+        };
+        *self.usage.entry(name.clone()).or_default() += delta;
+        if let Some(spender) = spender {
+            let ledger = self.by_execution.entry(spender.to_owned()).or_default();
+            *ledger.entry(name.clone()).or_default() += delta;
+        }
+    }
+
+    fn give_back(&mut self, spender: &str) {
+        for (name, spent) in self.by_execution.remove(spender).unwrap_or_default() {
+            *self.usage.entry(name).or_default() -= spent;
+        }
+    }
+
+    fn read_ledger(
+        &mut self,
+        snapshot: &selvedge_core::audit::Snapshot,
+        partition: selvedge_core::partition::Partition,
+        id: selvedge_core::id::BudgetId,
+        spender: &str,
+    ) {
+        let Ok(execution) = spender.parse() else { return };
+        let key = Key::budget(partition, id).ledger(&execution);
+        let Some(ledger) = snapshot.hash(&key) else { return };
+        let entries = ledger.iter().map(|(name, _)| (name.to_owned(), ledger.number(name)));
+        self.by_execution.insert(spender.to_owned(), entries.collect());
+    }
+}
+
+fn nonzero(amounts: BTreeMap<String, i64>) -> BTreeMap<String, i64> {
+    amounts.into_iter().filter(|(_, amount)| *amount != 0).collect()
+}
+
+fn texts(call: &Call<'_>) -> Vec<String> {
+    call.arguments().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+fn size(text: &str) -> usize {
+    text.parse().unwrap_or(0)
+}

@@ -1,0 +1,187 @@
+//! `MatchesModel`
+
+use std::collections::BTreeMap;
+
+use selvedge_core::audit;
+use selvedge_core::id::ExecutionId;
+use selvedge_core::state::TerminalOutcome;
+
+use super::call::{Answer, Call};
+use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
+use crate::event::{Actor, CallId, Event, Learned, What};
+use crate::model::{End, Execution, Life, Operation, Told};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "MatchesModel",
+    statement: "what callers and workers are told is among what the sequential model allows",
+    class: Class::Safety,
+    judge: || Box::<MatchesModel>::default(),
+};
+
+/// Lost leases after which an execution may be given up, if its policy does not say.
+const RECLAIMS_MAX: u32 = 100;
+
+#[derive(Default)]
+struct MatchesModel {
+    executions: BTreeMap<ExecutionId, Execution>,
+    claims: BTreeMap<ExecutionId, u32>,
+    /// Whom an operation under way is about, and what it asks for.
+    under_way: BTreeMap<CallId, (ExecutionId, Operation)>,
+}
+
+impl Judge for MatchesModel {
+    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
+        match &event.what {
+            What::Sent { call, argv, .. } if !matches!(event.actor, Actor::Engine(_)) => {
+                if let Some(asked) = Call::read(argv) {
+                    self.begin(*call, &asked);
+                }
+            }
+            // Engines act for nobody whom the model knows: what they do happens by itself.
+            What::Applied(applied) if matches!(event.actor, Actor::Engine(_)) => {
+                if let Some(asked) = Call::of(applied) {
+                    self.happens(&asked, &Answer::read(&applied.reply));
+                }
+            }
+            What::Delivered { call, learned } => self.end(*call, learned, view, findings),
+            What::Sent { .. }
+            | What::Applied(_)
+            | What::Lost { .. }
+            | What::Fault { .. }
+            | What::Observed(_)
+            | What::Invoked { .. }
+            | What::Returned { .. }
+            | What::Started
+            | What::Died
+            | What::Phase(_)
+            | What::CommitsLost { .. }
+            | What::Note(_) => {}
+        }
+    }
+
+    fn rest(&mut self, end: Rest, view: &View<'_>, findings: &mut Findings) {
+        if end != Rest::Ends {
+            return;
+        }
+        // What was under way when its sender died stays unheard.
+        for (call, (id, _)) in std::mem::take(&mut self.under_way) {
+            if let Some(execution) = self.executions.get_mut(&id) {
+                execution.lose(call);
+            }
+        }
+        for (id, execution) in &mut self.executions {
+            if let Err(why) = execution.observe(life_of(view.of(id.partition()), id)) {
+                findings.add_or_lost(view, id, why);
+            }
+        }
+    }
+}
+
+impl MatchesModel {
+    fn begin(&mut self, call: CallId, asked: &Call<'_>) {
+        if asked.function == "submit_flow" {
+            return self.begin_flow(asked);
+        }
+        let operation = match asked.function {
+            "create_execution" => Operation::Create,
+            "complete_execution" => Operation::Complete,
+            "fail_execution" => Operation::Fail,
+            "cancel_execution" => Operation::Cancel,
+            "replay_execution" => Operation::Replay,
+            _ => return,
+        };
+        let Some(id) = asked.execution() else { return };
+        let execution = self.executions.entry(id.clone()).or_default();
+        if operation == Operation::Create {
+            execution.fate.may_expire |= !asked.argument("execution_deadline_at").is_empty()
+                || asked.argument("policy_json").contains("timeout");
+        }
+        execution.begin(call, operation);
+        self.under_way.insert(call, (id, operation));
+    }
+
+    /// A flow makes its members one chunk after the other; each of them may be there from now on.
+    fn begin_flow(&mut self, asked: &Call<'_>) {
+        let document = asked.argument("document");
+        let ids = document.split('"').filter_map(|word| word.parse::<ExecutionId>().ok());
+        for (at, id) in ids.enumerate() {
+            let execution = self.executions.entry(id).or_default();
+            execution.fate.in_flow = true;
+            execution.fate.may_expire |=
+                document.contains("timeout") || document.contains("deadline");
+            // A number that no call has: nobody will hear of it.
+            let number = u64::MAX - u64::try_from(at).unwrap_or_default();
+            execution.begin(number, Operation::Create);
+            execution.lose(number);
+        }
+    }
+
+    /// Time limits that only the claim brings, and leases that were lost.
+    fn happens(&mut self, asked: &Call<'_>, answer: &Answer) {
+        let Some(id) = asked.execution() else { return };
+        if asked.function == "requeue_lost_lease" && answer.is_done() {
+            let claims = self.claims.entry(id.clone()).or_default();
+            *claims += 1;
+            if *claims >= RECLAIMS_MAX {
+                self.executions.entry(id).or_default().fate.may_be_given_up = true;
+            }
+        }
+    }
+
+    fn end(&mut self, call: CallId, learned: &Learned, view: &View<'_>, findings: &mut Findings) {
+        let Some((id, operation)) = self.under_way.remove(&call) else { return };
+        let Some(execution) = self.executions.get_mut(&id) else { return };
+        let told = match learned {
+            Learned::Reply(reply) => match told(operation, &Answer::read(reply)) {
+                Some(told) => told,
+                None => return execution.lose(call),
+            },
+            Learned::NotApplied(_) => Told::Refused,
+            Learned::Perhaps(_) => return execution.lose(call),
+        };
+        if let Err(why) = execution.end(call, told) {
+            findings.add_or_lost(view, &id, why);
+        }
+    }
+}
+
+/// What an answer tells about a life; none when it does not say whether anything was done.
+fn told(operation: Operation, answer: &Answer) -> Option<Told> {
+    Some(match answer {
+        Answer::Done(words) => match words.first().map(String::as_str) {
+            Some("DUPLICATE") => Told::Already,
+            Some("terminal_failed") => Told::DoneForGood,
+            _ if operation == Operation::Fail && answer.says("terminal_failed") => {
+                Told::DoneForGood
+            }
+            _ => Told::Done,
+        },
+        Answer::Refused(code) => match code.as_str() {
+            "execution_not_found" => Told::NoSuch,
+            "execution_not_active" | "execution_already_terminal" => match operation {
+                Operation::Cancel => Told::HasEnded,
+                Operation::Create
+                | Operation::Claim
+                | Operation::Complete
+                | Operation::Fail
+                | Operation::Replay => Told::Refused,
+            },
+            "execution_not_terminal" => Told::HasNotEnded,
+            _ => Told::Refused,
+        },
+        Answer::Raised(_) | Answer::Plain => return None,
+    })
+}
+
+/// What the keyspace says about an execution.
+fn life_of(snapshot: &audit::Snapshot, id: &ExecutionId) -> Life {
+    let Some(execution) = snapshot.execution(id) else { return Life::Absent };
+    match execution.vector().map(|vector| vector.outcome) {
+        Ok(TerminalOutcome::None) | Err(_) => Life::Live,
+        Ok(TerminalOutcome::Success) => Life::Ended(End::Success),
+        Ok(TerminalOutcome::Failed) => Life::Ended(End::Failed),
+        Ok(TerminalOutcome::Cancelled) => Life::Ended(End::Cancelled),
+        Ok(TerminalOutcome::Expired) => Life::Ended(End::Expired),
+        Ok(TerminalOutcome::Skipped) => Life::Ended(End::Skipped),
+    }
+}

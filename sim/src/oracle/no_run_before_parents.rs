@@ -1,0 +1,65 @@
+//! `NoRunBeforeParents`
+
+use std::collections::BTreeSet;
+
+use selvedge_core::id::{EdgeId, ExecutionId, FlowId};
+use selvedge_core::key::Key;
+use selvedge_core::state::LifecyclePhase;
+
+use super::scene::Seen;
+use super::{Class, Findings, Judge, Oracle, Scene, View};
+use crate::event::Event;
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "NoRunBeforeParents",
+    statement: "no attempt starts while a declared edge is open",
+    class: Class::Safety,
+    judge: || Box::<NoRunBeforeParents>::default(),
+};
+
+#[derive(Default)]
+struct NoRunBeforeParents {
+    /// Edges that came when their child had begun: it is not held back any more.
+    late: BTreeSet<(ExecutionId, EdgeId)>,
+}
+
+impl Judge for NoRunBeforeParents {
+    fn see(&mut self, _: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
+        for change in &scene.executions {
+            let id = &change.of;
+            let Some(is) = &change.is else {
+                self.late.retain(|(child, _)| child != id);
+                continue;
+            };
+            if let Some(was) = change.was.as_ref().filter(|was| has_begun(was)) {
+                let new = is.edges.keys().filter(|edge| !was.edges.contains_key(edge));
+                self.late.extend(new.map(|edge| (id.clone(), *edge)));
+            }
+            let Some(was) = change.got_a_lease().and(change.was.as_ref()) else { continue };
+            let open = was.edges.iter().find(|(edge, held)| {
+                held.state != "satisfied" && !self.late.contains(&(id.clone(), **edge))
+            });
+            if let Some((edge, _)) = open
+                && !is_met(view, id)
+            {
+                findings.add(view, id, format!("starts while the edge {edge} is open"));
+            }
+        }
+    }
+}
+
+/// Whether it ran before, or is past the point where edges hold it.
+fn has_begun(seen: &Seen) -> bool {
+    seen.attempts > 0 || seen.vector.is_none_or(|vector| vector.phase != LifecyclePhase::Runnable)
+}
+
+/// Whether enough of its edges succeeded for its any-of or quorum group.
+fn is_met(view: &View<'_>, id: &ExecutionId) -> bool {
+    let snapshot = view.of(id.partition());
+    let flow = snapshot.execution(id).and_then(|e| e.core.text("flow_id").parse::<FlowId>().ok());
+    let group =
+        flow.and_then(|flow| snapshot.hash(&Key::flow(id.partition(), flow).edge_group(id)));
+    group.is_some_and(|group| {
+        group.text("policy_variant") != "all_of" && group.text("group_state") == "satisfied"
+    })
+}

@@ -1,0 +1,56 @@
+//! `QuietAtRest`
+
+use super::call::{Answer, Call};
+use super::{Class, Findings, Judge, Oracle, Scene, View};
+use crate::event::{Actor, Event, Phase, What};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "QuietAtRest",
+    statement: "at rest only idle reads remain, and further cycles change nothing",
+    class: Class::Liveness,
+    judge: || Box::<QuietAtRest>::default(),
+};
+
+/// Calls that one engine may make in a second of rest, on each partition: seventeen scanners, most
+/// of them every second or less often, and a page each.
+const CALLS_PER_SECOND: u64 = 60;
+
+#[derive(Default)]
+struct QuietAtRest {
+    calls: u64,
+    since_ms: Option<u64>,
+    told: bool,
+}
+
+impl Judge for QuietAtRest {
+    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
+        if matches!(event.what, What::Phase(Phase::Rest)) {
+            self.since_ms = Some(event.at_ms);
+        }
+        let (Some(since), What::Applied(applied)) = (self.since_ms, &event.what) else { return };
+        if !matches!(event.actor, Actor::Engine(_)) {
+            return;
+        }
+        self.calls += 1;
+        // What ended long ago is purged, and the summary tells of it: that is work, not unrest.
+        let call = Call::of(applied);
+        let housekeeping = call.is_some_and(|call| {
+            matches!(call.function, "purge_execution" | "purge_flow" | "project_flow")
+        });
+        if !applied.writes.is_empty() && !housekeeping {
+            let function = call.map_or("a command", |call| call.function);
+            let answer = Answer::read(&applied.reply);
+            findings.add(view, function, format!("still writes at rest: {answer:?}"));
+        }
+        let partitions = view.config.flow_partitions
+            + view.config.budget_partitions
+            + view.config.quota_partitions;
+        let seconds = 2 + (event.at_ms - since) / 1000;
+        let allowed = seconds * CALLS_PER_SECOND * partitions.max(1) * view.config.engines.max(1);
+        if self.calls > allowed && !self.told {
+            self.told = true;
+            let calls = self.calls;
+            findings.add(view, "engines", format!("made {calls} calls in {seconds} s of rest"));
+        }
+    }
+}

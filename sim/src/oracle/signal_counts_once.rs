@@ -1,0 +1,77 @@
+//! `SignalCountsOnce`
+
+use std::collections::BTreeSet;
+
+use selvedge_core::key::Key;
+use selvedge_core::state::LifecyclePhase;
+
+use super::call::{Answer, Call};
+use super::{Class, Findings, Judge, Oracle, Scene, View};
+use crate::event::{Event, What};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "SignalCountsOnce",
+    statement: "an accepted signal counts once, for its own waitpoint and execution",
+    class: Class::Safety,
+    judge: || Box::<SignalCountsOnce>::default(),
+};
+
+#[derive(Default)]
+struct SignalCountsOnce {
+    /// Waitpoint with signal id or idempotency key of what counted.
+    counted: BTreeSet<[String; 2]>,
+}
+
+impl Judge for SignalCountsOnce {
+    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
+        if matches!(event.what, What::CommitsLost { .. }) {
+            self.counted.clear();
+        }
+        let What::Applied(applied) = &event.what else { return };
+        let Some(call) = Call::of(applied) else { return };
+        if !matches!(call.function, "deliver_signal" | "buffer_signal_for_pending_waitpoint")
+            || !Answer::read(&applied.reply).is_done()
+        {
+            return;
+        }
+        let (own, waitpoint) = (call.execution(), call.argument("waitpoint_id"));
+        for change in &scene.executions {
+            if Some(&change.of) != own.as_ref() {
+                findings.add(view, &change.of, "was changed by a signal to another execution");
+            }
+            let woke = change.vectors().is_some_and(|[was, is]| {
+                was.is_some_and(|was| was.phase == LifecyclePhase::Suspended)
+                    && is.is_some_and(|is| is.phase != LifecyclePhase::Suspended)
+            });
+            let its = scene.waitpoints.iter().any(|at| is_named(&at.of, waitpoint));
+            if woke && !its {
+                findings.add(view, &change.of, format!("was woken by a signal to {waitpoint}"));
+            }
+        }
+        let mut counts = 0;
+        for change in &scene.waitpoints {
+            let [was, is] =
+                [&change.was, &change.is].map(|at| at.as_ref().map_or(0, |at| at.satisfied));
+            counts += (is - was).max(0);
+            if let (Some(owner), Some(own)) = (&change.is, &own)
+                && owner.execution != own.as_str()
+            {
+                findings.add(view, &change.of, format!("is not a waitpoint of {own}"));
+            }
+        }
+        if counts > 1 {
+            findings.add(view, waitpoint, format!("one signal counted {counts} times"));
+        }
+        if counts > 0 {
+            let key = call.argument("idempotency_key");
+            let name = if key.is_empty() { call.argument("signal_id") } else { key };
+            if !self.counted.insert([waitpoint.to_owned(), name.to_owned()]) {
+                findings.add(view, waitpoint, format!("the signal {name} counted again"));
+            }
+        }
+    }
+}
+
+fn is_named(key: &Key, waitpoint: &str) -> bool {
+    matches!(key, Key::Waitpoint(_, id, _) if id.to_string() == waitpoint)
+}
