@@ -1,41 +1,101 @@
 //! The command line: what operators and newcomers type.
 
+mod completions;
+mod context;
 mod demo;
+mod exec;
+mod failure;
+mod flow;
+mod fsck;
+mod lanes;
 mod library;
+mod output;
+mod scan;
+mod tree;
+mod why;
+mod workers;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use context::{Context, Global};
+use failure::{Exit, Failure};
+
 /// Durable execution on Valkey.
 #[derive(Parser)]
-#[command(name = "selvedge", version, arg_required_else_help = true)]
+#[command(name = "selvedge", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     command: Command,
 }
+
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or not as expected, 2 wrong usage or input, \
+3 not found, 4 refused by the store, 5 done in part or data unsound.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Run sample work on the embedded store, with no server, and tell how it ended.
     Demo,
+    /// Submit, show, list and cancel flows.
+    #[command(subcommand)]
+    Flow(flow::Options),
+    /// Look at one execution, and steer it.
+    #[command(subcommand)]
+    Exec(exec::Options),
+    /// Tell what an execution waits for, who can move it, and by when.
+    Why(why::Options),
+    /// Check that the data is sound, and mend it.
+    Fsck(fsck::Options),
+    /// Make one round of all scanners.
+    Scan(scan::Options),
+    /// Count what waits, runs and is held back, lane by lane.
+    Lanes,
+    /// List the workers.
+    Workers,
     /// Print the function library as `FUNCTION LOAD` takes it.
     Library(library::Options),
+    /// Print a script that completes this command line in a shell.
+    Completions(completions::Options),
 }
 
-/// Runs the command line of this process. Exit codes: 0 done, 1 failed or not as expected, 2 wrong usage.
+/// Runs the command line of this process.
 pub(crate) fn run() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Demo => return demo::run(),
-        Command::Library(options) => library::run(&options),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output may stop reading: `selvedge library | head`.
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            anstream::eprintln!("selvedge: {error}");
-            ExitCode::FAILURE
+    let cli = Cli::parse();
+    match carry_out(cli) {
+        Ok(code) => code,
+        Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(failure) => {
+            anstream::eprintln!("selvedge: {failure}");
+            failure.exit.into()
         }
     }
+}
+
+fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
+    let context = Context::new(cli.global)?;
+    match cli.command {
+        Command::Demo => return Ok(demo::run()),
+        Command::Library(options) => library::run(&options)?,
+        Command::Completions(options) => completions::run(&options),
+        Command::Flow(options) => wait_for(flow::run(&context, options))?,
+        Command::Exec(options) => wait_for(exec::run(&context, options))?,
+        Command::Why(options) => wait_for(why::run(&context, &options))?,
+        Command::Fsck(options) => wait_for(fsck::run(&context, &options))?,
+        Command::Scan(options) => wait_for(scan::run(&context, &options))?,
+        Command::Lanes => wait_for(lanes::run(&context))?,
+        Command::Workers => wait_for(workers::run(&context))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that talks to a store.
+fn wait_for(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Error, error))?;
+    runtime.block_on(command)
 }

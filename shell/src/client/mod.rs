@@ -64,8 +64,8 @@ pub use wait::{FlowOutcome, Outcome};
 
 pub(crate) use flow::millis;
 pub(crate) use limits::deltas;
-pub(crate) use read::{as_bytes, fields, text_hash};
-pub(crate) use submit::member_id;
+pub(crate) use read::{as_bytes, fields, text, text_hash};
+pub(crate) use submit::{NAME_TAG, member_id};
 
 use crate::store::{Store, StoreOptions, StoreUrl};
 use wait::Ends;

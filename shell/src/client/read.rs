@@ -217,7 +217,7 @@ pub(crate) fn fields(reply: Value) -> Vec<String> {
 }
 
 /// A reply as text; nothing and what is no text are an empty one.
-pub(super) fn text(reply: Value) -> String {
+pub(crate) fn text(reply: Value) -> String {
     match reply {
         Value::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Value::Status(text) => text,

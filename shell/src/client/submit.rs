@@ -208,7 +208,7 @@ impl Plan<'_> {
     }
 
     fn add(&self, chunk: &mut Chunk, task: Task, named: &Named) {
-        let id = named[&task.name].clone();
+        let (id, named_as) = (named[&task.name].clone(), task.name.clone());
         for upstream in &task.upstreams {
             let upstream = named[upstream].clone();
             let edge_id = edge_id(self.id, &upstream, &id);
@@ -219,6 +219,8 @@ impl Plan<'_> {
             chunk.groups.push((id.clone(), group));
         }
         chunk.bytes += task.payload.len();
+        // Operators know tasks by name.
+        let task = task.tag(NAME_TAG, named_as);
         chunk.members.push(task.into_member(id, self.now, self.client.identity()));
     }
 }
@@ -261,6 +263,9 @@ impl Task {
         }
     }
 }
+
+/// The tag under which the name that a task has in its flow is kept.
+pub(crate) const NAME_TAG: &str = "selvedge.task";
 
 /// About how many bytes of payload travel in one call, so that no call blocks the server for long.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;

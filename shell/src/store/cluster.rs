@@ -202,6 +202,10 @@ impl Cluster {
         self.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
     }
 
+    pub(super) fn a_slot_per_server(&self) -> Vec<u16> {
+        self.map.read().unwrap_or_else(PoisonError::into_inner).a_slot_per_owner()
+    }
+
     pub(super) fn any_address(&self) -> Address {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         let nodes = self.nodes();

@@ -92,6 +92,14 @@ impl Fleet {
         self.yard.loads.subscribe()
     }
 
+    /// One slot of each server that owns data.
+    pub(super) fn a_slot_per_server(&self) -> Vec<u16> {
+        match &self.shape {
+            Shape::One(_) => vec![0],
+            Shape::Cluster(cluster) => cluster.a_slot_per_server(),
+        }
+    }
+
     /// The servers that own data, by address.
     pub(super) fn addresses(&self) -> Vec<String> {
         match &self.shape {

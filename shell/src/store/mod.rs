@@ -224,6 +224,15 @@ impl Store {
         }
     }
 
+    /// One slot of each server that holds data, to address that server by.
+    #[must_use]
+    pub fn a_slot_per_server(&self) -> Vec<u16> {
+        match &self.0.backend {
+            Backend::Memory(_) => vec![0],
+            Backend::Servers(fleet) => fleet.a_slot_per_server(),
+        }
+    }
+
     /// Where the store is.
     #[must_use]
     pub fn url(&self) -> &StoreUrl {

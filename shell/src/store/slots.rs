@@ -22,6 +22,17 @@ impl SlotMap {
         self.owners.get(usize::from(slot)).cloned().flatten()
     }
 
+    /// The first slot of each owner.
+    pub(super) fn a_slot_per_owner(&self) -> Vec<u16> {
+        let mut first = BTreeMap::new();
+        for (owner, slot) in self.owners.iter().zip(0..) {
+            if let Some(owner) = owner {
+                first.entry(owner).or_insert(slot);
+            }
+        }
+        first.into_values().collect()
+    }
+
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {
         self.nodes.values().cloned().collect()
     }

@@ -1,0 +1,178 @@
+//! `selvedge exec`: look at one execution, and steer it.
+
+use std::io::Read as _;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use selvedge::client::{Client, Execution, Signal, SignalTicket};
+use selvedge_core::id::ExecutionId;
+use selvedge_core::time::ServerTime;
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+
+/// What to do with it.
+#[derive(Subcommand)]
+pub(crate) enum Options {
+    /// Show it: state, attempt, lease, progress, tags.
+    Show(Target),
+    /// Cancel it, whatever it is doing.
+    Cancel(Cancel),
+    /// Run it again with the same input, after it has ended.
+    Replay(Change),
+    /// Send it the signal that it waits for.
+    Signal(Send),
+}
+
+/// Which one.
+#[derive(Args)]
+pub(crate) struct Target {
+    /// The execution: `{fp:N}:UUID`.
+    id: ExecutionId,
+}
+
+/// Which one, and whether really.
+#[derive(Args)]
+pub(crate) struct Change {
+    /// The execution: `{fp:N}:UUID`.
+    id: ExecutionId,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Which one, and why.
+#[derive(Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    change: Change,
+    /// Why; it is kept with the execution.
+    #[arg(long, default_value = "cancelled by an operator")]
+    reason: String,
+}
+
+/// A signal.
+#[derive(Args)]
+pub(crate) struct Send {
+    #[command(flatten)]
+    change: Change,
+    /// The signal's name.
+    name: String,
+    /// What it carries.
+    #[arg(long, conflicts_with = "payload_file")]
+    payload: Option<String>,
+    /// A file with what it carries; `-` is the standard input.
+    #[arg(long)]
+    payload_file: Option<PathBuf>,
+    /// The waitpoint's ticket, as the worker gave it out: `EXECUTION/WAITPOINT/TOKEN`. Without it
+    /// the token is read from the store, which an operator may do.
+    #[arg(long, env = "SELVEDGE_SIGNAL_TICKET", hide_env_values = true)]
+    ticket: Option<String>,
+    /// A second signal with the same key does nothing.
+    #[arg(long)]
+    idempotency_key: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failure> {
+    let client = context.client().await?;
+    match options {
+        Options::Show(target) => show(context, &client, &target.id).await,
+        Options::Cancel(cancel) => {
+            let id = &cancel.change.id;
+            if cancel.change.dry_run {
+                return would(context, "cancel", &client.execution(id).await?);
+            }
+            client.cancel(id, &cancel.reason).await?;
+            done(context, "cancelled", id)
+        }
+        Options::Replay(change) => {
+            if change.dry_run {
+                return would(context, "replay", &client.execution(&change.id).await?);
+            }
+            client.replay(&change.id).await?;
+            done(context, "replayed", &change.id)
+        }
+        Options::Signal(send) => signal(context, &client, send).await,
+    }
+}
+
+async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<(), Failure> {
+    let execution = client.execution(id).await?;
+    let time = |at: Option<ServerTime>| at.map_or(Value::Null, |at| Value::from(at.0));
+    let text = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
+    let tags: Vec<String> =
+        execution.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Ok(context.output.record(vec![
+        ("id", Value::from(execution.id.to_string())),
+        ("kind", Value::from(execution.kind)),
+        ("lane", Value::from(execution.lane.to_string())),
+        ("state", Value::from(execution.state.as_str())),
+        ("outcome", execution.outcome.map_or(Value::Null, |word| Value::from(word.as_str()))),
+        ("reason", text(execution.reason)),
+        ("blocked by", text(execution.blocking_reason)),
+        ("blocked because", text(execution.blocking_detail)),
+        ("flow", execution.flow.map_or(Value::Null, |flow| Value::from(flow.to_string()))),
+        ("attempt", execution.attempt.map_or(Value::Null, |index| Value::from(index.0))),
+        ("worker", execution.worker.map_or(Value::Null, |name| Value::from(name.to_string()))),
+        ("lease expires at", time(execution.lease_expires_at)),
+        ("priority", Value::from(execution.priority)),
+        ("retries", Value::from(execution.retries)),
+        ("reclaims", Value::from(execution.reclaims)),
+        ("replays", Value::from(execution.replays)),
+        ("progress percent", execution.progress_percent.map_or(Value::Null, Value::from)),
+        ("progress", text(execution.progress_message)),
+        ("created at", time(execution.created_at)),
+        ("started at", time(execution.started_at)),
+        ("completed at", time(execution.completed_at)),
+        ("tags", Value::from(tags)),
+    ])?)
+}
+
+async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Failure> {
+    let id = &send.change.id;
+    let ticket = match &send.ticket {
+        Some(text) => text.parse::<SignalTicket>().map_err(Failure::usage)?,
+        None => client.ticket(id).await?.ok_or_else(|| {
+            Failure::new(Exit::Refused, format!("{id} is not suspended: it waits for no signal"))
+                .hint(format!("`selvedge why '{id}'` tells what it waits for"))
+        })?,
+    };
+    if send.change.dry_run {
+        return would(context, "signal", &client.execution(id).await?);
+    }
+    let mut signal = Signal::new(&send.name).payload(payload(&send)?).from("operator", "selvedge");
+    if let Some(key) = send.idempotency_key {
+        signal = signal.idempotency_key(key);
+    }
+    let effect = client.signal(&ticket, signal).await?;
+    let effect = effect.map_or_else(|| "counted before".to_owned(), |effect| effect.to_string());
+    let sentence = format!("signal {} to {id}: {effect}", send.name);
+    let object = json!({ "execution_id": id.to_string(), "signal": send.name, "effect": effect });
+    Ok(context.output.say(&sentence, object)?)
+}
+
+fn payload(send: &Send) -> Result<Vec<u8>, Failure> {
+    let Some(path) = &send.payload_file else {
+        return Ok(send.payload.clone().unwrap_or_default().into_bytes());
+    };
+    let mut payload = Vec::new();
+    if path.as_os_str() == "-" {
+        std::io::stdin().read_to_end(&mut payload)?;
+    } else {
+        payload = std::fs::read(path)
+            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    }
+    Ok(payload)
+}
+
+fn would(context: &Context, verb: &str, execution: &Execution) -> Result<(), Failure> {
+    let (id, state) = (&execution.id, execution.state);
+    let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state.as_str() });
+    Ok(context.output.say(&format!("would {verb} {id}, which is {state}"), object)?)
+}
+
+fn done(context: &Context, done: &str, id: &ExecutionId) -> Result<(), Failure> {
+    let object = json!({ "done": done, "execution_id": id.to_string() });
+    Ok(context.output.say(&format!("{done} {id}"), object)?)
+}

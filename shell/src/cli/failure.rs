@@ -1,0 +1,117 @@
+//! How a command fails: an exit code that scripts can sort by, a message, and what to do next.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use selvedge::client::ClientError;
+use selvedge::store::StoreError;
+use selvedge_core::error::ServerError;
+
+/// The exit codes, as `selvedge --help` documents them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Something went wrong, or did not end as expected.
+    Error = 1,
+    /// The command line or an input makes no sense; nothing was sent.
+    Usage = 2,
+    /// There is no such thing.
+    NotFound = 3,
+    /// The store refused.
+    Refused = 4,
+    /// Only a part was done, or something is wrong with the data.
+    Partial = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command did not do what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        Self { exit, message: message.to_string(), hint: None }
+    }
+
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// Says what to do next.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Whether it is only that nobody reads our output any more: `selvedge library | head`.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        self.message.is_empty()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Error, "");
+        }
+        Self::new(Exit::Error, error)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let exit = exit_of(&error);
+        let unreachable = matches!(
+            error,
+            ClientError::Store(StoreError::Server(_)) | ClientError::Unavailable(_)
+        );
+        let failure = Self::new(exit, error);
+        if unreachable {
+            failure.hint("is the store up, and is --store or SELVEDGE_URL right?")
+        } else {
+            failure
+        }
+    }
+}
+
+/// Errors may get more kinds; what is not known here is an error like any other.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
+fn exit_of(error: &ClientError) -> Exit {
+    match error {
+        ClientError::Url(_) | ClientError::Flow(_) | ClientError::Input(_) => Exit::Usage,
+        ClientError::NotFound { .. } => Exit::NotFound,
+        ClientError::Refused(_) => Exit::Refused,
+        _ => Exit::Error,
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        ClientError::from(error).into()
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        ClientError::from(error).into()
+    }
+}

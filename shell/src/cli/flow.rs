@@ -1,0 +1,265 @@
+//! `selvedge flow`: submit, show, list and cancel flows.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use selvedge::client::{Client, Flow, FlowCursor};
+use selvedge::flow_file::{self, Format};
+use selvedge::inspect::FlowGraph;
+use selvedge_core::id::FlowId;
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::tree;
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Options {
+    /// Submit a flow that a file describes, in TOML or JSON.
+    Submit(Submit),
+    /// Show a flow as a tree of its tasks.
+    Show(Show),
+    /// List flows.
+    List(List),
+    /// Cancel a flow and all its tasks.
+    Cancel(Cancel),
+}
+
+/// A file, and what to wait for.
+#[derive(Args)]
+pub(crate) struct Submit {
+    /// The file; `-` is the standard input.
+    file: PathBuf,
+    /// Wait until it has ended; exit code 1 when a task failed or expired.
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait, as in `90s` or `2h`.
+    #[arg(long, requires = "wait", value_parser = humantime::parse_duration)]
+    timeout: Option<Duration>,
+    /// Only check the file.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Which flow, and how to draw it.
+#[derive(Args)]
+pub(crate) struct Show {
+    /// The flow.
+    id: FlowId,
+    /// Draw it again and again until it has ended.
+    #[arg(long, conflicts_with = "mermaid")]
+    watch: bool,
+    /// As a Mermaid diagram.
+    #[arg(long, conflicts_with = "json")]
+    mermaid: bool,
+    /// How many tasks to show.
+    #[arg(long, default_value_t = 1_000)]
+    limit: u32,
+}
+
+/// How many.
+#[derive(Args)]
+pub(crate) struct List {
+    /// How many flows to list.
+    #[arg(long, default_value_t = 100)]
+    limit: u32,
+}
+
+/// Which flow, and why.
+#[derive(Args)]
+pub(crate) struct Cancel {
+    /// The flow.
+    id: FlowId,
+    /// Why; it is kept with the flow.
+    #[arg(long, default_value = "cancelled by an operator")]
+    reason: String,
+    /// Only say what would be cancelled.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failure> {
+    match options {
+        Options::Submit(submit) => self::submit(context, &submit).await,
+        Options::Show(show) => self::show(context, &show).await,
+        Options::List(list) => self::list(context, &list).await,
+        Options::Cancel(cancel) => self::cancel(context, &cancel).await,
+    }
+}
+
+async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
+    let flow = read(&submit.file)?;
+    if submit.dry_run {
+        let names: Vec<&str> = flow.names().collect();
+        let sentence = format!("a flow of {} tasks: {}", names.len(), names.join(", "));
+        return Ok(context.output.say(&sentence, json!({ "tasks": names }))?);
+    }
+    let client = context.client().await?;
+    let submitted = client.submit(flow).await?;
+    let tasks: serde_json::Map<String, Value> = submitted
+        .executions
+        .iter()
+        .map(|(name, id)| (name.clone(), Value::from(id.to_string())))
+        .collect();
+    let sentence = format!("flow {} with {} tasks", submitted.id, tasks.len());
+    let object = json!({ "flow_id": submitted.id.to_string(), "tasks": tasks });
+    context.output.say(&sentence, object)?;
+    if submit.wait {
+        wait(context, &client, submitted.id, submit.timeout).await?;
+    }
+    Ok(())
+}
+
+async fn wait(
+    context: &Context,
+    client: &Client,
+    id: FlowId,
+    timeout: Option<Duration>,
+) -> Result<(), Failure> {
+    let ended = match timeout {
+        Some(limit) => client.wait_flow_within(id, limit).await?,
+        None => client.wait_flow(id).await?,
+    };
+    let outcomes: serde_json::Map<String, Value> = ended
+        .tasks
+        .iter()
+        .map(|(id, outcome)| (id.to_string(), Value::from(outcome.as_str())))
+        .collect();
+    let object = json!({ "flow_id": id.to_string(), "outcomes": outcomes });
+    let graph = client.flow_graph(id, 1_000).await?;
+    context.output.say(&tree::tree(&graph), object)?;
+    if ended.is_success() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Error, format!("flow {id} ended with failed or expired tasks")))
+}
+
+fn read(path: &Path) -> Result<Flow, Failure> {
+    let place = path.display();
+    let text = if path.as_os_str() == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .take(u64::try_from(flow_file::FILE_BYTES_MAX).unwrap_or(u64::MAX) + 1)
+            .read_to_string(&mut text)
+            .map_err(|error| Failure::usage(format!("standard input: {error}")))?;
+        text
+    } else {
+        std::fs::read_to_string(path)
+            .map_err(|error| Failure::usage(format!("{place}: {error}")))?
+    };
+    flow_file::read(&text, Format::of(path, &text))
+        .map_err(|error| Failure::usage(format!("{place}: {error}")))
+}
+
+async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
+    let client = context.client().await?;
+    loop {
+        let graph = client.flow_graph(show.id, show.limit).await?;
+        if show.mermaid {
+            return Ok(context.output.say(&tree::mermaid(&graph), Value::Null)?);
+        }
+        if show.watch && !context.output.json {
+            // Clears the terminal; anstream leaves it out where there is none.
+            anstream::print!("\x1b[2J\x1b[H");
+        }
+        context.output.say(&tree::tree(&graph), as_json(&graph))?;
+        if !show.watch || has_ended(&graph) {
+            return Ok(());
+        }
+        tokio::time::sleep(WATCH_PAUSE).await;
+    }
+}
+
+fn has_ended(graph: &FlowGraph) -> bool {
+    let over = ["completed", "failed", "cancelled", "expired", "skipped"];
+    !graph.is_cut && graph.nodes.values().all(|node| over.contains(&node.state.as_str()))
+}
+
+fn as_json(graph: &FlowGraph) -> Value {
+    let tasks: Vec<Value> = graph
+        .nodes
+        .iter()
+        .map(|(id, node)| {
+            let upstreams: Vec<String> = node.upstreams.iter().map(ToString::to_string).collect();
+            json!({
+                "execution_id": id.to_string(),
+                "name": node.name,
+                "kind": node.kind,
+                "state": node.state,
+                "after": upstreams,
+            })
+        })
+        .collect();
+    json!({
+        "flow_id": graph.flow.id.to_string(),
+        "kind": graph.flow.kind,
+        "state": graph.flow.state,
+        "is_cut": graph.is_cut,
+        "tasks": tasks,
+    })
+}
+
+async fn list(context: &Context, list: &List) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let (flows, next) = client.flows(FlowCursor::default(), list.limit).await?;
+    let mut rows = Vec::new();
+    for id in flows {
+        // A flow may be purged between the list and the look.
+        let Ok(flow) = client.flow(id).await else { continue };
+        let summary = |name: &str| flow.summary.get(name).cloned().unwrap_or_default();
+        let state = match summary("public_flow_state") {
+            projected if projected.is_empty() || flow.state == "cancelled" => flow.state.clone(),
+            projected => projected,
+        };
+        rows.push(vec![
+            Value::from(id.to_string()),
+            Value::from(flow.kind.clone()),
+            Value::from(state),
+            Value::from(flow.node_count),
+            Value::from(summary("members_completed")),
+            Value::from(summary("members_failed")),
+            flow.created_at.map_or(Value::Null, |at| Value::from(at.0)),
+        ]);
+    }
+    let columns = ["flow", "kind", "state", "tasks", "completed", "failed", "created at"];
+    context.output.rows(&columns, rows)?;
+    if next.is_some() && !context.output.json {
+        anstream::eprintln!("there are more; raise --limit to see them");
+    }
+    Ok(())
+}
+
+async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let id = cancel.id;
+    if cancel.dry_run {
+        let graph = client.flow_graph(id, 10_000).await?;
+        let open = graph.nodes.values().filter(|node| {
+            !["completed", "failed", "cancelled", "expired", "skipped"]
+                .contains(&node.state.as_str())
+        });
+        let (open, of) = (open.count(), graph.flow.node_count);
+        let sentence = format!("would cancel {open} of {of} tasks of flow {id}");
+        let object =
+            json!({ "would": "cancel", "flow_id": id.to_string(), "open": open, "of": of });
+        return Ok(context.output.say(&sentence, object)?);
+    }
+    let done = client.cancel_flow(id, &cancel.reason).await?;
+    let sentence = format!(
+        "cancelled flow {id}: {} tasks cancelled, {} had ended, {} are left to the engine",
+        done.cancelled, done.ended_before, done.owed
+    );
+    let object = json!({
+        "flow_id": id.to_string(),
+        "cancelled": done.cancelled,
+        "ended_before": done.ended_before,
+        "owed": done.owed,
+    });
+    Ok(context.output.say(&sentence, object)?)
+}
+
+/// How often a watched flow is drawn.
+const WATCH_PAUSE: Duration = Duration::from_millis(500);

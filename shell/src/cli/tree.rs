@@ -1,0 +1,73 @@
+//! A flow's graph for people: as a tree, and as a Mermaid diagram.
+
+use selvedge::inspect::{FlowGraph, Join, Node};
+use selvedge_core::id::ExecutionId;
+
+/// The tree, one execution per line.
+pub(crate) fn tree(graph: &FlowGraph) -> String {
+    let flow = &graph.flow;
+    let mut text = format!("flow {} {} ({})", flow.id, flow.kind, flow.state);
+    for (depth, id) in graph.tree() {
+        let Some(node) = graph.nodes.get(id) else { continue };
+        let indent = "  ".repeat(depth + 1);
+        let label = graph.label(id).escape_default();
+        text.push_str(&format!("\n{indent}{} {label}  {}", mark(&node.state), node.state));
+        text.push_str(&also_after(graph, node));
+        text.push_str(&format!("  {id}"));
+    }
+    if graph.is_cut {
+        text.push_str("\n  … and more; raise --limit to see them");
+    }
+    text
+}
+
+/// The diagram, for anything that draws Mermaid.
+pub(crate) fn mermaid(graph: &FlowGraph) -> String {
+    let numbers: Vec<&ExecutionId> = graph.nodes.keys().collect();
+    let number = |id: &ExecutionId| numbers.iter().position(|known| *known == id);
+    let mut text = "graph TD".to_owned();
+    for (at, (id, node)) in graph.nodes.iter().enumerate() {
+        let label: String = graph
+            .label(id)
+            .chars()
+            .map(|c| if c == '"' || c.is_control() { '\'' } else { c })
+            .collect();
+        text.push_str(&format!("\n  n{at}[\"{label}<br/>{}\"]:::{}", node.state, node.state));
+    }
+    for (at, node) in graph.nodes.values().enumerate() {
+        let label = match node.join {
+            Join::All => String::new(),
+            Join::Any => "|any|".to_owned(),
+            Join::Quorum(k) => format!("|{k} of {}|", node.upstreams.len()),
+        };
+        for from in node.upstreams.iter().filter_map(number) {
+            text.push_str(&format!("\n  n{from} -->{label} n{at}"));
+        }
+    }
+    text
+}
+
+/// What it waits for besides the one that it stands under, and how many of all.
+fn also_after(graph: &FlowGraph, node: &Node) -> String {
+    if node.upstreams.len() < 2 {
+        return String::new();
+    }
+    let names: Vec<String> =
+        node.upstreams.iter().map(|id| graph.label(id).escape_default().to_string()).collect();
+    let names = names.join(", ");
+    match node.join {
+        Join::All => format!("  (after {names})"),
+        Join::Any => format!("  (after any of {names})"),
+        Join::Quorum(k) => format!("  (after {k} of {names})"),
+    }
+}
+
+fn mark(state: &str) -> char {
+    match state {
+        "completed" => '✓',
+        "failed" | "expired" => '✗',
+        "cancelled" | "skipped" => '–',
+        "active" => '▶',
+        _ => '·',
+    }
+}

@@ -1,0 +1,357 @@
+//! Flows as files: what `selvedge flow submit` reads, in TOML or JSON.
+//!
+//! ```
+//! use selvedge::flow_file::{Format, read};
+//!
+//! let flow = read(
+//!     r#"
+//!     kind = "report"
+//!
+//!     [[tasks]]
+//!     name = "fetch"
+//!     kind = "http.get"
+//!     payload = "https://example.org"
+//!     retries = { max = 3, pause = "2s" }
+//!
+//!     [[tasks]]
+//!     name = "render"
+//!     kind = "pdf"
+//!     after = ["fetch"]
+//!     attempt_timeout = "1m"
+//!     "#,
+//!     Format::Toml,
+//! )?;
+//! assert_eq!(flow.names().collect::<Vec<_>>(), ["fetch", "render"]);
+//! # Ok::<(), selvedge::flow_file::InvalidFlowFile>(())
+//! ```
+//!
+//! A task is joined to others by `after`: a list means all of them, `{ any = [...] }` one of them,
+//! `{ quorum = 2, of = [...] }` so many. `rest = "cancel"` (the default) cancels the others once a
+//! join is satisfied, `rest = "let_run"` lets them run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use selvedge_core::id::{BudgetId, QuotaPolicyId};
+use serde::{Deserialize, Deserializer};
+use thiserror::Error;
+
+use crate::client::{Flow, InvalidFlow, OnSatisfied, Task};
+
+/// Largest file that is read.
+pub const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+}
+
+impl Format {
+    /// The format of a file: by its extension, else by its first character.
+    #[must_use]
+    pub fn of(path: &Path, text: &str) -> Self {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension {
+            Some(extension) if extension.eq_ignore_ascii_case("json") => Self::Json,
+            Some(extension) if extension.eq_ignore_ascii_case("toml") => Self::Toml,
+            _ if text.trim_start().starts_with('{') => Self::Json,
+            _ => Self::Toml,
+        }
+    }
+}
+
+/// A file that describes no flow.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum InvalidFlowFile {
+    /// It is too large.
+    #[error("the file has {0} bytes; at most {FILE_BYTES_MAX} are read")]
+    TooLarge(usize),
+    /// It is no TOML, or not of this form; the message says where.
+    #[error("{0}")]
+    Toml(String),
+    /// It is no JSON, or not of this form; the message says where.
+    #[error("{0}")]
+    Json(String),
+    /// A task has several payloads.
+    #[error("task `{task}` has several payloads; give one of payload and payload_json")]
+    Payloads {
+        /// The task.
+        task: String,
+    },
+    /// The flow makes no sense.
+    #[error("{0}")]
+    Flow(#[from] InvalidFlow),
+}
+
+/// Reads a flow, and checks it as a whole.
+///
+/// # Errors
+/// The first thing that is wrong, with its place in the file where that is known.
+pub fn read(text: &str, format: Format) -> Result<Flow, InvalidFlowFile> {
+    if text.len() > FILE_BYTES_MAX {
+        return Err(InvalidFlowFile::TooLarge(text.len()));
+    }
+    let file: FlowFile = match format {
+        Format::Toml => {
+            toml::from_str(text).map_err(|error| InvalidFlowFile::Toml(error.to_string()))?
+        }
+        Format::Json => {
+            serde_json::from_str(text).map_err(|error| InvalidFlowFile::Json(error.to_string()))?
+        }
+    };
+    let flow = file.into_flow()?;
+    flow.check()?;
+    Ok(flow)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FlowFile {
+    kind: String,
+    idempotency_key: Option<String>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    tasks: Vec<TaskEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskEntry {
+    name: String,
+    kind: String,
+    lane: Option<String>,
+    payload: Option<String>,
+    payload_json: Option<serde_json::Value>,
+    priority: Option<u32>,
+    #[serde(default, deserialize_with = "duration")]
+    delay: Option<Duration>,
+    #[serde(default, deserialize_with = "duration")]
+    attempt_timeout: Option<Duration>,
+    #[serde(default, deserialize_with = "duration")]
+    deadline: Option<Duration>,
+    retries: Option<Retries>,
+    #[serde(default)]
+    needs: Vec<String>,
+    #[serde(default)]
+    budgets: Vec<Id<BudgetId>>,
+    quota: Option<Id<QuotaPolicyId>>,
+    #[serde(default)]
+    tags: BTreeMap<String, String>,
+    after: Option<After>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Retries {
+    max: u32,
+    #[serde(default, deserialize_with = "duration")]
+    pause: Option<Duration>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "expected a list of names, { any = [...] } or { quorum = N, of = [...] }"
+)]
+enum After {
+    All(Vec<String>),
+    Any(AnyOf),
+    Quorum(QuorumOf),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnyOf {
+    any: Vec<String>,
+    #[serde(default)]
+    rest: Rest,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct QuorumOf {
+    quorum: u32,
+    of: Vec<String>,
+    #[serde(default)]
+    rest: Rest,
+}
+
+/// What becomes of those that a satisfied join does not need any more.
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Rest {
+    #[default]
+    Cancel,
+    LetRun,
+}
+
+impl From<Rest> for OnSatisfied {
+    fn from(rest: Rest) -> Self {
+        match rest {
+            Rest::Cancel => Self::CancelRemaining,
+            Rest::LetRun => Self::LetRun,
+        }
+    }
+}
+
+/// An id as text.
+struct Id<T>(T);
+
+impl<'de, T> Deserialize<'de> for Id<T>
+where
+    T: std::str::FromStr,
+    T::Err: std::fmt::Display,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// A duration with its unit, as in `90s` or `1h 30m`. A bare number could mean anything.
+fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    humantime::parse_duration(&text)
+        .map(Some)
+        .map_err(|error| serde::de::Error::custom(format!("`{text}` is no duration: {error}")))
+}
+
+impl FlowFile {
+    fn into_flow(self) -> Result<Flow, InvalidFlowFile> {
+        let mut flow = Flow::new(self.kind);
+        if let Some(key) = self.idempotency_key {
+            flow = flow.idempotency_key(key);
+        }
+        for (name, value) in self.tags {
+            flow = flow.tag(name, value);
+        }
+        for entry in self.tasks {
+            flow = flow.task(entry.into_task()?);
+        }
+        Ok(flow)
+    }
+}
+
+impl TaskEntry {
+    fn into_task(self) -> Result<Task, InvalidFlowFile> {
+        let mut task = Task::new(self.name.clone(), self.kind).needs_if(self.needs);
+        task = match (self.payload, self.payload_json) {
+            (None, None) => task,
+            (Some(text), None) => task.payload(text),
+            (None, Some(json)) => task.payload(json.to_string()),
+            (Some(_), Some(_)) => return Err(InvalidFlowFile::Payloads { task: self.name }),
+        };
+        if let Some(lane) = self.lane {
+            task = task.lane(lane);
+        }
+        if let Some(priority) = self.priority {
+            task = task.priority(priority);
+        }
+        if let Some(delay) = self.delay {
+            task = task.delay(delay);
+        }
+        if let Some(timeout) = self.attempt_timeout {
+            task = task.attempt_timeout(timeout);
+        }
+        if let Some(within) = self.deadline {
+            task = task.deadline(within);
+        }
+        if let Some(retries) = self.retries {
+            task = task.retries(retries.max, retries.pause.unwrap_or_default());
+        }
+        for Id(budget) in self.budgets {
+            task = task.budget(budget);
+        }
+        if let Some(Id(quota)) = self.quota {
+            task = task.quota(quota);
+        }
+        for (name, value) in self.tags {
+            task = task.tag(name, value);
+        }
+        Ok(match self.after {
+            None => task,
+            Some(After::All(upstreams)) => task.after(upstreams),
+            Some(After::Any(AnyOf { any, rest })) => task.after_any(any, rest.into()),
+            Some(After::Quorum(QuorumOf { quorum, of, rest })) => {
+                task.after_quorum(quorum, of, rest.into())
+            }
+        })
+    }
+}
+
+/// Says what a task needs, if it needs anything: an empty list is no policy.
+trait NeedsIf {
+    fn needs_if(self, capabilities: Vec<String>) -> Self;
+}
+
+impl NeedsIf for Task {
+    fn needs_if(self, capabilities: Vec<String>) -> Self {
+        if capabilities.is_empty() { self } else { self.needs(capabilities) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toml(task: &str) -> Result<Flow, InvalidFlowFile> {
+        let first = "kind = \"f\"\n[[tasks]]\nname = \"a\"\nkind = \"k\"\n";
+        read(&format!("{first}[[tasks]]\nname = \"b\"\nkind = \"k\"\n{task}"), Format::Toml)
+    }
+
+    #[test]
+    fn both_forms_mean_the_same() {
+        let json = r#"{"kind":"f","tasks":[
+            {"name":"a","kind":"k","payload_json":{"x":1},"delay":"5s","priority":3},
+            {"name":"b","kind":"k","after":{"quorum":1,"of":["a"],"rest":"let_run"}}]}"#;
+        let toml = r#"
+            kind = "f"
+            tasks = [
+              { name = "a", kind = "k", payload_json = { x = 1 }, delay = "5s", priority = 3 },
+              { name = "b", kind = "k", after = { quorum = 1, of = ["a"], rest = "let_run" } },
+            ]"#;
+        let json = read(json, Format::Json).unwrap();
+        let toml = read(toml, Format::Toml).unwrap();
+        assert_eq!(format!("{json:?}"), format!("{toml:?}"));
+    }
+
+    #[test]
+    fn the_format_is_told_by_name_or_by_look() {
+        assert_eq!(Format::of(Path::new("x.JSON"), ""), Format::Json);
+        assert_eq!(Format::of(Path::new("x.toml"), "{"), Format::Toml);
+        assert_eq!(Format::of(Path::new("-"), "  {"), Format::Json);
+        assert_eq!(Format::of(Path::new("-"), "kind = 1"), Format::Toml);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        for (task, says) in [
+            ("after = [\"b\"]", "wait for each other"),
+            ("after = [\"nobody\"]", "no task of this flow"),
+            ("after = \"a\"", "expected a list of names"),
+            ("after = { any = [\"a\"], quorum = 1 }", "expected a list of names"),
+            ("delay = 5", "line 8"),
+            ("delay = \"5\"", "is no duration"),
+            ("colour = \"red\"", "unknown field `colour`"),
+            ("payload = \"x\"\npayload_json = 1", "several payloads"),
+            ("budgets = [\"x\"]", "x"),
+            ("priority = -1", "line 8"),
+        ] {
+            let error = toml(task).unwrap_err().to_string();
+            assert!(error.contains(says), "{task}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_neither_says_so() {
+        assert!(read("", Format::Toml).is_err());
+        assert!(read("{", Format::Json).unwrap_err().to_string().contains("line 1"));
+        assert!(read("[]", Format::Json).is_err());
+    }
+}

@@ -1,0 +1,178 @@
+//! The graph of a flow, with the state of each of its executions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_core::engine::Command;
+use selvedge_core::id::{EdgeId, ExecutionId, FlowId};
+use selvedge_core::key::Key;
+
+use crate::client::{Client, ClientError, FlowRecord, MemberCursor, NAME_TAG, fields, text};
+
+/// A flow with its executions and what each of them waits for.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FlowGraph {
+    /// The flow's own record.
+    pub flow: FlowRecord,
+    /// Its executions, as many as were asked for.
+    pub nodes: BTreeMap<ExecutionId, Node>,
+    /// Whether there are more.
+    pub is_cut: bool,
+}
+
+/// An execution of a flow.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Node {
+    /// The name that its task has in the flow; empty when it was submitted without one.
+    pub name: String,
+    /// What kind of work it is.
+    pub kind: String,
+    /// Its state, as the contract words it.
+    pub state: String,
+    /// What it waits for, or has waited for.
+    pub upstreams: BTreeSet<ExecutionId>,
+    /// How many of those have to succeed.
+    pub join: Join,
+}
+
+/// How many upstreams have to succeed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Join {
+    /// All.
+    #[default]
+    All,
+    /// One.
+    Any,
+    /// So many.
+    Quorum(u32),
+}
+
+impl FlowGraph {
+    /// Executions that wait for nobody in this graph, then all others, each behind one of its
+    /// upstreams, with its depth; in a tree each appears once, under its first upstream.
+    #[must_use]
+    pub fn tree(&self) -> Vec<(usize, &ExecutionId)> {
+        let mut children: BTreeMap<Option<&ExecutionId>, Vec<&ExecutionId>> = BTreeMap::new();
+        for (id, node) in &self.nodes {
+            let parent = node.upstreams.iter().find(|up| self.nodes.contains_key(*up));
+            children.entry(parent).or_default().push(id);
+        }
+        for siblings in children.values_mut() {
+            siblings.sort_by_key(|id| (self.label(id), *id));
+        }
+        let mut tree = Vec::new();
+        let mut open: Vec<(usize, &ExecutionId)> = Vec::new();
+        let next = |open: &mut Vec<_>, parent: Option<&ExecutionId>, depth| {
+            let below = children.get(&parent).into_iter().flatten().rev();
+            open.extend(below.map(|id| (depth, *id)));
+        };
+        next(&mut open, None, 0);
+        while let Some((depth, id)) = open.pop() {
+            tree.push((depth, id));
+            next(&mut open, Some(id), depth + 1);
+        }
+        tree
+    }
+
+    /// What people call an execution: its task's name, else its kind.
+    #[must_use]
+    pub fn label(&self, id: &ExecutionId) -> &str {
+        match self.nodes.get(id) {
+            Some(node) if node.name.is_empty() => &node.kind,
+            Some(node) => &node.name,
+            None => "",
+        }
+    }
+}
+
+impl Client {
+    /// Reads a flow with up to `limit` of its executions: a few pipelines, whatever its size.
+    ///
+    /// # Errors
+    /// When there is no such flow, or the store does not answer.
+    pub async fn flow_graph(&self, id: FlowId, limit: u32) -> Result<FlowGraph, ClientError> {
+        let flow = self.flow(id).await?;
+        let (mut members, mut cursor) = (BTreeSet::new(), Some(MemberCursor::default()));
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
+        while let Some(from) = cursor
+            && members.len() < wanted
+        {
+            let (page, next) = self.flow_members(id, from, limit).await?;
+            members.extend(page.into_iter().map(|member| member.id));
+            cursor = next;
+        }
+        let is_cut = cursor.is_some() || members.len() > wanted;
+        let members: Vec<ExecutionId> = members.into_iter().take(wanted).collect();
+        let mut nodes = BTreeMap::new();
+        for some in members.chunks(NODES_AT_ONCE) {
+            nodes.extend(self.nodes(id, some).await?);
+        }
+        Ok(FlowGraph { flow, nodes, is_cut })
+    }
+
+    async fn nodes(
+        &self,
+        flow: FlowId,
+        ids: &[ExecutionId],
+    ) -> Result<Vec<(ExecutionId, Node)>, ClientError> {
+        let keys = Key::flow(self.partitions().of_flow(flow), flow);
+        let reads = ids
+            .iter()
+            .flat_map(|id| {
+                let execution = Key::execution(id);
+                let core: [&[u8]; 2] = [b"execution_kind", b"public_state"];
+                let group: [&[u8]; 2] = [b"policy_variant", b"k"];
+                [
+                    Command::read("HMGET", &execution.core(), &core),
+                    Command::read("HGET", &execution.tags(), &[NAME_TAG.as_bytes()]),
+                    Command::read("HMGET", &keys.edge_group(id), &group),
+                    Command::read("SRANDMEMBER", &keys.in_to(id), &[EDGES_SHOWN.as_bytes()]),
+                ]
+            })
+            .collect();
+        let replies = self.read(reads).await?;
+        let mut nodes: Vec<(ExecutionId, Node)> = Vec::with_capacity(ids.len());
+        let mut edges: Vec<(usize, EdgeId)> = Vec::new();
+        for (at, (id, replies)) in ids.iter().zip(replies.chunks_exact(4)).enumerate() {
+            let [core, name, group, incoming] = replies else { continue };
+            let (core, group) = (fields(core.clone()), fields(group.clone()));
+            let field = |of: &[String], at: usize| of.get(at).cloned().unwrap_or_default();
+            let node = Node {
+                name: text(name.clone()),
+                kind: field(&core, 0),
+                state: field(&core, 1),
+                upstreams: BTreeSet::new(),
+                join: join(&field(&group, 0), &field(&group, 1)),
+            };
+            nodes.push((id.clone(), node));
+            let incoming = fields(incoming.clone());
+            edges.extend(
+                incoming.iter().filter_map(|edge| edge.parse().ok()).map(|edge| (at, edge)),
+            );
+        }
+        let ends: [&[u8]; 1] = [b"upstream_execution_id"];
+        let reads = edges.iter().map(|(_, edge)| Command::read("HMGET", &keys.edge(*edge), &ends));
+        let replies = self.read(reads.collect()).await?;
+        for ((at, _), reply) in edges.into_iter().zip(replies) {
+            let upstream = fields(reply).first().and_then(|id| id.parse().ok());
+            if let (Some((_, node)), Some(upstream)) = (nodes.get_mut(at), upstream) {
+                node.upstreams.insert(upstream);
+            }
+        }
+        Ok(nodes)
+    }
+}
+
+fn join(variant: &str, k: &str) -> Join {
+    match variant {
+        "any_of" => Join::Any,
+        "quorum" => Join::Quorum(k.parse().unwrap_or(1)),
+        _ => Join::All,
+    }
+}
+
+/// Executions that are read in one pipeline.
+const NODES_AT_ONCE: usize = 250;
+/// Upstreams that are shown of one execution, at most.
+const EDGES_SHOWN: &str = "64";
