@@ -1,7 +1,7 @@
 //! Joins the Lua sources into the one library text that the crate carries.
 
 #[path = "src/assemble.rs"]
-#[expect(unreachable_pub, reason = "the same file is public in the library")]
+#[expect(unreachable_pub, dead_code, reason = "the same file is a part of the library")]
 mod assemble;
 
 use std::path::Path;
@@ -13,7 +13,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for folder in ["lib", "fn", "src/assemble.rs"] {
         println!("cargo::rerun-if-changed={}", root.join(folder).display());
     }
-    let out = Path::new(&env::var("OUT_DIR")?).join("flowfabric.lua");
-    fs::write(out, assemble::assemble(root)?)?;
+    let out = env::var("OUT_DIR")?;
+    let (library, digest) = assemble::stamp(&assemble::join(root)?);
+    fs::write(Path::new(&out).join("flowfabric.digest"), digest)?;
+    fs::write(Path::new(&out).join("flowfabric.lua"), library)?;
     Ok(())
 }

@@ -7,11 +7,26 @@ use std::{fs, io};
 /// of `lib/` and all of `fn/` follow by name.
 const FIRST: [&str; 3] = ["prelude.lua", "define.lua", "reply.lua"];
 
+/// See [`crate::library::REVISION`]; here, because the build writes it into the text.
+pub(crate) const REVISION: u32 = 1;
+
 /// Joins `lib/*.lua` and `fn/<domain>/*.lua` below `root` into one library.
 ///
 /// # Errors
 /// When a source cannot be read.
 pub fn assemble(root: &Path) -> io::Result<String> {
+    Ok(stamp(&join(root)?).0)
+}
+
+/// The library with its revision and digest written into it, and that digest.
+pub(crate) fn stamp(joined: &str) -> (String, String) {
+    let digest = digest(joined);
+    let text = joined.replace("@revision@", &REVISION.to_string()).replace("@digest@", &digest);
+    (text, digest)
+}
+
+/// The library as it stands in its files.
+pub(crate) fn join(root: &Path) -> io::Result<String> {
     let mut library = String::from("#!lua name=flowfabric\n");
     let lib = root.join("lib");
     for name in FIRST {
@@ -31,6 +46,14 @@ pub fn assemble(root: &Path) -> io::Result<String> {
         library.push_str("end\n");
     }
     Ok(library)
+}
+
+/// FNV-1a over the text: it tells editions apart, and guards against nobody.
+fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
 }
 
 fn lua_files(folder: &Path) -> io::Result<Vec<PathBuf>> {

@@ -9,5 +9,12 @@ pub const NAME: &str = "flowfabric";
 /// are added.
 pub const VERSION: &str = "34";
 
+/// The edition of the library that this crate carries. To be raised with every release that changes
+/// the library: a program leaves a newer edition alone and replaces an older one.
+pub const REVISION: u32 = crate::assemble::REVISION;
+
+/// Tells texts of the same revision apart.
+pub const DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.digest"));
+
 /// The library as `FUNCTION LOAD` takes it.
 pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.lua"));

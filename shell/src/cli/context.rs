@@ -2,7 +2,8 @@
 
 use clap::Args;
 use selvedge::client::Client;
-use selvedge::store::{Store, StoreOptions, StoreUrl};
+use selvedge::config::Settings;
+use selvedge::store::Store;
 
 use super::failure::Failure;
 use super::output::Output;
@@ -11,16 +12,10 @@ use super::output::Output;
 #[derive(Args)]
 pub(crate) struct Global {
     /// Where the store is: memory://, valkey://HOST, valkeys://HOST (TLS), redis://, rediss://;
-    /// several hosts or ?cluster=true for a cluster.
-    #[arg(
-        long,
-        global = true,
-        env = "SELVEDGE_URL",
-        hide_env_values = true,
-        default_value = "memory://",
-        value_name = "URL"
-    )]
-    store: String,
+    /// several hosts or ?cluster=true for a cluster. Otherwise SELVEDGE_URL says, or
+    /// SELVEDGE_URL_FILE names a file that does.
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
     /// Print JSON, one object per line.
     #[arg(long, global = true)]
     json: bool,
@@ -31,25 +26,28 @@ pub(crate) struct Global {
 
 /// What every command needs.
 pub(crate) struct Context {
-    url: StoreUrl,
+    pub(crate) settings: Settings,
     namespace: String,
     pub(crate) output: Output,
 }
 
 impl Context {
     pub(crate) fn new(global: Global) -> Result<Self, Failure> {
-        let url = global.store.parse().map_err(Failure::usage)?;
+        let mut settings = Settings::from_env().map_err(Failure::usage)?;
+        if let Some(url) = global.store {
+            settings = settings.at(url.parse().map_err(Failure::usage)?);
+        }
         let output = Output { json: global.json };
-        Ok(Self { url, namespace: global.namespace, output })
+        Ok(Self { settings, namespace: global.namespace, output })
     }
 
     /// A client for a store that outlives this command.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        if self.url.is_memory() {
+        if self.settings.store.is_memory() {
             return Err(Failure::usage("memory:// ends with its process: there is nothing in it")
                 .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
         }
-        let store = Store::open(&self.url, StoreOptions::default()).await?;
+        let store = Store::open(&self.settings.store, self.settings.options.clone()).await?;
         let client = Client::builder(store).namespace(&self.namespace).identity("operator");
         Ok(client.build().await?)
     }

@@ -11,6 +11,7 @@ mod lanes;
 mod library;
 mod output;
 mod scan;
+mod serve;
 mod tree;
 mod why;
 mod workers;
@@ -59,6 +60,8 @@ enum Command {
     Library(library::Options),
     /// Print a script that completes this command line in a shell.
     Completions(completions::Options),
+    /// Run the engine, with metrics and health over HTTP, until told to stop.
+    Serve(serve::Options),
 }
 
 /// Runs the command line of this process.
@@ -87,6 +90,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Scan(options) => wait_for(scan::run(&context, &options))?,
         Command::Lanes => wait_for(lanes::run(&context))?,
         Command::Workers => wait_for(workers::run(&context))?,
+        Command::Serve(options) => serve::run(&context, &options)?,
     }
     Ok(ExitCode::SUCCESS)
 }

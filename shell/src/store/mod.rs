@@ -208,7 +208,7 @@ impl Store {
     /// Counts how often the library was loaded, on whichever server; `None` where it cannot be
     /// lost.
     #[must_use]
-    pub fn library_loads(&self) -> Option<watch::Receiver<u64>> {
+    pub(crate) fn library_loads(&self) -> Option<watch::Receiver<u64>> {
         match &self.0.backend {
             Backend::Memory(_) => None,
             Backend::Servers(fleet) => Some(fleet.library_loads()),

@@ -1,6 +1,7 @@
 //! [`Subscription`]: messages from the server, and the knowledge of having missed some.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -33,7 +34,11 @@ pub struct Subscription(pub(super) Source);
 
 pub(super) enum Source {
     Memory(Listener),
-    Servers { pushes: mpsc::Receiver<Push>, _listener: AbortOnDropHandle<()> },
+    Servers {
+        pushes: mpsc::Receiver<Push>,
+        alive: Arc<AtomicBool>,
+        _listener: AbortOnDropHandle<()>,
+    },
 }
 
 impl Subscription {
@@ -49,16 +54,28 @@ impl Subscription {
         }
     }
 
+    /// Whether messages arrive at this moment.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        match &self.0 {
+            Source::Memory(_) => true,
+            Source::Servers { alive, .. } => alive.load(Ordering::Relaxed),
+        }
+    }
+
     pub(super) fn start(fleet: Arc<Fleet>, channels: Vec<Vec<u8>>) -> Self {
         let (tell, pushes) = mpsc::channel(PUSHES_KEPT);
-        let listener = tokio::spawn(listen(fleet, channels, Outbox { tell, owes_gap: false }));
-        Self(Source::Servers { pushes, _listener: AbortOnDropHandle::new(listener) })
+        let alive = Arc::new(AtomicBool::new(false));
+        let outbox = Outbox { tell, alive: alive.clone(), owes_gap: false };
+        let listener = AbortOnDropHandle::new(tokio::spawn(listen(fleet, channels, outbox)));
+        Self(Source::Servers { pushes, alive, _listener: listener })
     }
 }
 
 /// The way to the reader. It never waits: what does not fit becomes a gap.
 struct Outbox {
     tell: mpsc::Sender<Push>,
+    alive: Arc<AtomicBool>,
     owes_gap: bool,
 }
 
@@ -79,8 +96,10 @@ async fn listen(fleet: Arc<Fleet>, channels: Vec<Vec<u8>>, mut outbox: Outbox) {
         match subscribe(&fleet, &channels).await {
             Ok(pubsub) => {
                 let since = Instant::now();
+                outbox.alive.store(true, Ordering::Relaxed);
                 outbox.put(Push::Gap);
                 forward(pubsub, &mut outbox).await;
+                outbox.alive.store(false, Ordering::Relaxed);
                 tracing::warn!("the push connection has ended");
                 if since.elapsed() > PAUSE_LONGEST {
                     pause.reset();

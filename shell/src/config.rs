@@ -1,0 +1,221 @@
+//! [`Settings`]: everything that the environment says, read once and checked.
+//!
+//! | variable | meaning |
+//! | --- | --- |
+//! | `SELVEDGE_URL`, `SELVEDGE_URL_FILE` | the store; `memory://` when unset |
+//! | `SELVEDGE_USER` | ACL user, unless the URL names one |
+//! | `SELVEDGE_PASSWORD`, `SELVEDGE_PASSWORD_FILE` | its password, unless the URL has one |
+//! | `SELVEDGE_TLS_CA_FILE` | authorities to trust instead of the system's |
+//! | `SELVEDGE_TLS_CERT_FILE`, `SELVEDGE_TLS_KEY_FILE` | certificate and key that we show |
+//! | `SELVEDGE_WAITPOINT_SECRET`, `SELVEDGE_WAITPOINT_SECRET_FILE` | signs waitpoint tokens; hex digits |
+//! | `SELVEDGE_LISTEN` | where `serve` answers; `127.0.0.1:9180` when unset |
+//! | `FF_…` | the engine's settings, as the contract names them |
+//!
+//! A `…_FILE` names a file that holds the value, so that no secret stands in an environment.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use selvedge_core::engine::{EngineConfig, InvalidSetting};
+use thiserror::Error;
+
+use crate::secret::{self, SecretError, SecretSource};
+use crate::secret_text::SecretText;
+use crate::store::{InvalidUrl, StoreOptions, StoreUrl, TlsOptions};
+
+/// What the environment says.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which store.
+    pub store: StoreUrl,
+    /// How to use it.
+    pub options: StoreOptions,
+    /// How the engine works.
+    pub engine: EngineConfig,
+    /// The waitpoint secret, if one is given.
+    pub secret: Option<SecretText>,
+    /// Where `serve` answers.
+    pub listen: SocketAddr,
+    credentials: (Option<String>, Option<SecretText>),
+}
+
+/// A setting that cannot be used. Secrets are not quoted.
+#[derive(Debug, Error)]
+pub enum SettingsError {
+    /// One of the engine's variables.
+    #[error(transparent)]
+    Engine(#[from] InvalidSetting),
+    /// The store's URL.
+    #[error("SELVEDGE_URL: {0}")]
+    Url(#[from] InvalidUrl),
+    /// The waitpoint secret.
+    #[error("SELVEDGE_WAITPOINT_SECRET: {0}")]
+    Secret(#[from] SecretError),
+    /// The address to listen on.
+    #[error("SELVEDGE_LISTEN=`{text}`: expected an address and a port, such as 127.0.0.1:9180")]
+    Listen {
+        /// What was given.
+        text: String,
+    },
+    /// A file that a variable names.
+    #[error("{variable} names {}, which cannot be read: {error}", path.display())]
+    File {
+        /// The variable.
+        variable: String,
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// A value and a file for it.
+    #[error("{variable} and {variable}_FILE are both set; leave one")]
+    Twice {
+        /// The variable without `_FILE`.
+        variable: &'static str,
+    },
+}
+
+impl Settings {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used, by name.
+    pub fn from_env() -> Result<Self, SettingsError> {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// Reads settings through `lookup`; an empty value counts as unset.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used, by name.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+        let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let store: StoreUrl = match value_or_file(lookup, "SELVEDGE_URL")? {
+            Some(text) => text.trim().parse()?,
+            None => StoreUrl::memory(),
+        };
+        let password = value_or_file(lookup, "SELVEDGE_PASSWORD")?
+            .map(|text| SecretText::new(text.trim_end_matches(['\r', '\n'])));
+        let file = |name: &str| lookup(name).map(PathBuf::from);
+        let tls = TlsOptions {
+            ca_file: file("SELVEDGE_TLS_CA_FILE"),
+            cert_file: file("SELVEDGE_TLS_CERT_FILE"),
+            key_file: file("SELVEDGE_TLS_KEY_FILE"),
+        };
+        let secret = value_or_file(lookup, "SELVEDGE_WAITPOINT_SECRET")?
+            .map(|text| secret::read(&text))
+            .transpose()?;
+        let listen = lookup("SELVEDGE_LISTEN").unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
+        let credentials = (lookup("SELVEDGE_USER"), password);
+        Ok(Self {
+            store: store.with_credentials(credentials.0.clone(), credentials.1.clone()),
+            options: StoreOptions { tls, ..StoreOptions::default() },
+            engine: EngineConfig::from_env(lookup)?,
+            secret,
+            listen: listen.parse().map_err(|_| SettingsError::Listen { text: listen })?,
+            credentials,
+        })
+    }
+
+    /// The same settings for another store. Credentials that the URL lacks come from the
+    /// environment all the same.
+    #[must_use]
+    pub fn at(mut self, store: StoreUrl) -> Self {
+        let (user, password) = self.credentials.clone();
+        self.store = store.with_credentials(user, password);
+        self
+    }
+
+    /// Where the deployment's signing secret comes from, by these settings.
+    #[must_use]
+    pub fn secret_source(&self) -> SecretSource {
+        match &self.secret {
+            Some(secret) => SecretSource::Given(secret.clone()),
+            None if self.store.is_memory() => SecretSource::Generate,
+            None => SecretSource::Stored,
+        }
+    }
+}
+
+fn value_or_file(
+    lookup: impl Fn(&str) -> Option<String>,
+    variable: &'static str,
+) -> Result<Option<String>, SettingsError> {
+    let file_variable = format!("{variable}_FILE");
+    match (lookup(variable), lookup(&file_variable)) {
+        (Some(_), Some(_)) => Err(SettingsError::Twice { variable }),
+        (Some(value), None) => Ok(Some(value)),
+        (None, None) => Ok(None),
+        (None, Some(path)) => match fs::read_to_string(&path) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => {
+                Err(SettingsError::File { variable: file_variable, path: path.into(), error })
+            }
+        },
+    }
+}
+
+/// Nobody from outside asks for metrics unless told so.
+const DEFAULT_LISTEN: &str = "127.0.0.1:9180";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        Settings::read(|name| {
+            pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
+        })
+    }
+
+    #[test]
+    fn nothing_set_means_an_engine_in_memory() {
+        let settings = read(&[]).unwrap();
+        assert!(settings.store.is_memory());
+        assert_eq!(settings.secret_source(), SecretSource::Generate);
+        assert!(settings.listen.ip().is_loopback());
+    }
+
+    #[test]
+    fn credentials_come_beside_the_url_or_in_it() {
+        let settings = read(&[
+            ("SELVEDGE_URL", "valkey://h"),
+            ("SELVEDGE_USER", "app"),
+            ("SELVEDGE_PASSWORD", "s3cret"),
+        ])
+        .unwrap();
+        assert_eq!(settings.store.to_string(), "valkey://app:***@h:6379");
+        assert_eq!(settings.secret_source(), SecretSource::Stored);
+        assert!(!format!("{settings:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_secret_may_stand_in_a_file() {
+        let file = std::env::temp_dir().join(format!("selvedge-{}", uuid::Uuid::new_v4()));
+        fs::write(&file, format!("{}\n", "ab".repeat(32))).unwrap();
+        let named = file.to_str().unwrap();
+        let settings = read(&[("SELVEDGE_WAITPOINT_SECRET_FILE", named)]);
+        fs::remove_file(&file).unwrap();
+        assert_eq!(settings.unwrap().secret.unwrap().expose(), "ab".repeat(32));
+        let error = read(&[("SELVEDGE_PASSWORD_FILE", named)]).unwrap_err().to_string();
+        assert!(error.contains("SELVEDGE_PASSWORD_FILE") && error.contains(named), "{error}");
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_and_no_secret_shown() {
+        for (pairs, name) in [
+            (&[("SELVEDGE_URL", "s3cret")][..], "SELVEDGE_URL"),
+            (&[("SELVEDGE_LISTEN", "here")], "SELVEDGE_LISTEN"),
+            (&[("SELVEDGE_WAITPOINT_SECRET", "s3cret")], "SELVEDGE_WAITPOINT_SECRET"),
+            (&[("FF_LANES", ",")], "FF_LANES"),
+            (
+                &[("SELVEDGE_PASSWORD", "s3cret"), ("SELVEDGE_PASSWORD_FILE", "f")],
+                "SELVEDGE_PASSWORD",
+            ),
+        ] {
+            let error = read(pairs).unwrap_err().to_string();
+            assert!(error.contains(name) && !error.contains("s3cret"), "{error}");
+        }
+    }
+}

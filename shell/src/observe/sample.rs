@@ -1,0 +1,208 @@
+//! How much waits, and for how long: read off the indexes, now and then, in bounded pages.
+
+use std::collections::BTreeMap;
+
+use metrics::gauge;
+use selvedge_core::call::library::{PageMode, PageRequest, Pages, ScanPartition};
+use selvedge_core::error::CallError;
+use selvedge_core::id::LaneId;
+use selvedge_core::key::{IndexPart, Key, LaneIndex, PartitionIndex};
+use selvedge_core::partition::{Partition, PartitionCounts};
+use selvedge_core::time::ServerTime;
+
+use super::names;
+use crate::deployment;
+use crate::engine::Probe;
+use crate::store::Store;
+
+/// Samples the queues of a deployment: one call per flow partition, one pipeline per server.
+pub(crate) struct Sampler {
+    store: Store,
+    counts: PartitionCounts,
+}
+
+/// What one sample adds up to.
+#[derive(Debug, Default, PartialEq)]
+struct Sums {
+    depths: BTreeMap<(LaneId, LaneIndex), u64>,
+    oldest_ms: BTreeMap<LaneId, i64>,
+    lag_ms: i64,
+}
+
+impl Sampler {
+    pub(crate) fn new(store: Store, counts: PartitionCounts) -> Self {
+        Self { store, counts }
+    }
+
+    /// Reads every partition once and sets the gauges.
+    pub(crate) async fn sample(&self) -> Result<(), CallError> {
+        let mut lanes = deployment::lanes(&self.store).await?;
+        if lanes.len() > LANES_MAX {
+            tracing::debug!(lanes = lanes.len(), "only the first {LANES_MAX} are sampled");
+            lanes.truncate(LANES_MAX);
+        }
+        let calls: Vec<ScanPartition> = (0..self.counts.flow.get())
+            .map(|index| ScanPartition { requests: requests(Partition::flow(index), &lanes) })
+            .collect();
+        let mut sums = Sums::default();
+        for (call, pages) in calls.iter().zip(self.store.call_all(&calls).await) {
+            sums.add(call, pages?);
+        }
+        sums.publish(&lanes);
+        Ok(())
+    }
+}
+
+/// Sets what only the engine knows.
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; the window is 512")]
+pub(crate) fn sample_engine(probe: &Probe) {
+    let health = probe.health();
+    gauge!(names::ENGINE_IN_FLIGHT).set(health.in_flight as f64);
+    gauge!(names::PUSH_ALIVE).set(f64::from(u8::from(health.push_alive)));
+    gauge!(names::READY).set(f64::from(u8::from(health.is_ready())));
+    for (scanner, seconds) in probe.lags() {
+        gauge!(names::SCANNER_LAG, "scanner" => scanner.as_str()).set(seconds);
+    }
+}
+
+fn requests(partition: Partition, lanes: &[LaneId]) -> Vec<PageRequest> {
+    let request = |part: IndexPart, mode, limit| PageRequest {
+        index: Key::Index(partition, part),
+        mode,
+        from: 0,
+        limit,
+        lag_ms: 0,
+    };
+    let of_lanes = lanes.iter().flat_map(|lane| {
+        SAMPLED.iter().map(move |&(index, mode, limit)| {
+            request(IndexPart::Lane(lane.clone(), index), mode, limit)
+        })
+    });
+    let whole = DUE.iter().map(|&index| request(IndexPart::Whole(index), PageMode::Due, 1));
+    of_lanes.chain(whole).collect()
+}
+
+impl Sums {
+    fn add(&mut self, call: &ScanPartition, Pages { now, pages }: Pages) {
+        for (request, page) in call.requests.iter().zip(pages) {
+            // An index of another type is for fsck to complain about.
+            let Ok(page) = page else { continue };
+            let scores = page.members.iter().filter_map(|(_, score)| *score);
+            if request.mode == PageMode::Due {
+                let late = scores.clone().map(|due| now.0.saturating_sub(due)).max();
+                self.lag_ms = self.lag_ms.max(late.unwrap_or(0));
+            }
+            let Key::Index(_, IndexPart::Lane(lane, index)) = &request.index else { continue };
+            *self.depths.entry((lane.clone(), *index)).or_default() += page.size;
+            if *index == LaneIndex::Eligible {
+                let oldest = scores.map(|score| age_ms(now, score)).max().unwrap_or(0);
+                let known = self.oldest_ms.entry(lane.clone()).or_default();
+                *known = oldest.max(*known);
+            }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a gauge is a double")]
+    fn publish(&self, lanes: &[LaneId]) {
+        let seconds = |ms: i64| ms as f64 / 1_000.0;
+        for ((lane, index), depth) in &self.depths {
+            let (lane, depth) = (lane.to_string(), *depth as f64);
+            match index {
+                LaneIndex::Active => gauge!(names::IN_FLIGHT, "lane" => lane.clone()).set(depth),
+                LaneIndex::BlockedDependencies
+                | LaneIndex::BlockedBudget
+                | LaneIndex::BlockedQuota
+                | LaneIndex::BlockedRoute
+                | LaneIndex::BlockedOperator => {
+                    let reason = index.as_str().trim_start_matches("blocked:");
+                    let labels = [("lane", lane.clone()), ("reason", reason.to_owned())];
+                    gauge!(names::BLOCKED, &labels).set(depth);
+                }
+                LaneIndex::Eligible
+                | LaneIndex::Delayed
+                | LaneIndex::Suspended
+                | LaneIndex::Terminal => {}
+            }
+            let labels = [("lane", lane), ("index", index.as_str().to_owned())];
+            gauge!(names::QUEUE_DEPTH, &labels).set(depth);
+        }
+        for lane in lanes {
+            let oldest = self.oldest_ms.get(lane).copied().unwrap_or(0);
+            gauge!(names::OLDEST_WAITING, "lane" => lane.to_string()).set(seconds(oldest));
+        }
+        gauge!(names::CONVERGENCE_LAG).set(seconds(self.lag_ms));
+    }
+}
+
+/// The age of an execution by its score in line, which is its time of creation less a step for
+/// each degree of priority. Nothing is as old as one step, so that the two can be told apart.
+fn age_ms(now: ServerTime, score: i64) -> i64 {
+    now.0.saturating_sub(score).rem_euclid(PRIORITY_STEP)
+}
+
+/// What is counted in each lane, and how much of it is looked at.
+const SAMPLED: &[(LaneIndex, PageMode, u32)] = &[
+    (LaneIndex::Eligible, PageMode::All, HEADS),
+    (LaneIndex::Delayed, PageMode::Due, 1),
+    (LaneIndex::Active, PageMode::All, 1),
+    (LaneIndex::Suspended, PageMode::All, 1),
+    (LaneIndex::BlockedDependencies, PageMode::All, 1),
+    (LaneIndex::BlockedBudget, PageMode::All, 1),
+    (LaneIndex::BlockedQuota, PageMode::All, 1),
+    (LaneIndex::BlockedRoute, PageMode::All, 1),
+    (LaneIndex::BlockedOperator, PageMode::All, 1),
+];
+
+/// What has a time at which it is due.
+const DUE: &[PartitionIndex] = &[
+    PartitionIndex::LeaseExpiry,
+    PartitionIndex::SuspensionTimeout,
+    PartitionIndex::PendingWaitpointExpiry,
+    PartitionIndex::AttemptTimeout,
+    PartitionIndex::ExecutionDeadline,
+];
+
+/// Those at the head of a line whose age is looked at. The line is ordered by priority first.
+const HEADS: u32 = 16;
+
+/// More lanes than this would make a sample of 256 partitions a burden.
+const LANES_MAX: usize = 16;
+
+/// One degree of priority in a score, in milliseconds: about 31 years.
+const PRIORITY_STEP: i64 = 1_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn age_is_read_off_a_score_whatever_the_priority() {
+        let now = ServerTime(1_790_000_000_000);
+        for priority in [0, 1, 5, 9_000] {
+            let score = now.0 - 1_500 - priority * PRIORITY_STEP;
+            assert_eq!(age_ms(now, score), 1_500);
+        }
+    }
+
+    #[test]
+    fn a_sample_adds_up_over_partitions() {
+        use selvedge_core::call::library::Page;
+        let lane: LaneId = "a".parse().unwrap();
+        let call =
+            ScanPartition { requests: requests(Partition::flow(0), std::slice::from_ref(&lane)) };
+        let now = ServerTime(1_790_000_000_000);
+        let page = |size, score: Option<i64>| {
+            let members = score.map(|score| (b"x".to_vec(), Some(score))).into_iter().collect();
+            Ok(Page { size, next: None, members })
+        };
+        let mut pages: Vec<_> = call.requests.iter().map(|_| page(0, None)).collect();
+        pages[0] = page(7, Some(now.0 - 2_000));
+        pages[1] = page(1, Some(now.0 - 300));
+        let mut sums = Sums::default();
+        sums.add(&call, Pages { now, pages: pages.clone() });
+        sums.add(&call, Pages { now, pages });
+        assert_eq!(sums.depths[&(lane.clone(), LaneIndex::Eligible)], 14);
+        assert_eq!(sums.oldest_ms[&lane], 2_000);
+        assert_eq!(sums.lag_ms, 300);
+    }
+}
