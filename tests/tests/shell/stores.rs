@@ -1,0 +1,88 @@
+//! Every store answers alike, whatever carries it.
+
+use std::time::Duration;
+
+use selvedge::store::{Push, Store, StoreError, StoreOptions, StoreUrl};
+use selvedge_core::call::library::Version;
+use selvedge_core::engine::{Answer, Command};
+use selvedge_core::partition;
+use selvedge_core::value::Value;
+use selvedge_tests::cluster::Cluster;
+use selvedge_tests::shared::{shared_redis, shared_valkey};
+
+use crate::kit::{block_on, open, url_of, url_of_cluster};
+
+fn command(words: &[&str]) -> Command {
+    Command {
+        slot: words.get(1).map_or(0, |key| partition::slot(key.as_bytes())),
+        argv: words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        reads: false,
+    }
+}
+
+/// Commands of many slots come back in order; pushes arrive; errors keep the server's words.
+async fn behaves(store: &Store) {
+    assert_eq!(store.call(&Version).await.unwrap(), "34");
+    let keys: Vec<String> = (0..50).map(|n| format!("store-test:{n}")).collect();
+    let mut batch: Vec<Command> = Vec::new();
+    for (n, key) in keys.iter().enumerate() {
+        batch.push(command(&["SET", key, &n.to_string()]));
+        batch.push(command(&["GET", key]));
+    }
+    batch.push(command(&["SADD", &keys[0], "x"]));
+    let answers = store.run(batch, Duration::from_secs(5)).await;
+    for (n, pair) in answers[..100].chunks(2).enumerate() {
+        assert_eq!(pair[0], Answer::Applied(Value::Status("OK".into())));
+        assert_eq!(pair[1], Answer::Applied(Value::Bulk(n.to_string().into_bytes())));
+    }
+    let Answer::Applied(Value::Error(text)) = &answers[100] else { panic!("{:?}", answers[100]) };
+    assert!(text.starts_with("WRONGTYPE Operation against"), "{text}");
+
+    let mut subscription = store.subscribe(&["store-test:here"]);
+    assert_eq!(subscription.next().await, Push::Gap);
+    for (channel, payload) in [("elsewhere", "1"), ("here", "2"), ("here", "\u{0}\n")] {
+        let publish = command(&["PUBLISH", &format!("store-test:{channel}"), payload]);
+        store.command(publish).await.unwrap();
+    }
+    for payload in ["2", "\u{0}\n"] {
+        let channel = "store-test:here".to_owned();
+        let payload = payload.as_bytes().to_vec();
+        assert_eq!(subscription.next().await, Push::Message { channel, payload });
+    }
+    assert!(store.server_time().await.unwrap().0 > 1_600_000_000_000);
+    assert!(store.trouble().is_none());
+}
+
+#[test]
+fn the_store_in_memory_behaves() {
+    block_on(async { behaves(&open(&StoreUrl::memory()).await).await });
+}
+
+#[test]
+fn a_valkey_behaves() {
+    block_on(async { behaves(&open(&url_of(shared_valkey())).await).await });
+}
+
+#[test]
+fn a_redis_behaves() {
+    block_on(async { behaves(&open(&url_of(shared_redis())).await).await });
+}
+
+#[test]
+fn a_cluster_behaves_and_is_not_mistaken_for_a_server() {
+    let cluster = Cluster::start(3).unwrap();
+    block_on(async {
+        let store = open(&url_of_cluster(&cluster)).await;
+        behaves(&store).await;
+        assert_eq!(store.servers().len(), 3);
+        let one = Store::open(&url_of(&cluster.primaries()[0]), StoreOptions::default()).await;
+        assert!(matches!(one, Err(StoreError::IsCluster(_))), "{one:?}");
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    let url: StoreUrl = "valkey://127.0.0.1:1".parse().unwrap();
+    let error = block_on(Store::open(&url, StoreOptions::default())).unwrap_err().to_string();
+    assert!(error.contains("cannot reach 127.0.0.1:1"), "{error}");
+}
