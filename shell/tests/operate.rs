@@ -179,6 +179,30 @@ fn bad_input_is_told_apart_by_exit_codes() {
 }
 
 #[test]
+fn signing_keys_are_rotated_and_never_shown() {
+    let operator = Operator::new();
+    let secret = "ab".repeat(32);
+    let file = std::env::temp_dir().join(format!("selvedge-secret-{}", operator.server.port()));
+    std::fs::write(&file, &secret).expect("the temporary folder takes a file");
+    let path = file.to_string_lossy();
+    let rotated = operator.run(&["secret", "rotate", "--secret-file", &path, "--grace", "1h"]);
+    std::fs::remove_file(&file).expect("it is there");
+    assert!(rotated.status.success(), "{}", text(&rotated.stderr));
+    let told = format!("{}{}", text(&rotated.stdout), text(&rotated.stderr));
+    assert!(told.contains("signs on 256 partitions") && !told.contains(&secret[..8]), "{told}");
+    let first = operator.json(&["secret", "list"]);
+    assert_eq!(first.len(), 256);
+    operator.json(&["secret", "rotate"]);
+    assert_ne!(operator.json(&["secret", "list"]), first, "another key signs now");
+
+    let shown =
+        operator.command(&["config", "show"]).env("SELVEDGE_WAITPOINT_SECRET", &secret).output();
+    let shown = text(&shown.expect("the binary is built").stdout);
+    assert!(shown.contains("given") && !shown.contains(&secret[..8]), "{shown}");
+    assert!(shown.contains("lease_expiry every"), "{shown}");
+}
+
+#[test]
 fn shells_get_their_completions() {
     let operator = Operator::new();
     for shell in ["bash", "zsh", "fish"] {

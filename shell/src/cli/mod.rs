@@ -1,6 +1,7 @@
 //! The command line: what operators and newcomers type.
 
 mod completions;
+mod config;
 mod context;
 mod demo;
 mod exec;
@@ -11,6 +12,7 @@ mod lanes;
 mod library;
 mod output;
 mod scan;
+mod secret;
 mod serve;
 mod tree;
 mod why;
@@ -56,6 +58,12 @@ enum Command {
     Lanes,
     /// List the workers.
     Workers,
+    /// Rotate and list the keys that sign waitpoint tokens.
+    #[command(subcommand)]
+    Secret(secret::Options),
+    /// Show the settings in force.
+    #[command(subcommand)]
+    Config(config::Options),
     /// Print the function library as `FUNCTION LOAD` takes it.
     Library(library::Options),
     /// Print a script that completes this command line in a shell.
@@ -88,6 +96,8 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Why(options) => wait_for(why::run(&context, &options))?,
         Command::Fsck(options) => wait_for(fsck::run(&context, &options))?,
         Command::Scan(options) => wait_for(scan::run(&context, &options))?,
+        Command::Secret(options) => wait_for(secret::run(&context, &options))?,
+        Command::Config(options) => config::run(&context, &options)?,
         Command::Lanes => wait_for(lanes::run(&context))?,
         Command::Workers => wait_for(workers::run(&context))?,
         Command::Serve(options) => serve::run(&context, &options)?,

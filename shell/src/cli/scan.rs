@@ -3,7 +3,6 @@
 use clap::Args;
 use selvedge::client::Client;
 use selvedge::inspect::{self, Round};
-use selvedge_core::engine::EngineConfig;
 use serde_json::Value;
 
 use super::context::Context;
@@ -44,9 +43,8 @@ pub(crate) async fn run(context: &Context, _: &Options) -> Result<(), Failure> {
 }
 
 /// One round over all lanes of the registry, with the settings of this environment.
-pub(super) async fn one_round(_: &Context, client: &Client) -> Result<Round, Failure> {
-    let mut config =
-        EngineConfig::from_env(|name| std::env::var(name).ok()).map_err(Failure::usage)?;
+pub(super) async fn one_round(context: &Context, client: &Client) -> Result<Round, Failure> {
+    let mut config = context.settings.engine.clone();
     config.partitions = *client.partitions();
     for lane in client.lanes().await? {
         if !config.lanes.contains(&lane) {

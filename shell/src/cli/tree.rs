@@ -52,8 +52,9 @@ fn also_after(graph: &FlowGraph, node: &Node) -> String {
     if node.upstreams.len() < 2 {
         return String::new();
     }
-    let names: Vec<String> =
+    let mut names: Vec<String> =
         node.upstreams.iter().map(|id| graph.label(id).escape_default().to_string()).collect();
+    names.sort();
     let names = names.join(", ");
     match node.join {
         Join::All => format!("  (after {names})"),

@@ -1,7 +1,6 @@
 //! `selvedge why ID`: what an execution waits for, who can move it, and by when.
 
 use clap::Args;
-use selvedge_core::engine::EngineConfig;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::time::ServerTime;
 use selvedge_core::why::{By, Mover, Wait};
@@ -20,8 +19,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
     let client = context.client().await?;
     // The engines may run elsewhere; their settings are taken to be those of this environment.
-    let config = EngineConfig::from_env(|name| std::env::var(name).ok()).map_err(Failure::usage)?;
-    let why = client.why(&options.id, &config).await?;
+    let why = client.why(&options.id, &context.settings.engine).await?;
     let now = client.store().server_time().await?;
     if context.output.json {
         let waits = |all: &[Wait]| all.iter().map(as_json).collect::<Vec<_>>();

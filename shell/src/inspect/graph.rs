@@ -55,7 +55,8 @@ impl FlowGraph {
     pub fn tree(&self) -> Vec<(usize, &ExecutionId)> {
         let mut children: BTreeMap<Option<&ExecutionId>, Vec<&ExecutionId>> = BTreeMap::new();
         for (id, node) in &self.nodes {
-            let parent = node.upstreams.iter().find(|up| self.nodes.contains_key(*up));
+            let known = node.upstreams.iter().filter(|up| self.nodes.contains_key(*up));
+            let parent = known.min_by_key(|up| (self.label(up), *up));
             children.entry(parent).or_default().push(id);
         }
         for siblings in children.values_mut() {

@@ -1,0 +1,93 @@
+//! `selvedge secret`: the keys that sign waitpoint tokens. Secrets themselves are never printed.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use selvedge::secret::{self, SecretError};
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+
+/// What to do.
+#[derive(Subcommand)]
+pub(crate) enum Options {
+    /// Let a new key sign on every partition; tokens of the former one verify for a while.
+    Rotate(Rotate),
+    /// List the keys of every partition, by name.
+    List,
+}
+
+/// Which key, and for how long the former one counts.
+#[derive(Args)]
+pub(crate) struct Rotate {
+    /// A file with the new secret in hex digits; a fresh one is drawn otherwise.
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// How long tokens of the former key still verify, as in `24h`.
+    #[arg(long, default_value = "24h", value_parser = humantime::parse_duration)]
+    grace: Duration,
+    /// Only say what would be done.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+    match options {
+        Options::Rotate(options) => rotate(context, options).await,
+        Options::List => list(context).await,
+    }
+}
+
+async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
+    let secret = match &options.secret_file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+            secret::read(&text).map_err(Failure::usage)?
+        }
+        None => secret::generate(),
+    };
+    let client = context.client().await?;
+    let grace = humantime::format_duration(options.grace);
+    if options.dry_run {
+        let partitions = client.partitions().flow.get();
+        let sentence =
+            format!("would let a new key sign on {partitions} partitions, the former for {grace}");
+        return Ok(context
+            .output
+            .say(&sentence, json!({ "would": "rotate", "partitions": partitions }))?);
+    }
+    let done = secret::rotate(client.store(), *client.partitions(), &secret, options.grace).await?;
+    let sentence = format!(
+        "key {} signs on {} partitions; tokens of the former key verify for {grace}",
+        done.kid, done.partitions
+    );
+    Ok(context.output.say(&sentence, json!({ "kid": done.kid, "partitions": done.partitions }))?)
+}
+
+async fn list(context: &Context) -> Result<(), Failure> {
+    let client = context.client().await?;
+    let keys = secret::list(client.store(), *client.partitions())
+        .await
+        .map_err(selvedge::client::ClientError::from)?;
+    let rows = keys.into_iter().map(|(partition, kids)| {
+        vec![
+            Value::from(partition.to_string()),
+            kids.current.map_or(Value::Null, |kid| Value::from(kid.to_string())),
+        ]
+    });
+    Ok(context.output.rows(&["partition", "signs"], rows.collect())?)
+}
+
+impl From<SecretError> for Failure {
+    fn from(error: SecretError) -> Self {
+        let exit = match &error {
+            SecretError::NotHex => Exit::Usage,
+            SecretError::Partial { .. } => Exit::Partial,
+            SecretError::Missing { .. } | SecretError::Call(_) => Exit::Error,
+        };
+        Self::new(exit, error)
+    }
+}
