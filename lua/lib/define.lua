@@ -33,7 +33,7 @@ local function read_kinds(declared)
   local apart, typed = {}, {}
   for i = 1, #declared do
     local name, mark, how, kind = declared[i]:match("^([^!:=]+)(!?)([:=]?)(%a*)$")
-    if mark ~= "" then
+    if mark ~= "" or how == "=" then
       apart[#apart + 1] = { name = name, kind = how == ":" and kind or nil }
     end
     if how ~= "" then

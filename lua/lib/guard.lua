@@ -72,16 +72,19 @@ function guard.missing(k, ...)
   return nil
 end
 
--- The refusal when two of the needed keys are one and the same though not declared to hold the
--- same, else nil. `needed` = { { name, kind or nil }, … }
-function guard.twins(k, needed)
+-- The refusal when two of these keys are one and the same though not declared to hold the same,
+-- else nil; one that was not passed is nobody's twin. `apart` = { { name, kind or nil }, … }
+function guard.twins(k, apart)
   local first = {}
-  for _, key in ipairs(needed) do
-    local other = first[k[key.name]]
+  for _, key in ipairs(apart) do
+    local passed = text.either(k[key.name], nil)
+    local other = passed and first[passed]
     if other and (other.kind == nil or other.kind ~= key.kind) then
       return err("invalid_input", "keys " .. other.name .. " and " .. key.name .. " must differ")
     end
-    first[k[key.name]] = other or key
+    if passed then
+      first[passed] = other or key
+    end
   end
   return nil
 end

@@ -317,17 +317,15 @@ function lease.flow_core(core_key, core)
   return "ff:flow:" .. text.tag(core_key) .. ":" .. core.flow_id .. ":core"
 end
 
--- Whether the execution's flow was cancelled in a way that covers its members: then nothing new
--- may start for it, even though its own cancel has not arrived yet.
+-- Whether the cancel of its flow covers the execution: then nothing new may start for it, even
+-- though its own cancel has not arrived yet.
 function lease.barred(core_key, core)
   local flow_core = lease.flow_core(core_key, core)
   if not flow_core then
     return false
   end
   local stored = record.fields(flow_core, "public_flow_state", "cancellation_policy")
-  return stored.public_flow_state == "cancelled"
-    and (stored.cancellation_policy == "cancel_all"
-      or stored.cancellation_policy == "cancel_pending")
+  return flow.covers_members(stored)
 end
 
 -- Whether the lease of an execution is gone while it is still active.

@@ -46,16 +46,24 @@ function projection.resume(summary_key, revision)
   return progress
 end
 
--- Counts the next members, about `limit` of them.
+-- The buckets of members that have nothing running and can be ended without loss.
+local WAITING = { waiting = true, delayed = true, rate_limited = true, waiting_children = true }
+
+-- Counts the next members, about `limit` of them. Answers those among them that wait.
 function projection.count(progress, tag, members_key, limit)
+  local waiting = {}
   local cursor, members = unpack(call("SSCAN", members_key, progress.cursor, "COUNT",
     number.digits(limit)))
   for _, id in ipairs(members) do
     local bucket = bucket_of(dependency.front(tag, id) .. ":core")
     progress[bucket] = progress[bucket] + 1
+    if WAITING[bucket] then
+      waiting[#waiting + 1] = id
+    end
   end
   progress.counted = progress.counted + #members
   progress.cursor = cursor
+  return waiting
 end
 
 -- What the counts say about the flow as a whole, and whether it has ended.

@@ -43,7 +43,7 @@ local function members(key, kind, count)
   if kind == "zset" then
     return call("ZRANGE", key, 0, count - 1)
   end
-  return call("SMEMBERS", key)
+  return call("SRANDMEMBER", key, number.digits(count))
 end
 
 -- Removes up to `limit` records that the lists name. Answers how many, and whether any are left.

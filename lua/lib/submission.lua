@@ -14,6 +14,27 @@
 
 submission.MEMBERS_MAX = 256
 submission.EDGES_MAX = 2048
+submission.SEALED_AT_ONCE = 512
+
+-- How long after its last chunk an unsealed submission counts as abandoned by its submitter.
+submission.ABANDONED_MS = 3600000
+
+-- The index of members that wait for the seal, and the key that holds how far the submission is:
+-- `open`, `sealing`, or absent once it is sealed.
+function submission.keys(flow_core)
+  local prefix = flow.prefix_of(flow_core)
+  return prefix .. ":unsealed", prefix .. ":submission"
+end
+
+-- How far the submission of a flow is, nil when it is over, or nil and the refusal of a foreign key.
+function submission.stage(flow_core)
+  local unsealed, submitted = submission.keys(flow_core)
+  local refused = guard.any_mismatch({ { unsealed, "zset" }, { submitted, "string" } })
+  if refused then
+    return nil, refused
+  end
+  return call("GET", submitted) or nil
+end
 
 local MEMBER_FIELDS = {
   "execution_id", "lane_id", "execution_kind", "priority", "creator_identity", "policy_json",
@@ -281,11 +302,12 @@ function submission.write(chunk, flow_id, prefix, unsealed, revision, now)
   end
 end
 
--- Plans the release of up to `limit` members that wait for the seal: a list of
+-- Plans the release of the next members that wait for the seal: a list of
 -- { id, k, plan or nil when the member stays as it is }, or nil and a refusal.
-function submission.sealing(tag, unsealed, limit, now)
-  local steps = {}
-  for _, id in ipairs(call("ZRANGE", unsealed, 0, limit - 1)) do
+function submission.sealing(flow_core, now)
+  local tag, steps = text.tag(flow_core), {}
+  local unsealed = submission.keys(flow_core)
+  for _, id in ipairs(call("ZRANGE", unsealed, 0, submission.SEALED_AT_ONCE - 1)) do
     local front = dependency.front(tag, id)
     local step = { id = id, k = {} }
     step.k.exec_core, step.k.deps_meta = front .. ":core", front .. ":deps:meta"
@@ -313,8 +335,10 @@ function submission.sealing(tag, unsealed, limit, now)
   return steps
 end
 
--- Carries the planned releases out.
-function submission.seal(unsealed, steps, now)
+-- Carries the planned releases out; answers how many members still wait. With the last of them the
+-- submission is over.
+function submission.seal(flow_core, steps, now)
+  local unsealed, submitted = submission.keys(flow_core)
   for _, step in ipairs(steps) do
     if step.exists then
       call("HDEL", step.k.exec_core, "unsealed")
@@ -324,4 +348,9 @@ function submission.seal(unsealed, steps, now)
     end
     call("ZREM", unsealed, step.id)
   end
+  local left = call("ZCARD", unsealed)
+  if left == 0 then
+    call("DEL", submitted)
+  end
+  return left
 end

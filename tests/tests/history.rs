@@ -55,6 +55,14 @@ planted! {
         "plan.holds = core.lifecycle_phase == \"runnable\"" => "plan.holds = core.lifecycle_phase == \"nowhere\"";
     a_cancel_that_bars_nobody_trips_cancelled_stays_still: "CancelledStaysStill",
         "return stored.public_flow_state == \"cancelled\"" => "return stored.public_flow_state == \"never\"";
+    a_token_that_nobody_checks_trips_signal_counts_once: "SignalCountsOnce",
+        "if not same_digest(signed, shown) then" => "if signed == nil then";
+    a_repeat_that_nobody_knows_trips_signal_counts_once: "SignalCountsOnce",
+        "if held.signal_id == a.signal_id and held.target" => "if held.signal_id == nil and held.target";
+    an_end_that_is_not_the_end_trips_legal_transition: "LegalTransition",
+        "if core.lifecycle_phase == \"terminal\" then\n    return lease.not_active(core)" => "if core.lifecycle_phase == \"over\" then\n    return lease.not_active(core)";
+    a_move_that_forgets_the_new_entry_trips_one_home: "OneHome",
+        "call(\"ZADD\", to, number.digits(score), id)" => "call(\"ZSCORE\", to, id)";
     a_write_before_a_refusal_trips_error_means_untouched: "ErrorMeansUntouched",
         "      return err(\"already_member_of_different_flow:\" .. owner)" => "      call(\"HSET\", k.flow_core, \"x.y\", owner)\n      return err(\"already_member_of_different_flow:\" .. owner)";
 }

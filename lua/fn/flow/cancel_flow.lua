@@ -35,14 +35,9 @@ define("ff_cancel_flow",
     end
     local now = number.now()
     -- write; nothing below can fail
-    record.write(k.flow_core, {
-      "public_flow_state", "cancelled", "cancelled_at", now,
-      "cancel_reason", text.present(a.reason, ""), "cancellation_policy", policy_name,
-      "last_mutation_at", now,
-    })
+    flow.cancel(k.flow_core, text.present(a.reason, ""), policy_name, now)
     if owes then
-      record.each_chunk("SADD", k.pending_cancels, members)
-      call("ZADD", k.cancel_backlog, number.digits(now + grace), a.flow_id)
+      flow.owe_cancels(k, a.flow_id, members, now + grace)
     end
     return text.append(ok(policy_name), members)
   end)

@@ -1,47 +1,79 @@
 -- Writes the summary of a flow, counted over all its members, and takes the flow out of the index
 -- once every member has ended. A large flow takes several calls, `partial` until the last. A flow
 -- whose record is gone leaves the index. An added function.
+--
+-- It also pursues what a flow's callers began and cannot finish any more: a seal that stopped halfway
+-- goes on; a submission that nobody has touched for an hour is cancelled with all its members; and
+-- in a flow that was cancelled with cancel_pending, the cancels of members that wait are noted.
 -- Keys: flow_core (hash), members (set of execution ids), summary (hash), flow_index (set)
 -- Arguments: flow_id, limit (members per call, about; 500 unless given, 2000 at most)
--- Replies: projected, finished, partial, gone
+-- Replies: projected, finished, partial, sealing, abandoned, gone
 -- Errors: invalid_input
--- Bound: 12 + 2 * n
--- Keeps: SummaryTrue, BoundedWork
+-- Bound: 30 + 12 * n
+-- Keeps: SummaryTrue, DebtHasNote, BoundedWork
 local LIMIT_MAX = 2000
+
+-- Pursues an open submission: a reply when that was all there is to do, else nil.
+local function pursue(k, a, core, stage, debts, now)
+  if stage == "sealing" then
+    local steps, refused = submission.sealing(k.flow_core, now)
+    return refused or ok("sealing", submission.seal(k.flow_core, steps, now))
+  end
+  if number.floor(core.last_mutation_at, 0) + submission.ABANDONED_MS > now then
+    return nil
+  end
+  local members = call("SMEMBERS", k.members)
+  flow.cancel(k.flow_core, "submission_abandoned", "cancel_all", now)
+  flow.owe_cancels(debts, a.flow_id, members, now)
+  return ok("abandoned", #members)
+end
+
+-- Writes what was counted, and answers it.
+local function conclude(k, a, core, progress, open, now)
+  local total = call("SCARD", k.members)
+  if progress.cursor ~= "0" then
+    projection.keep(k.summary, progress)
+    return ok("partial", progress.counted, total)
+  end
+  if progress.counted ~= total then
+    -- A member was met twice while the set was reordered: the next call counts afresh.
+    projection.forget(k.summary)
+    return ok("partial", 0, total)
+  end
+  local word, ended = projection.verdict(progress, core.public_flow_state)
+  projection.write(k.summary, progress, word, now)
+  if ended and not open then
+    call("SREM", k.flow_index, a.flow_id)
+    return ok("finished", word, total)
+  end
+  return ok("projected", word, total)
+end
 
 define("ff_project_flow",
   { "flow_core!=hash", "members!:set", "summary!:hash", "flow_index!:set" },
   { "flow_id!", "limit" },
   function(k, a)
     local limit, refused = number.require_span(text.either(a.limit, 500), "limit", 1)
-    if not limit then
-      return refused
-    end
+    if not limit then return refused end
     local core = record.read(k.flow_core)
     if not core then
       call("SREM", k.flow_index, a.flow_id)
       return ok("gone")
     end
+    local stage, debts
+    stage, refused = submission.stage(k.flow_core)
+    if refused then return refused end
+    debts, refused = flow.debt_keys(k.flow_core)
+    if refused then return refused end
+    local now, open = number.now(), stage and not flow.closed(core)
+    local pursued = open and pursue(k, a, core, stage, debts, now)
+    if pursued then return pursued end
     local progress = projection.resume(k.summary, text.present(core.graph_revision, "0"))
-    projection.count(progress, text.tag(k.flow_core), k.members, math.min(limit, LIMIT_MAX))
-    local unsealed = call("EXISTS", flow.prefix_of(k.flow_core) .. ":submission") == 1
-    local total = call("SCARD", k.members)
-    local now = number.now()
+    local waiting = projection.count(progress, text.tag(k.flow_core), k.members,
+      math.min(limit, LIMIT_MAX))
     -- write; nothing below can fail
-    if progress.cursor ~= "0" then
-      projection.keep(k.summary, progress)
-      return ok("partial", progress.counted, total)
+    if flow.covers_members(core) and core.cancellation_policy == "cancel_pending" then
+      flow.owe_cancels(debts, a.flow_id, waiting, now)
     end
-    if progress.counted ~= total then
-      -- A member was met twice while the set was reordered: the next call counts afresh.
-      projection.forget(k.summary)
-      return ok("partial", 0, total)
-    end
-    local word, ended = projection.verdict(progress, core.public_flow_state)
-    projection.write(k.summary, progress, word, now)
-    if ended and not unsealed then
-      call("SREM", k.flow_index, a.flow_id)
-      return ok("finished", word, total)
-    end
-    return ok("projected", word, total)
+    return conclude(k, a, core, progress, open, now)
   end)

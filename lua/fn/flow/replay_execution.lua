@@ -1,6 +1,6 @@
 -- Resets a terminal execution for another run. A flow member whose dependencies are not met waits
--- for them again: its failed edges are re-armed, together with its group. A member of a cancelled
--- flow stays ended.
+-- for them again: its failed edges are re-armed, together with its group. A member that the cancel
+-- of its flow covers stays ended.
 -- Keys: exec_core (hash), terminal (zset), eligible (zset), lease_history (stream); for a skipped
 --   flow member also blocked (zset), deps_meta (hash), unresolved (set), then one dep (hash) per
 --   edge id
@@ -24,13 +24,14 @@ local function flow_of(core_key, core)
     return {}
   end
   local tag = text.tag(core_key)
-  local flow_state = record.peek(flow.prefix(tag, core.flow_id) .. ":core", "public_flow_state")
+  local flow_core = flow.prefix(tag, core.flow_id) .. ":core"
   local index = lane.partition_index(tag, "flow_index")
   local summary = flow.prefix(tag, core.flow_id) .. ":summary"
+  local known = record.peek(flow_core, "public_flow_state") ~= nil
   return {
-    cancelled = flow_state == "cancelled",
-    index = flow_state and not guard.mismatch(index, "set") and index,
-    summary = flow_state and not guard.mismatch(summary, "hash") and summary,
+    barred = known and lease.barred(core_key, core),
+    index = known and not guard.mismatch(index, "set") and index,
+    summary = known and not guard.mismatch(summary, "hash") and summary,
   }
 end
 
@@ -51,7 +52,7 @@ define("ff_replay_execution",
       return err("max_replays_exhausted")
     end
     local owner = flow_of(k.exec_core, core)
-    if owner.cancelled then
+    if owner.barred then
       return err("flow_already_terminal")
     end
     local skipped = core.terminal_outcome == "skipped" and text.set(core.flow_id)

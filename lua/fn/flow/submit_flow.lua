@@ -14,8 +14,6 @@
 --   dependency_already_exists, cycle_detected, invalid_policy_json, invalid_capabilities
 -- Bound: 90000
 -- Keeps: NoRunBeforeParents, GroupCounts, OneHome, ErrorMeansUntouched, RepeatIsHarmless
-local SEALED_AT_ONCE = 512
-
 -- What is to be written for a chunk: itself when it is new, nil when it was written before; or nil
 -- and a refusal.
 local function new_chunk(k, a, payloads, now)
@@ -76,49 +74,31 @@ define("ff_submit_flow",
   { "flow_id!", "flow_kind!", "namespace!", "document", "seal" },
   function(k, a, _, arg_list)
     local core = record.read(k.flow_core)
-    local prefix = flow.prefix_of(k.flow_core)
-    local unsealed, submitted = prefix .. ":unsealed", prefix .. ":submission"
-    local refused = guard.any_mismatch({ { unsealed, "zset" }, { submitted, "string" } })
-    if refused then
-      return refused
-    end
-    local stage = call("GET", submitted)
+    local stage, refused = submission.stage(k.flow_core)
+    if refused then return refused end
     if core and not stage then
       return already_satisfied("sealed", number.floor(core.node_count, 0))
     end
-    if core and flow.closed(core) then
-      return err("flow_already_terminal")
-    end
+    if core and flow.closed(core) then return err("flow_already_terminal") end
     local now = number.now()
-    local chunk
+    local chunk, steps
     chunk, refused = new_chunk(k, a, payloads_of(arg_list), now)
     if not refused and chunk and #chunk.members > 0 and stage == "sealing" then
       refused = err("invalid_input", "flow is being sealed")
     end
-    if refused then
-      return refused
-    end
-    local steps = {}
+    if refused then return refused end
     if stage == "sealing" then
-      steps, refused = submission.sealing(text.tag(k.flow_core), unsealed, SEALED_AT_ONCE, now)
-      if refused then
-        return refused
-      end
+      steps, refused = submission.sealing(k.flow_core, now)
+      if refused then return refused end
     end
     -- write; nothing below can fail
-    call("SET", submitted, a.seal == "1" and "sealing" or stage or "open")
+    local unsealed, submitted = submission.keys(k.flow_core)
+    local seals = a.seal == "1" or stage == "sealing"
+    call("SET", submitted, seals and "sealing" or "open")
     write_chunk(k, a, core, chunk, now)
-    if a.seal == "1" and stage ~= "sealing" then
-      steps = submission.sealing(text.tag(k.flow_core), unsealed, SEALED_AT_ONCE, now)
-    end
-    submission.seal(unsealed, steps or {}, now)
-    local left = call("ZCARD", unsealed)
-    if stage ~= "sealing" and a.seal ~= "1" then
-      return ok("open", left)
-    end
-    if left > 0 then
-      return ok("sealing", left)
-    end
-    call("DEL", submitted)
+    if not seals then return ok("open", call("ZCARD", unsealed)) end
+    local left = submission.seal(k.flow_core,
+      steps or submission.sealing(k.flow_core, now) or {}, now)
+    if left > 0 then return ok("sealing", left) end
     return ok("sealed", call("HGET", k.flow_core, "node_count"))
   end)

@@ -1,10 +1,31 @@
--- Registers a worker instance, or refreshes its registration.
+-- Registers a worker instance, or refreshes its registration. On the way it looks at a few others
+-- of the index and takes out those whose registration is over, so that the index does not grow with
+-- every restart.
 -- Keys: alive (string), caps (hash), index (set of instances)
 -- Arguments: instance_id, worker_id, lanes_csv, caps_csv, ttl_ms, now_ms
 -- Replies: registered, refreshed
 -- Errors: invalid_input
--- Bound: 7
+-- Bound: 17
 -- Keeps: ErrorMeansUntouched
+local OTHERS_SEEN = 8
+
+-- A few instances of the index without any registration. Where their keys cannot be derived, or lie
+-- on another node, nobody is taken for gone.
+local function departed(k, a)
+  local front = k.alive:sub(1, -(#a.instance_id + #":alive" + 1))
+  if front .. a.instance_id .. ":alive" ~= k.alive then
+    return {}
+  end
+  local gone = {}
+  for _, id in ipairs(call("SRANDMEMBER", k.index, number.digits(OTHERS_SEEN))) do
+    local known = redis.pcall("EXISTS", front .. id .. ":alive", front .. id .. ":caps")
+    if known == 0 and id ~= a.instance_id then
+      gone[#gone + 1] = id
+    end
+  end
+  return gone
+end
+
 define("ff_register_worker",
   { "alive!=string", "caps!:hash", "index!:set" },
   { "instance_id!", "worker_id!", "lanes_csv", "caps_csv", "ttl_ms", "now_ms" },
@@ -14,7 +35,7 @@ define("ff_register_worker",
     local now
     now, refused = number.require(a.now_ms, "now_ms")
     if not now then return refused end
-    local known = call("EXISTS", k.alive) == 1
+    local known, gone = call("EXISTS", k.alive) == 1, departed(k, a)
     -- write; nothing below can fail
     call("SET", k.alive, "1", "PX", number.digits(ttl))
     record.write(k.caps, {
@@ -23,6 +44,7 @@ define("ff_register_worker",
       "registered_at_ms", a.now_ms, "last_heartbeat_ms", a.now_ms,
     })
     call("PEXPIRE", k.caps, number.digits(ttl))
+    record.each_chunk("SREM", k.index, gone)
     call("SADD", k.index, a.instance_id)
     return ok(known and "refreshed" or "registered")
   end)

@@ -57,6 +57,10 @@ verbs! {
     ExpirePending = 2,
     /// A signal comes.
     Signal = 14,
+    /// A signal comes with what belongs to another waitpoint or execution, or is over.
+    StraySignal = 10,
+    /// A signal that was accepted comes once more.
+    RepeatSignal = 6,
     /// An operator resumes.
     Resume = 4,
     /// A suspension is looked at.

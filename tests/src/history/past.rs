@@ -7,6 +7,7 @@
 //! | `NoRunBeforeParents` | no attempt starts while a declared edge is open |
 //! | `CancelledStaysStill` | a flow that was cancelled with its members starts no new attempt |
 //! | `LedgerAdds` | usage is the sum of what was accepted, less what was given back |
+//! | `SignalCountsOnce` | an accepted signal counts once, for its own waitpoint and execution |
 
 use std::collections::{BTreeMap, BTreeSet};
 

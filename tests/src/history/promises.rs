@@ -112,17 +112,12 @@ fn one_executions_signal_or_token_never_resumes_another() {
         world.suspend(slot, 0, 0);
     }
     // The latest waitpoint comes first: 0 is that of the second execution.
-    for (own, other) in [(0, 1), (1, 0)] {
-        world.signal(own, other, WITH_THE_OTHERS_TOKEN);
-        world.signal(own, other, AT_THE_OTHERS_WAITPOINT);
-        world.signal(own, other, FOR_THE_OTHER_EXECUTION);
+    for (own, wrong_in) in [0, 1].into_iter().flat_map(|own| [0, 1, 2].map(|how| (own, how))) {
+        world.stray_signal(own, 0, wrong_in);
     }
     assert_eq!([0, 1].map(|slot| state_of(&world, slot)), ["suspended", "suspended"]);
-    world.signal(1, 1, 0);
+    world.signal(1, 0);
+    world.repeat_signal(0);
     assert_eq!([0, 1].map(|slot| state_of(&world, slot)), ["waiting", "suspended"]);
     in_order(&world);
 }
-
-const WITH_THE_OTHERS_TOKEN: u8 = 9;
-const AT_THE_OTHERS_WAITPOINT: u8 = 10;
-const FOR_THE_OTHER_EXECUTION: u8 = 11;

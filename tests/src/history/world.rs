@@ -5,6 +5,7 @@ use std::fmt::Debug;
 
 use selvedge_core::audit::{self, Execution, Fields, Snapshot};
 use selvedge_core::call::Function;
+use selvedge_core::call::signal::DeliverSignal;
 use selvedge_core::error::{CallError, Code};
 use selvedge_core::id::{
     ExecutionId, Fence, FlowId, LaneId, Namespace, WorkerId, WorkerInstanceId,
@@ -35,6 +36,8 @@ pub struct World {
     /// What workers believe to hold, right or wrong.
     pub(super) held: Vec<Held>,
     pub(super) waitpoints: Vec<KnownWaitpoint>,
+    /// Signals that were accepted.
+    pub(super) accepted: Vec<DeliverSignal>,
     pub(super) edges: Vec<StagedEdge>,
     pub(super) ledger: Ledger,
 }
@@ -72,6 +75,7 @@ impl World {
             tally: Tally::new(),
             held: Vec::new(),
             waitpoints: Vec::new(),
+            accepted: Vec::new(),
             edges: Vec::new(),
             ledger: Ledger::default(),
         };

@@ -11,7 +11,8 @@ use crate::value::Value;
 
 /// Writes the summary of a flow, counted over all its members.
 ///
-/// A large flow takes several calls, until the answer is not [`Projection::Partial`] any more.
+/// A large flow takes several calls, until the answer is not [`Projection::Partial`] any more. What
+/// the flow's callers began and cannot finish any more is pursued on the way.
 #[derive(Clone, Debug)]
 pub struct ProjectFlow {
     /// Where the flow lives.
@@ -31,6 +32,10 @@ pub enum Projection {
     Finished(FlowSummaryState),
     /// Members are left to count.
     Partial,
+    /// Its submission had stopped halfway through the seal, which went on by some members.
+    Sealing,
+    /// Its submission was never finished and is cancelled now, with all its members.
+    Abandoned,
     /// There is no such flow; it left the index.
     Gone,
 }
@@ -81,6 +86,8 @@ impl Function for ProjectFlow {
             "projected" => Ok(Projection::Projected(fields.parse("a flow's state")?)),
             "finished" => Ok(Projection::Finished(fields.parse("a flow's state")?)),
             "partial" => Ok(Projection::Partial),
+            "sealing" => Ok(Projection::Sealing),
+            "abandoned" => Ok(Projection::Abandoned),
             "gone" => Ok(Projection::Gone),
             _ => Err(broken("an outcome of a projection", Value::Bulk(word.into_bytes()))),
         }

@@ -1,5 +1,5 @@
 //! Writes the summary of every flow, counted over all its members, and lets finished flows leave
-//! the index.
+//! the index. A submission whose submitter died is sealed or cancelled on the way.
 
 use core::time::Duration;
 
@@ -41,9 +41,15 @@ impl Scanner for FlowProjector {
 fn project(partition: Partition, flow_id: FlowId, step: u32) -> Step {
     let call = ProjectFlow { partition, flow_id, limit: Some(MEMBERS_PER_STEP) };
     Step::call(&call, move |reply| match reply {
-        Ok(Projection::Projected(_) | Projection::Finished(_)) => Verdict::processed().into(),
-        Ok(Projection::Partial) if step < STEPS_MAX => project(partition, flow_id, step + 1),
-        Ok(Projection::Partial | Projection::Gone) => Verdict::nothing().into(),
+        Ok(Projection::Projected(_) | Projection::Finished(_) | Projection::Abandoned) => {
+            Verdict::processed().into()
+        }
+        Ok(Projection::Partial | Projection::Sealing) if step < STEPS_MAX => {
+            project(partition, flow_id, step + 1)
+        }
+        Ok(Projection::Partial | Projection::Sealing | Projection::Gone) => {
+            Verdict::nothing().into()
+        }
         Err(error) => Verdict::error(error).into(),
     })
 }

@@ -1,7 +1,7 @@
 //! Suspensions, waitpoints and signals.
 
 use selvedge_core::call::signal::{
-    BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal, SignalEffect, SignalReceipt,
+    BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal, SignalReceipt,
 };
 use selvedge_core::call::suspension::{
     BoundWaitpoint, CreatePendingWaitpoint, ExpirePendingWaitpointIfDue, ExpireSuspension,
@@ -19,6 +19,21 @@ pub(in crate::history) struct KnownWaitpoint {
     slot: u8,
     bound: BoundWaitpoint,
     ahead: bool,
+}
+
+/// What is wrong with a stray signal.
+#[derive(Clone, Copy, Debug)]
+enum Stray {
+    /// It carries the token of another waitpoint.
+    Token,
+    /// It names another waitpoint than its token.
+    Waitpoint,
+    /// It comes with waitpoint and token of another execution, or of a wait that is over.
+    Addressee,
+}
+
+impl Stray {
+    const ALL: [Self; 3] = [Self::Token, Self::Waitpoint, Self::Addressee];
 }
 
 impl World {
@@ -169,33 +184,55 @@ impl World {
         self.call(&BufferSignalForPendingWaitpoint { signal });
     }
 
-    /// A signal: mostly right, sometimes with the token or the waitpoint of another one.
-    pub(in crate::history) fn signal(&mut self, number: u8, other: u8, choice: u8) {
-        let (Some(known), Some(other)) =
-            (self.known(number, "active"), self.known(other, "active"))
-        else {
+    pub(in crate::history) fn signal(&mut self, number: u8, choice: u8) {
+        let Some(known) = self.known(number, "active") else { return };
+        let signal = self.incoming(execution(known.slot), &known.bound, choice);
+        let call = DeliverSignal { signal, lane: lane(known.slot) };
+        if let Some(SignalReceipt::Accepted { .. }) = self.call(&call) {
+            self.accepted.push(call);
+        }
+    }
+
+    /// A signal to somebody who waits, wrong in one point: `Stray` says in which.
+    pub(in crate::history) fn stray_signal(&mut self, number: u8, other: u8, choice: u8) {
+        let Some(waits) = self.known(number, "active").filter(|known| self.is_open(known)) else {
             return;
         };
-        let mut signal = self.incoming(execution(known.slot), &known.bound, choice);
-        let mut slot = known.slot;
-        match choice {
-            9 => signal.token = other.bound.token.clone(),
-            10 => signal.waitpoint_id = other.bound.id,
-            11 => {
-                slot = other.slot;
-                signal.execution_id = execution(other.slot);
+        let others: Vec<&KnownWaitpoint> = (self.waitpoints.iter().rev())
+            .filter(|known| known.bound.id != waits.bound.id)
+            .take(8)
+            .collect();
+        let Some(other) = others.get(usize::from(other) % others.len().max(1)) else { return };
+        let other = (*other).clone();
+        let mut signal = self.incoming(execution(waits.slot), &waits.bound, 0);
+        match Stray::ALL[usize::from(choice) % Stray::ALL.len()] {
+            Stray::Token => signal.token = other.bound.token,
+            Stray::Waitpoint => signal.waitpoint_id = other.bound.id,
+            // Two waitpoints of one suspension are both right.
+            Stray::Addressee if other.slot == waits.slot && self.is_open(&other) => return,
+            Stray::Addressee => {
+                signal.waitpoint_id = other.bound.id;
+                signal.token = other.bound.token;
             }
-            _ => {}
         }
-        let foreign = (choice >= 9 && known.bound.id != other.bound.id)
-            && (choice < 11 || known.slot != other.slot);
-        let receipt = self.call(&DeliverSignal { signal, lane: lane(slot) });
-        let resumes = SignalEffect::ResumeConditionSatisfied;
-        if foreign
-            && matches!(receipt, Some(SignalReceipt::Accepted { effect, .. }) if effect == resumes)
-        {
-            self.find("SignalCountsOnce: a foreign signal resumed an execution".to_owned());
+        if let Some(receipt) = self.call(&DeliverSignal { signal, lane: lane(waits.slot) }) {
+            self.find(format!("SignalCountsOnce: a stray signal was answered {receipt:?}"));
         }
+    }
+
+    /// Somebody who got no answer sends the same signal again.
+    pub(in crate::history) fn repeat_signal(&mut self, number: u8) {
+        let recent: Vec<&DeliverSignal> = self.accepted.iter().rev().take(4).collect();
+        let Some(call) = recent.get(usize::from(number) % recent.len().max(1)) else { return };
+        let call = (*call).clone();
+        if let Some(receipt @ SignalReceipt::Accepted { .. }) = self.call(&call) {
+            self.find(format!("SignalCountsOnce: a repeated signal was answered {receipt:?}"));
+        }
+    }
+
+    fn is_open(&self, known: &KnownWaitpoint) -> bool {
+        let record = self.snapshot().hash(&Key::waitpoint(PARTITION, known.bound.id));
+        record.is_some_and(|record| record.text("state") == "active")
     }
 
     pub(in crate::history) fn resume(&mut self, slot: u8, choice: u8) {
