@@ -20,9 +20,11 @@ local function attempt_keys(tag, id, index)
   return { key, key .. ":usage", key .. ":policy", key .. ":summary", output, output .. ":meta" }
 end
 
--- The lists of an execution: which key, of which type, and the keys that a member stands for.
+-- The lists of an execution: which key, of which type, the keys that a member stands for, and the
+-- index of the partition that may list it too.
 local LISTS = {
-  { name = "waitpoints", kind = "set", keys_of = waitpoint_keys },
+  { name = "waitpoints", kind = "set", keys_of = waitpoint_keys,
+    index = "pending_waitpoint_expiry" },
   { name = "signals", kind = "zset", keys_of = signal_keys },
   { name = "deps_all_edges", kind = "set", keys_of = dependency_keys },
   { name = "attempts", kind = "zset", keys_of = attempt_keys },
@@ -30,8 +32,10 @@ local LISTS = {
 
 -- The refusal of a foreign value under one of the lists, else nil.
 function purge.foreign(k)
+  local tag = text.tag(k.exec_core)
   for _, list in ipairs(LISTS) do
     local refused = guard.mismatch(k[list.name], list.kind)
+      or (list.index and guard.mismatch(lane.partition_index(tag, list.index), "zset"))
     if refused then
       return refused
     end
@@ -57,6 +61,9 @@ function purge.records(k, id, limit)
       end
       call("DEL", unpack(list.keys_of(tag, id, member)))
       call(list.kind == "zset" and "ZREM" or "SREM", key, member)
+      if list.index then
+        call("ZREM", lane.partition_index(tag, list.index), member)
+      end
       removed = removed + 1
     end
   end

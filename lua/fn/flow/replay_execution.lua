@@ -68,6 +68,7 @@ define("ff_replay_execution",
         "pending_replay_attempt")
     state.put(k.exec_core, vector, text.append({
       "pending_replay_attempt", "1", "replay_count", replays, "retry_count", 0,
+      "pending_previous_attempt_index", text.present(core.current_attempt_index, ""),
       "completed_at", "", "last_transition_at", now, "last_mutation_at", now,
     }, lease.UNLOST))
     lane.move(a.execution_id, { k.terminal }, plan.open == 0 and k.eligible or plan.blocked,
