@@ -215,68 +215,72 @@ function budget.forget(by_exec)
   call("DEL", by_exec, budget.period_of(by_exec))
 end
 
--- Checks a report against the limits and adds it: the whole of ff_report_usage_and_check, and with
--- `execution_id` of ff_record_spend.
-function budget.report(k, deltas, now_ms, dedup_key, execution_id)
-  local now, refused = number.require(now_ms, "now_ms")
-  if now == nil then
-    return refused
+-- Whether a report was applied before, nil and a refusal when its mark is something foreign.
+local function applied(dedup_key, usage_key)
+  if not text.set(dedup_key) then
+    return false
   end
-  local dedup = text.set(dedup_key)
-  if dedup then
-    refused = guard.mismatch(budgets_of(dedup_key), "set")
-    if refused then
-      return refused
-    end
-    if taken(dedup_key, k.usage) then
-      return with_status("ALREADY_APPLIED")
-    end
-  end
-  local tally
-  tally, refused = add_up(deltas, function(names) return fetch(k.usage, names, "") end)
-  if tally == nil then
-    return refused
-  end
-  local breached, limit
-  breached, limit, refused =
-    hard_breach(deltas, tally, fetch(k.limits, tally.names, "hard:"))
+  local refused = guard.mismatch(budgets_of(dedup_key), "set")
   if refused then
-    return refused
+    return nil, refused
   end
-  local def = record.fields(k.def, "breach_count", "soft_breach_count", "reset_count")
-  if breached then
-    -- write; nothing below can fail
-    record.write(k.def, {
-      "breach_count", budget.amount(def.breach_count) + 1,
-      "last_breach_at", now_ms, "last_breach_dim", breached, "last_updated_at", now_ms,
-    })
-    return with_status("HARD_BREACH", breached, tally.before[breached], limit)
-  end
-  local soft, soft_limit
-  soft, soft_limit, refused = soft_breach(tally, fetch(k.limits, tally.names, "soft:"))
-  if refused then
-    return refused
-  end
-  local period, ledger = budget.amount(def.reset_count), nil
-  if text.set(execution_id) then
-    ledger, refused = ledger_tally(k, deltas, period)
-    if ledger == nil then
-      return refused
-    end
-  end
-  -- A budget that nobody defined is counted, but no definition is left behind for it.
+  return taken(dedup_key, usage_key)
+end
+
+-- Writes that a report was turned away by a hard limit, and answers it.
+local function turn_away(k, def, dimension, before, limit, now_ms)
+  record.write(k.def, {
+    "breach_count", budget.amount(def.breach_count) + 1,
+    "last_breach_at", now_ms, "last_breach_dim", dimension, "last_updated_at", now_ms,
+  })
+  return with_status("HARD_BREACH", dimension, before, limit)
+end
+
+-- Writes an accepted report: usage, the spender's ledger, its mark. A budget that nobody defined is
+-- counted, but no definition is left behind for it.
+local function accept(k, tally, ledger, period, spender, dedup_key, now_ms)
   local known = call("EXISTS", k.def, k.limits) > 0
-  -- write; nothing below can fail
   record.write(k.usage, amounts(tally))
   if ledger then
-    budget.write_ledger(k, ledger, period, execution_id)
+    budget.write_ledger(k, ledger, period, spender)
   end
   if known then
     record.write(k.def, { "last_updated_at", now_ms })
   end
-  if dedup then
+  if text.set(dedup_key) then
     remember(dedup_key, k.usage)
   end
+end
+
+-- Checks a report against the limits and adds it: the whole of ff_report_usage_and_check, and with
+-- `spender` of ff_record_spend.
+function budget.report(k, deltas, now_ms, dedup_key, spender)
+  local now, refused = number.require(now_ms, "now_ms")
+  if now == nil then return refused end
+  local before
+  before, refused = applied(dedup_key, k.usage)
+  if refused then return refused end
+  if before then return with_status("ALREADY_APPLIED") end
+  local tally, breached, limit
+  tally, refused = add_up(deltas, function(names) return fetch(k.usage, names, "") end)
+  if tally == nil then return refused end
+  breached, limit, refused =
+    hard_breach(deltas, tally, fetch(k.limits, tally.names, "hard:"))
+  if refused then return refused end
+  local def = record.fields(k.def, "breach_count", "soft_breach_count", "reset_count")
+  if breached then
+    return turn_away(k, def, breached, tally.before[breached], limit, now_ms)
+  end
+  local soft, soft_limit
+  soft, soft_limit, refused = soft_breach(tally, fetch(k.limits, tally.names, "soft:"))
+  if refused then return refused end
+  local period, ledger = budget.amount(def.reset_count), nil
+  if text.set(spender) then
+    ledger, refused = ledger_tally(k, deltas, period)
+    if ledger == nil then return refused end
+  end
+  -- write; nothing below can fail
+  accept(k, tally, ledger, period, spender, dedup_key, now_ms)
   if soft then
     record.write(k.def, { "soft_breach_count", budget.amount(def.soft_breach_count) + 1 })
     return with_status("SOFT_BREACH", soft, tally.after[soft], soft_limit)

@@ -29,6 +29,18 @@ function flow.closed(core)
   return CLOSED[core.public_flow_state] == true
 end
 
+-- The record of a flow that still takes members, edges and a cancel, or nil and a refusal.
+function flow.changeable(core_key)
+  local core = record.read(core_key)
+  if not core then
+    return nil, err("flow_not_found")
+  end
+  if flow.closed(core) then
+    return nil, err("flow_already_terminal")
+  end
+  return core
+end
+
 -- The record of a new flow.
 function flow.open(core_key, flow_id, flow_kind, namespace, now)
   record.write(core_key, {

@@ -12,12 +12,9 @@ define("ff_add_execution_to_flow",
   { "flow_core!=hash", "members!=set", "flow_index!:set", "exec_core!=hash" },
   { "flow_id!", "execution_id!", "now_ms" },
   function(k, a)
-    local core = record.read(k.flow_core)
+    local core, refused = flow.changeable(k.flow_core)
     if not core then
-      return err("flow_not_found")
-    end
-    if flow.closed(core) then
-      return err("flow_already_terminal")
+      return refused
     end
     if call("EXISTS", k.exec_core) == 0 then
       return err("execution_not_found")

@@ -19,17 +19,14 @@ define("ff_cancel_flow",
     if text.set(a.grace_ms) and (not number.whole(a.grace_ms) or grace < 0) then
       return err("invalid_grace_ms")
     end
-    local core = record.read(k.flow_core)
-    if not core then
-      return err("flow_not_found")
-    end
-    if flow.closed(core) then
-      return err("flow_already_terminal")
+    local _, refused = flow.changeable(k.flow_core)
+    if refused then
+      return refused
     end
     local policy_name = text.present(a.cancellation_policy, "")
     local members = call("SMEMBERS", k.members)
     local owes = policy_name == "cancel_all" and #members > 0
-    local refused = owes and guard.missing(k, "pending_cancels", "cancel_backlog")
+    refused = owes and guard.missing(k, "pending_cancels", "cancel_backlog")
     if refused then
       return refused
     end

@@ -17,12 +17,9 @@ define("ff_stage_dependency_edge",
     if a.upstream_eid == a.downstream_eid then
       return err("self_referencing_edge")
     end
-    local core = record.read(k.flow_core)
+    local core, refused = flow.changeable(k.flow_core)
     if not core then
-      return err("flow_not_found")
-    end
-    if flow.closed(core) then
-      return err("flow_already_terminal")
+      return refused
     end
     if text.present(core.graph_revision, "0") ~= a.expected_graph_revision then
       return err("stale_graph_revision")
@@ -37,7 +34,8 @@ define("ff_stage_dependency_edge",
     if call("EXISTS", k.edge) == 1 then
       return err("dependency_already_exists")
     end
-    local now, refused = number.require_whole(a.now_ms, "now_ms")
+    local now
+    now, refused = number.require_whole(a.now_ms, "now_ms")
     if not now then
       return refused
     end

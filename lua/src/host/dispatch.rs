@@ -93,7 +93,7 @@ impl Host {
             (Checked::Outer(Outer::Discard), None) => {
                 Value::Error("ERR DISCARD without MULTI".to_owned())
             }
-            (Checked::Outer(_) | Checked::Keyspace, None) => self.run(&argv),
+            (Checked::Outer(_) | Checked::Keyspace, None) => self.run(argv),
         }
     }
 
@@ -130,9 +130,9 @@ impl Host {
     }
 
     /// Carries out a checked command outside any transaction.
-    fn run(&mut self, argv: &[Vec<u8>]) -> Value {
-        let [name, arguments @ ..] = argv else {
-            return Failure::unknown_command(argv).into();
+    fn run(&mut self, argv: Vec<Vec<u8>>) -> Value {
+        let [name, arguments @ ..] = &argv[..] else {
+            return Failure::unknown_command(&argv).into();
         };
         let Some((.., outer)) = outer(name) else { return self.store.lock().execute(argv) };
         match outer {
@@ -158,7 +158,7 @@ impl Host {
         if self.config.cluster && common_slot(keys) == Slots::Several {
             return cross_slot();
         }
-        Value::Array(transaction.queue.iter().map(|argv| self.run(argv)).collect())
+        Value::Array(transaction.queue.into_iter().map(|argv| self.run(argv)).collect())
     }
 }
 

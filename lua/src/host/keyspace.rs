@@ -93,8 +93,9 @@ impl Keyspace {
 
     /// The live entry under a key, for changing it. A dead one is dropped on the way.
     pub(crate) fn get_mut(&mut self, key: &[u8], now_ms: i64) -> Option<&mut Entry> {
-        if self.entries.get(key).is_some_and(|entry| !entry.alive(now_ms)) {
+        if !self.entries.get(key)?.alive(now_ms) {
             self.entries.remove(key);
+            return None;
         }
         self.entries.get_mut(key)
     }

@@ -102,49 +102,56 @@ impl Store {
         }
     }
 
-    /// Runs a command whose name and arity have been checked.
-    pub(crate) fn execute(&mut self, argv: &[Vec<u8>]) -> Value {
-        let mut env = Env {
+    /// Runs a command of a client.
+    pub(crate) fn execute(&mut self, argv: Vec<Vec<u8>>) -> Value {
+        command::execute(&mut self.env(), argv)
+    }
+
+    fn env(&mut self) -> Env<'_> {
+        Env {
             keyspace: &mut self.keyspace,
             now_us: self.now_us,
             random: &mut self.random,
             published: &mut self.published,
             writes: &mut self.writes,
-        };
-        command::execute(&mut env, argv)
+        }
     }
 
     /// Runs a command that a script asked for, if the script may.
-    pub(crate) fn inner_call(&mut self, argv: &[Vec<u8>]) -> Value {
+    pub(crate) fn inner_call(&mut self, argv: Vec<Vec<u8>>) -> Value {
         self.inner_commands += 1;
+        if self.inner_log.is_none() {
+            return self.judged_inner_call(argv);
+        }
         let writes_before = self.writes.len();
-        let reply = self.judged_inner_call(argv);
+        let reply = self.judged_inner_call(argv.clone());
+        let outcome = if let Value::Error(text) = &reply {
+            Outcome::Failed(text.clone())
+        } else if self.writes.len() > writes_before {
+            Outcome::Wrote
+        } else {
+            Outcome::Read
+        };
         if let Some(log) = &mut self.inner_log {
-            let outcome = if let Value::Error(text) = &reply {
-                Outcome::Failed(text.clone())
-            } else if self.writes.len() > writes_before {
-                Outcome::Wrote
-            } else {
-                Outcome::Read
-            };
-            log.push(InnerCommand { argv: argv.to_vec(), outcome });
+            log.push(InnerCommand { argv, outcome });
         }
         reply
     }
 
-    fn judged_inner_call(&mut self, argv: &[Vec<u8>]) -> Value {
+    fn judged_inner_call(&mut self, argv: Vec<Vec<u8>>) -> Value {
         if let Some(failure) = self.failure.take_if(|failure| failure.at == self.inner_commands) {
             return Value::Error(failure.error);
         }
-        match self.inner_refusal(argv) {
-            Some(text) => Value::Error(text),
-            None => self.execute(argv),
+        match self.admitted(&argv) {
+            Ok(spec) => command::execute_as(spec, &mut self.env(), argv),
+            Err(text) => Value::Error(text),
         }
     }
 
-    fn inner_refusal(&mut self, argv: &[Vec<u8>]) -> Option<String> {
-        let refuse = |text: &str| Some(format!("ERR {text}"));
-        let name = argv.first()?;
+    /// The command that a script asked for, or why it may not have it.
+    fn admitted(&mut self, argv: &[Vec<u8>]) -> Result<&'static CommandSpec, String> {
+        let refuse = |text: &str| Err(format!("ERR {text}"));
+        let name = argv.first().map_or(&[][..], Vec::as_slice);
         let Some(spec) = command::lookup(name) else {
             if super::dispatch::is_known(name) {
                 return refuse("This Valkey command is not allowed from script");
@@ -164,10 +171,12 @@ impl Store {
         if self.script.read_only && (spec.flags.write || spec.name == "publish") {
             return refuse("Write commands are not allowed from read-only scripts.");
         }
-        if spec.flags.write && self.write_refusal.is_some() {
-            return self.write_refusal.clone();
+        if spec.flags.write
+            && let Some(text) = &self.write_refusal
+        {
+            return Err(text.clone());
         }
-        self.slot_refusal(spec, argv)
+        self.slot_refusal(spec, argv).map_or(Ok(spec), Err)
     }
 
     fn slot_refusal(&mut self, spec: &CommandSpec, argv: &[Vec<u8>]) -> Option<String> {

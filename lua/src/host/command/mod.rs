@@ -45,21 +45,26 @@ pub(crate) struct Env<'a> {
 }
 
 /// Runs one command. Whatever the words are, it answers; it never panics.
-pub(crate) fn execute(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Value {
+pub(crate) fn execute(env: &mut Env<'_>, argv: Vec<Vec<u8>>) -> Value {
     let Some(name) = argv.first() else {
         return Failure::text("ERR empty command").into();
     };
     let Some(spec) = lookup(name) else {
-        return Failure::unknown_command(argv).into();
+        return Failure::unknown_command(&argv).into();
     };
     if !spec.accepts(argv.len()) {
         return Failure::arity(spec.name).into();
     }
-    match (spec.run)(env, argv) {
+    execute_as(spec, env, argv)
+}
+
+/// Runs a command whose number of words fits.
+pub(crate) fn execute_as(spec: &CommandSpec, env: &mut Env<'_>, argv: Vec<Vec<u8>>) -> Value {
+    match (spec.run)(env, &argv) {
         Ok(Outcome { value, effect }) => {
             match effect {
                 Effect::None => {}
-                Effect::Verbatim => env.writes.push(argv.to_vec()),
+                Effect::Verbatim => env.writes.push(argv),
                 Effect::Instead(commands) => env.writes.extend(commands),
             }
             value

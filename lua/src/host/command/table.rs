@@ -43,12 +43,16 @@ enum Keys {
 
 /// Finds a command by its name, in any case.
 pub(crate) fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
-    let order = |spec: &CommandSpec| {
-        let wanted = name.iter().map(u8::to_ascii_lowercase);
-        spec.name.bytes().cmp(wanted)
-    };
-    COMMANDS.binary_search_by(order).ok().map(|place| &COMMANDS[place])
+    let mut wanted = [0; NAME_BYTES_MAX];
+    let wanted = wanted.get_mut(..name.len())?;
+    wanted.copy_from_slice(name);
+    wanted.make_ascii_lowercase();
+    let place = COMMANDS.binary_search_by(|spec| spec.name.as_bytes().cmp(wanted)).ok()?;
+    COMMANDS.get(place)
 }
+
+/// The longest name of the table.
+const NAME_BYTES_MAX: usize = "zremrangebyscore".len();
 
 impl CommandSpec {
     /// Whether the number of words fits.

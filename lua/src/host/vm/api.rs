@@ -7,7 +7,7 @@ use selvedge_core::value::Value;
 use sha1::{Digest, Sha1};
 
 use super::args::{Arguments, Raised};
-use super::convert::{Protocol, tagged, to_argument, to_lua, to_lua_typed};
+use super::convert::{Protocol, Pushed, pushed, tagged, to_argument, to_lua_typed, whole};
 use super::error::until_nul;
 use super::memory::unlimited;
 use super::random::LuaRandom;
@@ -211,21 +211,22 @@ fn inner_call(
     store: &SharedStore,
     values: &MultiValue,
     on_error: fn(&Lua, String) -> mlua::Result<LuaValue>,
-) -> mlua::Result<LuaValue> {
-    if values.is_empty() {
-        return on_error(lua, "ERR Please specify at least one argument for this call".to_owned());
-    }
+) -> mlua::Result<Pushed> {
+    let refuse = |text: String| on_error(lua, text).map(whole);
     let Some(argv) = values.iter().map(to_argument).collect::<Option<Vec<_>>>() else {
-        return on_error(lua, "ERR Command arguments must be strings or integers".to_owned());
+        return refuse("ERR Command arguments must be strings or integers".to_owned());
     };
-    let (reply, protocol) = {
-        let mut store = store.lock();
-        (store.inner_call(&argv), store.script.protocol)
-    };
-    match (reply, protocol) {
-        (Value::Error(text), _) => on_error(lua, text),
-        (reply, Protocol::Resp2) => to_lua(lua, protocol, reply),
-        (reply, Protocol::Resp3) => to_lua_typed(lua, &argv, reply),
+    if argv.is_empty() {
+        return refuse("ERR Please specify at least one argument for this call".to_owned());
+    }
+    let mut store = store.lock();
+    let typed = (store.script.protocol == Protocol::Resp3).then(|| argv.clone());
+    let reply = store.inner_call(argv);
+    drop(store);
+    match (reply, typed) {
+        (Value::Error(text), _) => refuse(text),
+        (reply, None) => pushed(lua, reply),
+        (reply, Some(argv)) => to_lua_typed(lua, &argv, reply).map(whole),
     }
 }
 

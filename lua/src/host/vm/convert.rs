@@ -2,7 +2,7 @@
 
 use std::vec::IntoIter;
 
-use mlua::{Lua, Table, Value as LuaValue};
+use mlua::{BString, Either, IntoLua, Lua, Table, Value as LuaValue};
 use selvedge_core::value::Value;
 
 use super::error::until_nul;
@@ -22,21 +22,55 @@ pub(crate) enum Protocol {
     Resp3,
 }
 
-/// A reply of an inner command as Lua sees it.
-pub(super) fn to_lua(lua: &Lua, protocol: Protocol, value: Value) -> mlua::Result<LuaValue> {
+/// A value on its way to Lua. Text, numbers and truth values go there directly; only what has become
+/// a Lua value already is held by a reference, which costs as much as all the rest.
+pub(super) type Pushed = Either<Either<String, BString>, Either<i64, Either<bool, LuaValue>>>;
+
+/// A Lua value on its way back.
+pub(super) fn whole(value: LuaValue) -> Pushed {
+    Either::Right(Either::Right(Either::Right(value)))
+}
+
+/// Bytes on their way to Lua. Those that are UTF-8, nearly all, have the shorter one.
+pub(super) fn text(bytes: &[u8]) -> Either<&str, BString> {
+    match str::from_utf8(bytes) {
+        Ok(text) => Either::Left(text),
+        Err(_) => Either::Right(BString::from(bytes)),
+    }
+}
+
+/// A reply of an inner command in RESP2, as Lua sees it.
+pub(super) fn pushed(lua: &Lua, value: Value) -> mlua::Result<Pushed> {
     Ok(match value {
-        Value::Nil if protocol == Protocol::Resp3 => LuaValue::Nil,
-        Value::Nil => LuaValue::Boolean(false),
-        Value::Int(number) => LuaValue::Integer(number),
-        Value::Bulk(bytes) => LuaValue::String(lua.create_string(bytes)?),
-        Value::Status(text) => LuaValue::Table(tagged(lua, "ok", text)?),
-        Value::Error(text) => LuaValue::Table(tagged(lua, "err", text)?),
+        Value::Nil => Either::Right(Either::Right(Either::Left(false))),
+        Value::Int(number) => Either::Right(Either::Left(number)),
+        Value::Bulk(bytes) => Either::Left(match String::from_utf8(bytes) {
+            Ok(text) => Either::Left(text),
+            Err(error) => Either::Right(BString::from(error.into_bytes())),
+        }),
+        Value::Status(text) => whole(LuaValue::Table(tagged(lua, "ok", text)?)),
+        Value::Error(text) => whole(LuaValue::Table(tagged(lua, "err", text)?)),
+        Value::Array(items) => {
+            let items = items.into_iter().map(|item| pushed(lua, item));
+            let items = items.collect::<mlua::Result<Vec<_>>>()?;
+            whole(LuaValue::Table(lua.create_sequence_from(items)?))
+        }
+    })
+}
+
+/// A reply of an inner command in RESP3, where nil is nil.
+fn to_lua(lua: &Lua, value: Value) -> mlua::Result<LuaValue> {
+    Ok(match value {
+        Value::Nil => LuaValue::Nil,
         Value::Array(items) => {
             let table = lua.create_table_with_capacity(items.len(), 0)?;
             for (index, item) in (1_i64..).zip(items) {
-                table.raw_set(index, to_lua(lua, protocol, item)?)?;
+                table.raw_set(index, to_lua(lua, item)?)?;
             }
             LuaValue::Table(table)
+        }
+        value @ (Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Error(_)) => {
+            pushed(lua, value)?.into_lua(lua)?
         }
     })
 }
@@ -68,7 +102,7 @@ pub(super) fn to_lua_typed(lua: &Lua, argv: &[Vec<u8>], value: Value) -> mlua::R
             b"zrange" | b"zrevrange" | b"zrangebyscore" | b"zrevrangebyscore",
             Value::Array(items),
         ) if says("withscores") => scored_members(lua, items),
-        (_, value) => to_lua(lua, Protocol::Resp3, value),
+        (_, value) => to_lua(lua, value),
     }
 }
 
@@ -80,8 +114,8 @@ fn pairs(items: Vec<Value>) -> impl Iterator<Item = (Value, Value)> {
 fn map(lua: &Lua, pairs: impl Iterator<Item = (Value, Value)>) -> mlua::Result<LuaValue> {
     let map = lua.create_table()?;
     for (key, item) in pairs {
-        let key = to_lua(lua, Protocol::Resp3, key)?;
-        map.raw_set(key, to_lua(lua, Protocol::Resp3, item)?)?;
+        let key = to_lua(lua, key)?;
+        map.raw_set(key, to_lua(lua, item)?)?;
     }
     Ok(LuaValue::Table(tagged(lua, "map", map)?))
 }
@@ -89,7 +123,7 @@ fn map(lua: &Lua, pairs: impl Iterator<Item = (Value, Value)>) -> mlua::Result<L
 fn set(lua: &Lua, items: Vec<Value>) -> mlua::Result<LuaValue> {
     let set = lua.create_table()?;
     for item in items {
-        set.raw_set(to_lua(lua, Protocol::Resp3, item)?, true)?;
+        set.raw_set(to_lua(lua, item)?, true)?;
     }
     Ok(LuaValue::Table(tagged(lua, "set", set)?))
 }
@@ -107,7 +141,7 @@ fn scored_members(lua: &Lua, items: Vec<Value>) -> mlua::Result<LuaValue> {
 fn scored(lua: &Lua, items: Vec<Value>) -> mlua::Result<LuaValue> {
     let table = lua.create_table_with_capacity(items.len(), 0)?;
     for (member, score) in pairs(items) {
-        table.raw_set(1, to_lua(lua, Protocol::Resp3, member)?)?;
+        table.raw_set(1, to_lua(lua, member)?)?;
         table.raw_set(2, scores(lua, score)?)?;
     }
     Ok(LuaValue::Table(table))
@@ -127,12 +161,12 @@ fn scores(lua: &Lua, value: Value) -> mlua::Result<LuaValue> {
             }
             Ok(LuaValue::Table(table))
         }
-        other => to_lua(lua, Protocol::Resp3, other),
+        other => to_lua(lua, other),
     }
 }
 
 /// The one-field tables in which Lua code sees statuses, errors and typed values.
-pub(super) fn tagged(lua: &Lua, tag: &str, value: impl mlua::IntoLua) -> mlua::Result<Table> {
+pub(super) fn tagged(lua: &Lua, tag: &str, value: impl IntoLua) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 1)?;
     table.raw_set(tag, value)?;
     Ok(table)

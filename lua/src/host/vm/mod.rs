@@ -126,7 +126,7 @@ impl Vm {
         arguments: &[impl AsRef<[u8]>],
     ) -> Value {
         let prepared = self.strings(keys).and_then(|keys| Ok((keys, self.strings(arguments)?)));
-        self.finish(prepared.map(|(keys, arguments)| (body.0.clone(), keys, arguments)))
+        self.finish(prepared.map(|(keys, arguments)| (&body.0, keys, arguments)))
     }
 
     /// Runs a body that finds its keys and arguments in the globals `KEYS` and `ARGV`.
@@ -139,7 +139,7 @@ impl Vm {
         let prepared = self.strings(keys).and_then(|keys| {
             self.contents.raw_set("KEYS", keys)?;
             self.contents.raw_set("ARGV", self.strings(arguments)?)?;
-            Ok((body.0.clone(), LuaValue::Nil, LuaValue::Nil))
+            Ok((&body.0, LuaValue::Nil, LuaValue::Nil))
         });
         self.finish(prepared)
     }
@@ -185,11 +185,7 @@ impl Vm {
     }
 
     fn strings(&self, items: &[impl AsRef<[u8]>]) -> mlua::Result<Table> {
-        let table = self.lua.create_table_with_capacity(items.len(), 0)?;
-        for (index, item) in (1_i64..).zip(items) {
-            table.raw_set(index, self.lua.create_string(item)?)?;
-        }
-        Ok(table)
+        self.lua.create_sequence_from(items.iter().map(|item| convert::text(item.as_ref())))
     }
 }
 
