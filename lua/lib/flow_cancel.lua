@@ -9,12 +9,24 @@ function flow.cancel(core_key, reason, policy_name, now)
   })
 end
 
+local COVERING = { cancel_all = true, cancel_pending = true, [""] = true }
+
 -- Whether a flow was cancelled in a way that covers its members: then nothing new may start for any
 -- of them, and none runs again. `flow_only`, like any other word, closes the flow and lets its
 -- members be.
 function flow.covers_members(core)
   return core.public_flow_state == "cancelled"
-    and (core.cancellation_policy == "cancel_all" or core.cancellation_policy == "cancel_pending")
+    and COVERING[text.present(core.cancellation_policy, "")] == true
+end
+
+-- Those of `found` = { waiting = members, started = members } whom the cancel of their flow ends:
+-- with cancel_all everyone, else those for whom nothing runs.
+function flow.covered(core, found)
+  if not flow.covers_members(core) then
+    return {}
+  end
+  return core.cancellation_policy == "cancel_all" and text.append(found.waiting, found.started)
+    or found.waiting
 end
 
 -- The keys under which cancels are owed, for a function that is not given them; nil and a refusal

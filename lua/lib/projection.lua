@@ -46,24 +46,28 @@ function projection.resume(summary_key, revision)
   return progress
 end
 
--- The buckets of members that have nothing running and can be ended without loss.
+-- The buckets of members for whom nothing runs, and for whom something does.
 local WAITING = { waiting = true, delayed = true, rate_limited = true, waiting_children = true }
 
--- Counts the next members, about `limit` of them. Answers those among them that wait.
+local STARTED = { active = true, suspended = true }
+
+-- Counts the next members, about `limit` of them. Answers those that have not ended:
+-- { waiting = ids, started = ids }.
 function projection.count(progress, tag, members_key, limit)
-  local waiting = {}
+  local found = { waiting = {}, started = {} }
   local cursor, members = unpack(call("SSCAN", members_key, progress.cursor, "COUNT",
     number.digits(limit)))
   for _, id in ipairs(members) do
     local bucket = bucket_of(dependency.front(tag, id) .. ":core")
     progress[bucket] = progress[bucket] + 1
-    if WAITING[bucket] then
-      waiting[#waiting + 1] = id
+    local list = WAITING[bucket] and found.waiting or STARTED[bucket] and found.started
+    if list then
+      list[#list + 1] = id
     end
   end
   progress.counted = progress.counted + #members
   progress.cursor = cursor
-  return waiting
+  return found
 end
 
 -- What the counts say about the flow as a whole, and whether it has ended.

@@ -54,7 +54,7 @@ planted! {
     a_child_that_is_not_held_trips_no_run_before_parents: "NoRunBeforeParents",
         "plan.holds = core.lifecycle_phase == \"runnable\"" => "plan.holds = core.lifecycle_phase == \"nowhere\"";
     a_cancel_that_bars_nobody_trips_cancelled_stays_still: "CancelledStaysStill",
-        "return stored.public_flow_state == \"cancelled\"" => "return stored.public_flow_state == \"never\"";
+        "return core.public_flow_state == \"cancelled\"" => "return core.public_flow_state == \"never\"";
     a_token_that_nobody_checks_trips_signal_counts_once: "SignalCountsOnce",
         "if not same_digest(signed, shown) then" => "if signed == nil then";
     a_repeat_that_nobody_knows_trips_signal_counts_once: "SignalCountsOnce",

@@ -73,6 +73,40 @@ fn every_function_file_opens_with_its_header() {
 }
 
 #[test]
+fn lua_functions_stay_short_and_most_files_do() {
+    let (mut complaints, mut short, mut all) = (Vec::new(), 0, 0);
+    for (path, text) in sources(&["lua"]) {
+        let lines: Vec<_> = text.lines().collect();
+        for (start, length) in lua_functions(&lines) {
+            if length > LUA_LINES_MAX {
+                complaints
+                    .push(format!("{}:{start}: a function of {length} lines", path.display()));
+            }
+        }
+        if path.starts_with(root().join("lua/fn")) {
+            all += 1;
+            short += usize::from(lines.len() <= LUA_LINES_MAX);
+        }
+    }
+    none(&complaints);
+    assert!(short * 4 > all * 3, "only {short} of {all} function files are short");
+}
+
+#[test]
+fn the_state_vector_is_written_in_one_place() {
+    let writes = |line: &str| {
+        let word = line.trim_start();
+        VECTOR.iter().any(|field| word.starts_with(&format!("\"{field}\", ")))
+    };
+    let writers: Vec<String> = sources(&["lua"])
+        .into_iter()
+        .filter(|(_, text)| text.lines().any(writes))
+        .map(|(path, _)| path.file_name().unwrap_or_default().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(writers, ["state.lua"]);
+}
+
+#[test]
 fn every_spec_file_stands_where_its_function_does() {
     let spec = root().join("tests/spec");
     let mut complaints = Vec::new();
@@ -140,6 +174,23 @@ fn rust_functions(lines: &[&str]) -> Vec<(usize, usize)> {
     functions
 }
 
+/// Start and length of each Lua function that stands at the margin or is given to `define`.
+fn lua_functions(lines: &[&str]) -> Vec<(usize, usize)> {
+    let mut functions = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let closing = match line {
+            _ if line.starts_with("function ") || line.starts_with("local function ") => "end",
+            _ if line.starts_with("  function(") => "  end",
+            _ => continue,
+        };
+        let ends = |line: &&str| line.trim_end_matches([')', ',']) == closing;
+        if let Some(length) = lines[start..].iter().position(ends) {
+            functions.push((start + 1, length + 1));
+        }
+    }
+    functions
+}
+
 fn none(complaints: &[String]) {
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
@@ -152,3 +203,10 @@ const FILE_LINES_MAX: usize = 700;
 
 /// The aim is 70.
 const FUNCTION_LINES_MAX: usize = 100;
+
+/// Lines that a Lua function may have, and that most files of a function should not exceed.
+const LUA_LINES_MAX: usize = 60;
+
+/// The fields of the state vector that no other record has.
+const VECTOR: [&str; 4] =
+    ["lifecycle_phase", "ownership_state", "eligibility_state", "public_state"];

@@ -4,7 +4,7 @@
 --
 -- It also pursues what a flow's callers began and cannot finish any more: a seal that stopped halfway
 -- goes on; a submission that nobody has touched for an hour is cancelled with all its members; and
--- in a flow that was cancelled with cancel_pending, the cancels of members that wait are noted.
+-- where a flow was cancelled, the cancels of the members that it covers are owed until they ended.
 -- Keys: flow_core (hash), members (set of execution ids), summary (hash), flow_index (set)
 -- Arguments: flow_id, limit (members per call, about; 500 unless given, 2000 at most)
 -- Replies: projected, finished, partial, sealing, abandoned, gone
@@ -69,11 +69,9 @@ define("ff_project_flow",
     local pursued = open and pursue(k, a, core, stage, debts, now)
     if pursued then return pursued end
     local progress = projection.resume(k.summary, text.present(core.graph_revision, "0"))
-    local waiting = projection.count(progress, text.tag(k.flow_core), k.members,
+    local found = projection.count(progress, text.tag(k.flow_core), k.members,
       math.min(limit, LIMIT_MAX))
     -- write; nothing below can fail
-    if flow.covers_members(core) and core.cancellation_policy == "cancel_pending" then
-      flow.owe_cancels(debts, a.flow_id, waiting, now)
-    end
+    flow.owe_cancels(debts, a.flow_id, flow.covered(core, found), now)
     return conclude(k, a, core, progress, open, now)
   end)

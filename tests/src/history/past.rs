@@ -133,7 +133,7 @@ fn seen(snapshot: &Snapshot, execution: &Execution<'_>) -> Seen {
         }),
         barred: flow.is_some_and(|core| {
             core.text("public_flow_state") == "cancelled"
-                && matches!(core.text("cancellation_policy"), "cancel_all" | "cancel_pending")
+                && matches!(core.text("cancellation_policy"), "cancel_all" | "cancel_pending" | "")
         }),
     }
 }
