@@ -41,7 +41,7 @@ impl Bench {
             published: &mut self.published,
             writes: &mut self.writes,
         };
-        execute(&mut env, &argv)
+        execute(&mut env, argv)
     }
 
     fn after_ms(&mut self, ms: u64) {
