@@ -1,10 +1,25 @@
 //! What the suites of the shell share.
 
 use std::future::Future;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::num::NonZeroU16;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use selvedge::client::Client;
+use selvedge::engine::{Engine, EngineBuilder};
+use selvedge::inspect::fsck;
+use selvedge::secret::SecretSource;
 use selvedge::store::{Store, StoreOptions, StoreUrl};
+use selvedge::worker::{Context, Failed, Worker};
+use selvedge_core::engine::{EngineConfig, ScannerName};
+use selvedge_core::partition::PartitionCounts;
 use selvedge_tests::cluster::Cluster;
 use selvedge_tests::server::Server;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// Runs a test's future on a runtime of its own.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
@@ -31,4 +46,136 @@ pub(crate) fn url_of_cluster(cluster: &Cluster) -> StoreUrl {
 /// Opens a store, which must work.
 pub(crate) async fn open(url: &StoreUrl) -> Store {
     Store::open(url, StoreOptions::default()).await.unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// A deployment of a few partitions, which are enough to be in several places.
+pub(crate) const COUNTS: PartitionCounts = PartitionCounts {
+    flow: NonZeroU16::new(8).unwrap(),
+    budget: NonZeroU16::new(2).unwrap(),
+    quota: NonZeroU16::new(2).unwrap(),
+};
+
+/// An engine that does not let a test wait.
+pub(crate) fn brisk() -> EngineConfig {
+    let quick = Duration::from_millis(200);
+    EngineConfig {
+        partitions: COUNTS,
+        intervals: ScannerName::ALL.iter().map(|&name| (name, quick)).collect(),
+        ticket_timeout: Duration::from_secs(5),
+        ..EngineConfig::default()
+    }
+}
+
+/// The builder of such an engine.
+pub(crate) fn engine_on(store: &Store) -> EngineBuilder {
+    Engine::builder(store.clone()).config(brisk()).secrets(SecretSource::Generate)
+}
+
+pub(crate) async fn client_on(store: &Store) -> Client {
+    Client::builder(store.clone()).partitions(COUNTS).build().await.unwrap()
+}
+
+/// A worker of one lane that counts what it does, until it is dropped. Tasks of the kind `fail`
+/// fail for good, all others do well.
+pub(crate) struct Hands {
+    pub(crate) runs: Arc<AtomicUsize>,
+    _stop: DropGuard,
+}
+
+impl Hands {
+    pub(crate) fn on(client: &Client, lane: &str) -> Self {
+        let (runs, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+        let count = |runs: &Arc<AtomicUsize>| {
+            let runs = runs.clone();
+            move || runs.fetch_add(1, Ordering::SeqCst)
+        };
+        let (ok, fail) = (count(&runs), count(&runs));
+        let worker = Worker::builder(client.clone())
+            .lane(lane)
+            .lease(Duration::from_secs(3))
+            .concurrency(4)
+            .handler("ok", move |_: Context| {
+                ok();
+                async { Ok::<_, Failed>("done") }
+            })
+            .handler("fail", move |_: Context| {
+                fail();
+                async { Err::<String, _>(Failed::permanent("as told")) }
+            })
+            .run_until(stop.clone());
+        tokio::spawn(worker);
+        Self { runs, _stop: stop.drop_guard() }
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+/// Asks every few milliseconds until the answer is yes; the text says what was waited for.
+pub(crate) async fn until<F: Future<Output = bool>>(
+    what: &str,
+    within: Duration,
+    mut ask: impl FnMut() -> F,
+) {
+    let deadline = tokio::time::Instant::now() + within;
+    while !ask().await {
+        assert!(tokio::time::Instant::now() < deadline, "not within {within:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Every oracle of the store is content.
+pub(crate) async fn sound(client: &Client) {
+    let report = fsck::check(client, |_, _| {}).await.unwrap();
+    assert!(report.is_clean(), "{:#?}", report.violations);
+    assert!(report.keys > 0);
+}
+
+/// An engine as a process of its own. Dropping it kills it, as any end of the test does not.
+pub(crate) struct EngineProcess {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl EngineProcess {
+    /// Starts it, and returns when it answers over HTTP.
+    pub(crate) fn start(url: &str, more: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
+        command
+            .env("SELVEDGE_URL", url)
+            .env("SELVEDGE_LISTEN", "127.0.0.1:0")
+            .env("SELVEDGE_WAITPOINT_SECRET", "5e".repeat(32))
+            .env("FF_FLOW_PARTITIONS", COUNTS.flow.to_string())
+            .env("FF_BUDGET_PARTITIONS", COUNTS.budget.to_string())
+            .env("FF_QUOTA_PARTITIONS", COUNTS.quota.to_string())
+            .stdout(Stdio::piped())
+            .stdin(Stdio::null());
+        for scanner in ["EDGE_CANCEL_DISPATCHER", "CANCEL_RECONCILER", "DEPENDENCY_RECONCILER"] {
+            // Zero is as often as a scanner runs: ten times a second.
+            command.env(format!("FF_{scanner}_INTERVAL_S"), "0");
+        }
+        for (name, value) in more {
+            command.env(name, value);
+        }
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().parse().unwrap_or_else(|_| panic!("it said {line:?}"));
+        Self { child, address }
+    }
+
+    /// SIGKILL: no handler, no drain, no last word.
+    pub(crate) fn kill_9(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for EngineProcess {
+    fn drop(&mut self) {
+        // It may be gone already, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }

@@ -1,0 +1,198 @@
+//! An engine dies by SIGKILL in the middle of work that takes many steps; another one finishes it,
+//! and nothing is lost or done twice. Likewise the server, which keeps a log.
+
+use std::time::Duration;
+
+use selvedge::client::{Client, Flow, OnSatisfied, SubmittedFlow, Task};
+use selvedge_core::call::flow::{CancelFlow, CancellationPolicy};
+use selvedge_core::id::ExecutionId;
+use selvedge_core::state::{PublicState, TerminalOutcome};
+use selvedge_tests::server::{Kind, Options, Server};
+
+use crate::kit::{
+    EngineProcess, Hands, block_on, client_on, engine_on, open, sound, until, url_of,
+};
+
+/// Long enough to be killed in the middle of, in several batches.
+const MANY: usize = 600;
+
+/// The engine may be too quick to be caught; then the same is tried with another flow.
+const TRIES: usize = 8;
+
+const SOON: Duration = Duration::from_secs(60);
+
+async fn in_state(client: &Client, ids: &[ExecutionId], state: PublicState) -> usize {
+    let listed = client.states(ids.to_vec()).await.unwrap();
+    listed.iter().filter(|listed| listed.state == Some(state)).count()
+}
+
+/// Kills the engine when some but not all of `ids` are in `state`; says whether that worked out.
+async fn killed_halfway(
+    engine: EngineProcess,
+    client: &Client,
+    ids: &[ExecutionId],
+    state: PublicState,
+) -> bool {
+    until("the first step", SOON, || async { in_state(client, ids, state).await > 0 }).await;
+    engine.kill_9();
+    in_state(client, ids, state).await < ids.len()
+}
+
+fn others(flow: &SubmittedFlow, kind: &str) -> Vec<ExecutionId> {
+    let of_kind = flow.executions.iter().filter(|(name, _)| name.starts_with(kind));
+    of_kind.map(|(_, id)| id.clone()).collect()
+}
+
+#[test]
+fn a_second_engine_finishes_the_cancel_of_siblings() {
+    let server = Server::valkey().unwrap();
+    let url = url_of(&server);
+    block_on(async {
+        let store = open(&url).await;
+        let client = client_on(&store).await;
+        let mut caught = false;
+        for _ in 0..TRIES {
+            let engine = EngineProcess::start(&url.to_string(), &[]);
+            let hands = Hands::on(&client, "quick");
+            let names: Vec<String> = (0..MANY).map(|n| format!("slow-{n}")).collect();
+            let racers = names.iter().map(|name| Task::new(name, "ok").lane("nobody"));
+            let all = names.iter().cloned().chain(["winner".to_owned()]);
+            let flow =
+                Flow::new("race").tasks(racers).task(Task::new("winner", "ok").lane("quick")).task(
+                    Task::new("join", "ok")
+                        .lane("quick")
+                        .after_any(all, OnSatisfied::CancelRemaining),
+                );
+            let flow = client.submit(flow).await.unwrap();
+            let losers = others(&flow, "slow-");
+            caught |= killed_halfway(engine, &client, &losers, PublicState::Cancelled).await;
+
+            let second = EngineProcess::start(&url.to_string(), &[]);
+            let outcome = client.wait_flow_within(flow.id, SOON).await.unwrap();
+            assert_eq!(outcome.count(TerminalOutcome::Cancelled), MANY);
+            assert_eq!(outcome.count(TerminalOutcome::Success), 2);
+            assert_eq!(hands.runs(), 2, "winner and join, once each");
+            drop(second);
+            if caught {
+                break;
+            }
+        }
+        assert!(caught, "no engine was killed in the middle");
+        sound(&client).await;
+    });
+}
+
+#[test]
+fn a_second_engine_finishes_a_cascade() {
+    let server = Server::valkey().unwrap();
+    let url = url_of(&server);
+    block_on(async {
+        let store = open(&url).await;
+        let client = client_on(&store).await;
+        let mut caught = false;
+        for _ in 0..TRIES {
+            let engine = EngineProcess::start(&url.to_string(), &[]);
+            let hands = Hands::on(&client, "quick");
+            // A tree three deep: its root fails, and nobody below can ever run.
+            let mut flow = Flow::new("tree").task(Task::new("root", "fail").lane("quick"));
+            for branch in 0..20 {
+                let name = format!("node-{branch}");
+                flow = flow.task(Task::new(&name, "ok").lane("quick").after(["root"]));
+                for leaf in 0..20 {
+                    let leaf = format!("node-{branch}-{leaf}");
+                    flow = flow.task(Task::new(leaf, "ok").lane("quick").after([name.clone()]));
+                }
+            }
+            let flow = client.submit(flow).await.unwrap();
+            let below = others(&flow, "node-");
+            caught |= killed_halfway(engine, &client, &below, PublicState::Skipped).await;
+
+            let second = EngineProcess::start(&url.to_string(), &[]);
+            let outcome = client.wait_flow_within(flow.id, SOON).await.unwrap();
+            assert_eq!(outcome.count(TerminalOutcome::Skipped), 420);
+            assert_eq!(outcome.count(TerminalOutcome::Failed), 1);
+            assert_eq!(hands.runs(), 1, "only the root ran");
+            drop(second);
+            if caught {
+                break;
+            }
+        }
+        assert!(caught, "no engine was killed in the middle");
+        sound(&client).await;
+    });
+}
+
+#[test]
+fn a_second_engine_finishes_the_cancel_of_a_flow() {
+    let server = Server::valkey().unwrap();
+    let url = url_of(&server);
+    block_on(async {
+        let store = open(&url).await;
+        let client = client_on(&store).await;
+        let mut caught = false;
+        for _ in 0..TRIES {
+            let engine = EngineProcess::start(&url.to_string(), &[]);
+            let tasks = (0..MANY).map(|n| Task::new(format!("task-{n}"), "ok").lane("nobody"));
+            let flow = client.submit(Flow::new("doomed").tasks(tasks)).await.unwrap();
+            let members = others(&flow, "task-");
+            // The caller says it and is gone: the engine owes every single cancel.
+            let cancel = CancelFlow {
+                partition: client.partitions().of_flow(flow.id),
+                flow_id: flow.id,
+                reason: "enough".to_owned(),
+                policy: CancellationPolicy::CancelAll,
+                grace_ms: Some(0),
+            };
+            store.call(&cancel).await.unwrap();
+            caught |= killed_halfway(engine, &client, &members, PublicState::Cancelled).await;
+
+            let second = EngineProcess::start(&url.to_string(), &[]);
+            let outcome = client.wait_flow_within(flow.id, SOON).await.unwrap();
+            assert_eq!(outcome.count(TerminalOutcome::Cancelled), MANY);
+            drop(second);
+            if caught {
+                break;
+            }
+        }
+        assert!(caught, "no engine was killed in the middle");
+        sound(&client).await;
+    });
+}
+
+#[test]
+fn everything_goes_on_when_a_server_with_a_log_is_killed_and_comes_back() {
+    let options = Options::default().line("appendonly yes").line("appendfsync always");
+    let mut server = Server::start(Kind::Valkey, options).unwrap();
+    let url = url_of(&server);
+    block_on(async {
+        let store = open(&url).await;
+        let engine = engine_on(&store).start().await.unwrap();
+        let client = client_on(&store).await;
+        let hands = Hands::on(&client, "quick");
+        let mut flows = Vec::new();
+        for round in 0..10 {
+            let mut flow = Flow::new("chain");
+            for step in 0..10 {
+                let task = Task::new(format!("{step}"), "ok").lane("quick");
+                let before = (step > 0).then(|| format!("{}", step - 1));
+                flow = flow.task(task.after(before));
+            }
+            flows.push(client.submit(flow).await.unwrap().id);
+            if round == 4 {
+                until("some are done", SOON, || async { hands.runs() > 5 }).await;
+                server.kill_9().unwrap();
+                until("it is noticed", SOON, || async { !engine.health().is_ready() }).await;
+                let health = engine.health();
+                assert!(health.is_live(), "{health:?}");
+                server.restart().unwrap();
+            }
+        }
+        for flow in flows {
+            let outcome = client.wait_flow_within(flow, SOON).await.unwrap();
+            assert_eq!(outcome.count(TerminalOutcome::Success), 10);
+        }
+        until("it is ready again", SOON, || async { engine.health().is_ready() }).await;
+        engine.shutdown(Duration::from_secs(5)).await.unwrap();
+        sound(&client).await;
+    });
+}
