@@ -1,5 +1,7 @@
 //! The shell on real stores: one binary for all its suites, so that they share servers.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
+
 mod crash;
 mod faults;
 mod kit;
