@@ -109,6 +109,9 @@ pub struct Applied {
     pub call: CallId,
     /// Where.
     pub node: u8,
+    /// Whether another node had taken that node's place by then: the write will be lost, and the
+    /// keyspace that oracles see does not have it.
+    pub stray: bool,
     /// Its words.
     pub argv: Argv,
     /// What the server answered.

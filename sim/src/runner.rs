@@ -1,12 +1,11 @@
 //! One plan, one run, one verdict. The same plan gives the same run, byte for byte.
 
-use selvedge_core::audit::Snapshot;
 use selvedge_lua::library;
 
 use crate::canary::Plant;
 use crate::event::Phase;
 use crate::mark::Marks;
-use crate::oracle::{Bench, Class, Rest, Violation, class_of, has_settled};
+use crate::oracle::{Bench, Class, Rest, Violation, class_of};
 use crate::plan::Plan;
 use crate::trace::Trace;
 use crate::world::stream::Draws;
@@ -67,28 +66,30 @@ pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
     let end = plan.config.length.0;
     run_until(&mut world, end);
     world.enter(Phase::Settle);
+    world.settle_down();
     world.enter(Phase::Liveness);
-    let pending = settle(&mut world, end + plan.config.bound.0);
+    let pending = come_to_rest(&mut world, end + plan.config.bound.0);
     if unexcused(&world) == 0 {
         world.rest(Rest::Begins);
     }
     if pending.is_empty() && unexcused(&world) == 0 {
         world.enter(Phase::Rest);
-        let end = world.now_ms + TWO_CYCLES_MS;
+        let end = world.now_ms + two_cycles_ms(plan.config.interval.0);
         run_until(&mut world, end);
         world.rest(Rest::Ends);
     }
     Ok(outcome(world, pending))
 }
 
+/// Runs until this time, or until something is found that nothing excuses.
 fn run_until(world: &mut World, end_ms: u64) {
     while unexcused(world) == 0 && world.step(end_ms) {}
 }
 
 /// Runs until nothing is pending, or the bound; answers what is.
-fn settle(world: &mut World, end_ms: u64) -> Vec<String> {
+fn come_to_rest(world: &mut World, end_ms: u64) -> Vec<String> {
     loop {
-        let pending = pending(world);
+        let pending = world.pending();
         if pending.is_empty() || world.now_ms >= end_ms || unexcused(world) > 0 {
             return pending;
         }
@@ -97,23 +98,13 @@ fn settle(world: &mut World, end_ms: u64) -> Vec<String> {
     }
 }
 
-fn unexcused(world: &World) -> usize {
-    world.violations().iter().filter(|found| found.excuse.is_none()).count()
+/// Long enough for the slowest scanner to come by twice, though it may take its time when idle.
+fn two_cycles_ms(interval_ms: u64) -> u64 {
+    if interval_ms == 0 { 2 * SLOWEST_MS + SLACK_MS } else { 4 * interval_ms + SLACK_MS }
 }
 
-/// Everything that has not come to rest, by name.
-fn pending(world: &mut World) -> Vec<String> {
-    world.servers.advance(world.now_ms);
-    let open = |shard: &Snapshot| -> Vec<String> {
-        shard
-            .executions()
-            .filter(|execution| {
-                execution.vector().is_ok_and(|vector| !has_settled(shard, execution, &vector))
-            })
-            .map(|execution| format!("{} is {}", execution.id, execution.core.text("public_state")))
-            .collect()
-    };
-    world.servers.audited.iter().flat_map(open).collect()
+fn unexcused(world: &World) -> usize {
+    world.violations().iter().filter(|found| found.excuse.is_none()).count()
 }
 
 fn library_text(options: &RunOptions) -> Result<String, String> {
@@ -153,5 +144,7 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
 
 /// How often the end is looked for.
 const LOOK_EVERY_MS: u64 = 1_000;
-/// Long enough for the slowest scanner to come by twice.
-const TWO_CYCLES_MS: u64 = 180_000;
+/// The longest interval of a scanner.
+const SLOWEST_MS: u64 = 60_000;
+/// Jitter, and the way there and back.
+const SLACK_MS: u64 = 8_000;

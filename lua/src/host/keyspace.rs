@@ -121,6 +121,11 @@ impl Keyspace {
         self.entries.values().filter(|entry| entry.alive(now_ms)).count()
     }
 
+    /// How many entries there are, whether they are alive or not.
+    pub(crate) fn count(&self) -> usize {
+        self.entries.len()
+    }
+
     /// A name for the whole live content: equal for equal types, values and expiries, and for
     /// nothing else, however the content came about.
     pub(crate) fn digest(&self, now_ms: i64) -> [u8; 32] {

@@ -219,6 +219,12 @@ impl Host {
         store.keyspace.dump(store.now_ms())
     }
 
+    /// How many keys there are, dead ones included that nothing has touched since.
+    #[must_use]
+    pub fn key_count(&self) -> usize {
+        self.store.lock().keyspace.count()
+    }
+
     /// The commands of the last call that changed something, in order, inner ones included.
     #[must_use]
     pub fn last_writes(&self) -> Vec<Vec<Vec<u8>>> {

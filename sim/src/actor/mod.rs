@@ -1,107 +1,66 @@
 //! Everybody but engines and servers: workers, callers, signal senders, strangers.
 
 pub mod caller;
+pub mod graph;
+mod names;
+pub mod signal;
 pub mod worker;
 
-use std::collections::BTreeMap;
-
 use selvedge_core::call::Function;
-use selvedge_core::id::{ExecutionId, FlowId, LaneId};
+use selvedge_core::error::{Class, ServerError};
+use selvedge_core::id::{ExecutionId, LaneId, Namespace};
 use selvedge_core::key::Key;
 use selvedge_core::partition::Partition;
+use selvedge_core::time::ServerTime;
+use selvedge_core::value::Value;
 use uuid::Uuid;
 
-use crate::event::{Actor, CallId, Learned};
-use crate::plan::{Config, Deed};
-use crate::trace::Digest;
-use crate::world::Happening;
-use crate::world::World;
+pub use names::Names;
+
+use crate::event::{Actor, CallId, Learned, What, arguments_of};
+use crate::fault::Fault;
 use crate::world::stream::Purpose;
-use crate::world::transport::Return;
+use crate::world::transport::{Meddle, Return};
+use crate::world::{Happening, World};
+
+use caller::Job;
+use worker::Chore;
 
 /// Why a client asked, or what it waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum Errand {
-    /// A worker gets up and looks for work.
-    Rise,
-    /// A worker has asked for work.
-    Claim,
-    /// A worker is done with what it holds.
-    Done,
-    /// A worker has reported.
-    Report,
-    /// A caller has sent something and is content with any answer.
-    Deed(CallerCall),
+    /// A worker's.
+    Worker(Chore),
+    /// A caller's or a signal sender's.
+    Caller(Box<Job>),
 }
 
-/// A call of a caller, to be repeated until it is answered.
-#[derive(Clone, Debug)]
-pub(crate) struct CallerCall {
-    pub(crate) argv: Vec<Vec<u8>>,
-    pub(crate) slot: u16,
-    pub(crate) tries: u32,
+/// What an answer comes to for whoever asked.
+pub(crate) enum Heard {
+    /// An answer.
+    Reply(Value),
+    /// None; the call is worth repeating.
+    Again,
 }
 
-/// Who is meant by a name of the plan.
-pub struct Names {
-    flow_partitions: u16,
-    homes: BTreeMap<String, u16>,
-}
-
-impl Names {
-    pub(crate) fn new(config: &Config) -> Self {
-        let flow_partitions = u16::try_from(config.flow_partitions.max(1)).unwrap_or(u16::MAX);
-        Self { flow_partitions, homes: BTreeMap::new() }
+impl Heard {
+    /// Silence and trouble pass, and a call may be repeated; anything else is an answer.
+    pub(crate) fn of(learned: Learned) -> Self {
+        match learned {
+            Learned::Reply(Value::Error(text)) => {
+                match ServerError::from_reply(text.clone()).class {
+                    Class::NotNow
+                    | Class::Library
+                    | Class::Denied
+                    | Class::Silence
+                    | Class::Redirect => Self::Again,
+                    Class::Broken => Self::Reply(Value::Error(text)),
+                }
+            }
+            Learned::Reply(reply) => Self::Reply(reply),
+            Learned::NotApplied(_) | Learned::Perhaps(_) => Self::Again,
+        }
     }
-
-    /// Remembers where a flow or an execution of its own lives.
-    pub(crate) fn settle(&mut self, name: &str, partition: Option<u16>) -> Partition {
-        let home = match partition {
-            Some(partition) => partition % self.flow_partitions,
-            None => self.home(name),
-        };
-        self.homes.insert(name.to_owned(), home);
-        Partition::flow(home)
-    }
-
-    fn home(&self, name: &str) -> u16 {
-        let known = self.homes.get(name).copied();
-        let drawn = || (hash(name, 0) % u64::from(self.flow_partitions)) as u16;
-        known.unwrap_or_else(drawn)
-    }
-
-    /// The flow of this name.
-    #[must_use]
-    pub fn flow(&self, name: &str) -> FlowId {
-        uuid(name).into()
-    }
-
-    /// Where a flow lives.
-    #[must_use]
-    pub fn flow_partition(&self, name: &str) -> Partition {
-        Partition::flow(self.home(name))
-    }
-
-    /// The execution of this name: `F1.a` lives with its flow.
-    #[must_use]
-    pub fn execution(&self, name: &str) -> ExecutionId {
-        let home = name.split_once('.').map_or(name, |(flow, _)| flow);
-        ExecutionId::new(self.home(home), uuid(name))
-    }
-}
-
-fn hash(name: &str, salt: u64) -> u64 {
-    let mut digest = Digest::default();
-    digest.number(salt);
-    digest.bytes(name.as_bytes());
-    let hash = digest.finish();
-    hash ^ (hash >> 31)
-}
-
-/// The id of a name, the same in every world.
-pub(crate) fn uuid(name: &str) -> Uuid {
-    let bits = u128::from(hash(name, 1)) << 64 | u128::from(hash(name, 2));
-    uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
 }
 
 /// The lane with this number.
@@ -110,58 +69,64 @@ pub(crate) fn lane(number: u64) -> LaneId {
     name.parse().expect("printable ASCII")
 }
 
+/// The tenant with this number.
+pub(crate) fn tenant(number: u64) -> Namespace {
+    Namespace::new(format!("tenant-{number}"))
+}
+
 impl World {
-    /// Asks as a client.
-    pub(crate) fn ask<F: Function>(&mut self, by: Actor, call: &F, errand: Errand) {
+    /// Asks as a client, in the sight of the reference model.
+    pub(crate) fn ask<F: Function>(&mut self, by: Actor, life: u32, call: &F, errand: Errand) {
         let slot = call.keys().first().map_or(0, Key::slot);
-        self.ask_words(by, slot, call.command(), errand);
+        self.ask_words(by, life, slot, F::NAME, call.command(), errand);
     }
 
-    pub(crate) fn ask_words(&mut self, by: Actor, slot: u16, argv: Vec<Vec<u8>>, errand: Errand) {
+    pub(crate) fn ask_words(
+        &mut self,
+        by: Actor,
+        life: u32,
+        slot: u16,
+        function: &'static str,
+        argv: Vec<Vec<u8>>,
+        errand: Errand,
+    ) {
         let batch = vec![argv];
         let Some(spells) = self.spells(by, &batch) else { return };
-        self.send(by, slot, batch, spells, Return::Client(errand));
+        let (call, shared) = (self.next_call, std::sync::Arc::new(batch[0].clone()));
+        self.emit(by, What::Invoked { call, function, argv: shared });
+        self.send(by, slot, batch, spells, Return::Client { life, errand });
     }
 
     /// Wakes a client after a while.
-    pub(crate) fn tick(&mut self, actor: Actor, wait_ms: u64, errand: Errand) {
-        self.schedule(self.now_ms + wait_ms, Happening::Tick { actor, errand });
+    pub(crate) fn tick(&mut self, actor: Actor, life: u32, wait_ms: u64, errand: Errand) {
+        self.schedule(self.now_ms + wait_ms, Happening::Tick { actor, life, errand });
     }
 
-    pub(crate) fn tick_came(&mut self, actor: Actor, errand: Errand) {
-        match actor {
-            Actor::Worker(number) => self.worker_ticks(number, errand),
-            Actor::Caller(_) | Actor::Signaller(_) | Actor::Foreign(_) => {
-                self.caller_ticks(actor, errand);
+    pub(crate) fn tick_came(&mut self, actor: Actor, life: u32, errand: Errand) {
+        match (actor, errand) {
+            (Actor::Worker(number), Errand::Worker(chore)) => {
+                self.worker_ticks(number, life, chore);
             }
-            Actor::World | Actor::Engine(_) | Actor::Node(_) => {}
+            (_, Errand::Caller(job)) => self.job_goes_on(actor, life, *job),
+            (_, Errand::Worker(_)) => {}
         }
     }
 
     pub(crate) fn client_hears(
         &mut self,
         actor: Actor,
+        life: u32,
         call: CallId,
         errand: Errand,
         learned: Learned,
     ) {
-        match actor {
-            Actor::Worker(number) => self.worker_hears(number, errand, learned),
-            Actor::Caller(_) | Actor::Signaller(_) | Actor::Foreign(_) => {
-                self.caller_hears(actor, call, errand, learned);
+        self.emit(actor, What::Returned { call, learned: learned.clone() });
+        match (actor, errand) {
+            (Actor::Worker(number), Errand::Worker(chore)) => {
+                self.worker_hears(number, life, chore, Heard::of(learned));
             }
-            Actor::World | Actor::Engine(_) | Actor::Node(_) => {}
-        }
-    }
-
-    /// A step of the plan is due.
-    pub(crate) fn take_step(&mut self, at: usize) {
-        self.steps_left -= 1;
-        let step = self.plan.steps[at].clone();
-        match step.deed {
-            Deed::Submit(flow) => self.submit(step.by, &flow),
-            Deed::Create(task) => self.create(step.by, &task),
-            Deed::Cancel(_) | Deed::CancelFlow(_) | Deed::Replay(_) | Deed::Signal(..) => {}
+            (_, Errand::Caller(job)) => self.job_answered(actor, life, *job, Heard::of(learned)),
+            (_, Errand::Worker(_)) => {}
         }
     }
 
@@ -169,4 +134,82 @@ impl World {
         let bytes = self.chance(Purpose::Workload, actor).bytes();
         uuid::Builder::from_random_bytes(bytes).into_uuid()
     }
+
+    /// The clock of the node that serves a partition, `ms` from now. Clients ask it with TIME.
+    pub(crate) fn server_time(&self, partition: Partition, ms: i64) -> ServerTime {
+        let node = self.servers.primary(self.servers.owner(partition.slot()));
+        let clock = self.servers.clock_ms(node, self.now_ms).cast_signed();
+        ServerTime(clock.saturating_add(ms))
+    }
+
+    /// A field of an execution's record, as somebody with a perfect link reads it.
+    pub(crate) fn peek(&self, id: &ExecutionId, field: &str) -> String {
+        let shard = self.servers.owner(id.partition().slot());
+        let record = self.servers.audited[shard].execution(id);
+        record.map(|record| record.core.text(field).to_owned()).unwrap_or_default()
+    }
+
+    /// Somebody acts on the subject of a call at the very moment.
+    pub(crate) fn meddle(
+        &mut self,
+        meddle: Option<(Meddle, Fault)>,
+        sender: Actor,
+        node: usize,
+        argv: &[Vec<u8>],
+        before: bool,
+    ) {
+        let Some((meddle, fault)) = meddle else { return };
+        let early = matches!(meddle, Meddle::CancelBefore | Meddle::ReplayBefore);
+        if early != before || self.servers.nodes[node].stray || sender == MEDDLER {
+            return;
+        }
+        let Some(id) = subject(argv) else { return };
+        self.inflict(fault, id.to_string());
+        match meddle {
+            Meddle::CancelBefore | Meddle::CancelAfter => {
+                let call = self.cancel_call(&id, "meddled");
+                self.command_by(MEDDLER, id.partition(), call.command());
+            }
+            Meddle::ReplayBefore | Meddle::ReplayAfter => {
+                let call = self.replay_call(&id);
+                self.command_by(MEDDLER, id.partition(), call.command());
+            }
+        }
+    }
+
+    /// Puts what every deployment has on all nodes: signing secrets, a budget, a quota.
+    pub(crate) fn provision(&mut self) {
+        let partitions = u16::try_from(self.plan.config.flow_partitions.max(1)).unwrap_or(1);
+        for index in 0..partitions {
+            let partition = Partition::flow(index);
+            let key = Key::WaitpointSecrets(partition).to_string();
+            let secret = "00".repeat(32);
+            let words = ["HSET", &key, "current_kid", "k1", "secret:k1", &secret];
+            let argv = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+            self.command_by(Actor::World, partition, argv);
+        }
+        if self.wants_accounts() {
+            self.open_accounts();
+        }
+    }
+
+    /// The lane of an execution.
+    pub(crate) fn lane_of(&self, id: &ExecutionId) -> LaneId {
+        self.peek(id, "lane_id").parse().unwrap_or_else(|_| lane(0))
+    }
+}
+
+/// Who acts at the very moment of a race.
+pub(crate) const MEDDLER: Actor = Actor::Caller(3);
+
+/// The execution that a call is about.
+pub(crate) fn subject(argv: &[Vec<u8>]) -> Option<ExecutionId> {
+    let text = |word: &Vec<u8>| String::from_utf8(word.clone()).ok();
+    let named = arguments_of(argv).iter().filter_map(text).find_map(|word| word.parse().ok());
+    named.or_else(|| {
+        argv.iter().skip(1).filter_map(text).find_map(|word| match word.parse::<Key>() {
+            Ok(Key::Execution(id, _)) => Some(id),
+            _ => None,
+        })
+    })
 }

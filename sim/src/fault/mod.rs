@@ -1,6 +1,10 @@
 //! Everything that the simulator does to a world on purpose. One variant per name; the table in
 //! `sim/FAULTS.md` is written from here.
 
+pub(crate) mod call;
+mod data;
+pub(crate) mod timed;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;

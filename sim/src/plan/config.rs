@@ -1,10 +1,11 @@
 //! The settings of a world: one line each, `name value`.
 
+use super::policy::{Doing, Habits};
 use super::seed::Seed;
 use super::words::{Span, read_ms, show_ms};
 
 /// A value that a setting may have.
-trait Setting: Sized {
+pub(super) trait Setting: Sized {
     fn read(text: &str) -> Result<Self, String>;
     fn show(&self) -> String;
 }
@@ -64,6 +65,12 @@ settings! {
     replicas: u64 = 0;
     /// workers, 0 to 9
     workers: u64 = 1;
+    /// what workers do with a task that no `task` line speaks of, by weight
+    habits: Habits = Habits(vec![(Doing::Complete, 1)]);
+    /// whether somebody signals what workers suspend, sooner or later
+    signals: bool = true;
+    /// whose work it is, 1 or 2 tenants
+    tenants: u64 = 1;
     /// flow partitions
     flow_partitions: u64 = 1;
     /// budget partitions
@@ -98,7 +105,9 @@ settings! {
     push: bool = true;
     /// whether events of one instant come in a drawn order
     permute: bool = false;
-    /// how long faults last at least, and how long the world runs before it must settle
+    /// whether the end is drawn: some engines and workers stay broken for good
+    permanent: bool = false;
+    /// how long faults strike before the world must settle
     length: Ms = Ms(30_000);
     /// how long the healthy set may take to come to rest
     bound: Ms = Ms(600_000);

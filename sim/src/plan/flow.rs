@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::policy::Policy;
 use super::step::{read_number, read_partition};
 use super::words::Words;
 
@@ -25,6 +26,8 @@ pub struct FlowSpec {
     pub partition: Option<u16>,
     /// Members per call of the submission; all at once unless said.
     pub chunk: Option<u64>,
+    /// Under which policy its members run.
+    pub policy: Policy,
     /// How its members hang together.
     pub shape: Shape,
 }
@@ -75,6 +78,12 @@ pub enum Group {
 }
 
 impl FlowSpec {
+    /// A flow with nothing special about it.
+    #[must_use]
+    pub const fn new(name: String, shape: Shape) -> Self {
+        Self { name, partition: None, chunk: None, policy: Policy::Plain, shape }
+    }
+
     /// The members in order, each with the places of those that it waits for, all before it.
     #[must_use]
     pub fn members(&self) -> Vec<(String, Vec<usize>, Group)> {
@@ -114,7 +123,7 @@ impl FlowSpec {
 
     pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
         let name = words.want("the name of the flow")?.to_owned();
-        let (mut partition, mut chunk) = (None, None);
+        let (mut partition, mut chunk, mut policy) = (None, None, Policy::Plain);
         loop {
             let word = words.want("the shape of the flow")?;
             let count = |words: &mut Words<'_>| {
@@ -133,6 +142,10 @@ impl FlowSpec {
                     chunk = Some(read_number(words.want("a number")?)?);
                     continue;
                 }
+                "policy" => {
+                    policy = words.want("a policy")?.parse()?;
+                    continue;
+                }
                 "chain" => Shape::Chain(count(words)?),
                 "fan_in" => Shape::FanIn(count(words)?, Group::read(words)?),
                 "fan_out" => Shape::FanOut(count(words)?),
@@ -140,11 +153,11 @@ impl FlowSpec {
                 ":" => read_graph(words)?,
                 other => {
                     return Err(format!(
-                        "`{other}`: expected in, chunk, chain, fan_in, fan_out, diamond or `:`"
+                        "`{other}`: expected in, chunk, policy, chain, fan_in, fan_out, diamond or `:`"
                     ));
                 }
             };
-            return Ok(Self { name, partition, chunk, shape });
+            return Ok(Self { name, partition, chunk, policy, shape });
         }
     }
 }
@@ -221,6 +234,9 @@ impl fmt::Display for FlowSpec {
         }
         if let Some(chunk) = self.chunk {
             write!(f, " chunk {chunk}")?;
+        }
+        if self.policy != Policy::Plain {
+            write!(f, " policy {}", self.policy)?;
         }
         match &self.shape {
             Shape::Chain(count) => write!(f, " chain {count}"),

@@ -3,6 +3,7 @@
 
 mod config;
 mod flow;
+mod policy;
 mod rule;
 mod seed;
 mod step;
@@ -14,10 +15,11 @@ use std::str::FromStr;
 
 pub use config::{Config, Ms, Times};
 pub use flow::{FlowSpec, Group, MEMBERS_MAX, Member, Shape};
+pub use policy::{Doing, Habits, Policy};
 pub use rule::{CallPattern, Rule, Strikes, When};
 pub use seed::Seed;
-pub use step::{Deed, Step, TaskSpec};
-pub use swarm::plan_from_seed;
+pub use step::{Deed, Step, Task, TaskSpec};
+pub use swarm::{lite_plan_from_seed, plan_from_seed};
 pub use words::{PlanError, Span};
 
 use words::Words;
@@ -27,6 +29,8 @@ use words::Words;
 pub struct Plan {
     /// What kind of world it is.
     pub config: Config,
+    /// What workers do with certain executions.
+    pub tasks: Vec<Task>,
     /// What callers and signal senders do.
     pub steps: Vec<Step>,
     /// What goes wrong.
@@ -56,13 +60,16 @@ impl Plan {
         let Some(first) = words.next() else { return Ok(()) };
         match first {
             "at" => self.steps.push(Step::read(&mut words)?),
+            "task" => self.tasks.push(Task::read(&mut words)?),
             "fault" => self.faults.push(Rule::read(&mut words)?),
             name => {
                 let value = words.want("the value of the setting")?;
                 match self.config.set(name, value) {
                     Some(result) => result?,
                     None => {
-                        return Err(format!("`{name}` is no setting, and no `at` or `fault`"));
+                        return Err(format!(
+                            "`{name}` is no setting, and no `at`, `task` or `fault`"
+                        ));
                     }
                 }
                 words.end()?;
@@ -74,13 +81,14 @@ impl Plan {
     /// How many lines it has.
     #[must_use]
     pub fn lines(&self) -> usize {
-        self.config.lines().len() + self.steps.len() + self.faults.len()
+        self.config.lines().len() + self.tasks.len() + self.steps.len() + self.faults.len()
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.config.lines().iter().try_for_each(|line| writeln!(f, "{line}"))?;
+        self.tasks.iter().try_for_each(|task| writeln!(f, "{task}"))?;
         self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))?;
         self.faults.iter().try_for_each(|rule| writeln!(f, "{rule}"))
     }
@@ -104,9 +112,11 @@ engines 3
 link 1ms..20ms
 interval 500ms
 push no
+task F1.0 does fail suspend_timed complete
 at 500ms caller-1 submit F1 in fp:0 fan_in 3 any_of cancel_remaining
 at 600ms caller-1 submit F2 chunk 2 : a, b, c <- a b quorum 1 let_run, d <- c
-at 1.25s caller-2 create E1 delay 2s lane 1 priority 7
+at 1.25s caller-2 create E1 delay 2s lane 1 priority 7 policy retry
+at 1.5s caller-2 build F3 policy brief chain 3
 at 2s caller-1 cancel F1.0
 at 2s caller-1 cancel_flow F2
 at 3s caller-1 replay E1
@@ -138,6 +148,9 @@ fault EnginePause at 8s to engine-2 for 12s
             ("at 1s caller-1 submit F1 : a, b <- c", "not named before"),
             ("at 1s caller-1 submit F1 : a, b <- a quorum 2", "can never be"),
             ("at 1s caller-1 submit F1 chain 0", "1 to 5000"),
+            ("at 1s caller-1 create E1 policy odd", "expected plain, retry"),
+            ("task E1 complete", "comes `does`"),
+            ("habits complete:80,sleep:3", "`sleep`"),
         ] {
             let error = Plan::parse(&format!("seed 1\n\n{line}\n")).unwrap_err();
             assert_eq!(error.line, 3, "{line}");

@@ -10,6 +10,7 @@
 use std::fmt;
 
 use super::flow::FlowSpec;
+use super::policy::{Doing, Policy};
 use super::words::{Words, read_ms, show_ms};
 use crate::event::Actor;
 
@@ -27,8 +28,10 @@ pub struct Step {
 /// What somebody does. Executions are named `F1.a` as members of a flow, and `E1` alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Submits a flow.
+    /// Submits a flow as a whole, or in chunks.
     Submit(FlowSpec),
+    /// Builds a flow piece by piece: the flow, its members, then every edge staged and applied.
+    Build(FlowSpec),
     /// Makes an execution of its own.
     Create(TaskSpec),
     /// Cancels an execution.
@@ -56,6 +59,41 @@ pub struct TaskSpec {
     pub lane: u64,
     /// Higher goes first.
     pub priority: u32,
+    /// Under which policy it runs.
+    pub policy: Policy,
+}
+
+/// What workers do with one execution, the first time, the second time, and so on; whatever comes
+/// after that is completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Which execution.
+    pub name: String,
+    /// What is done with it.
+    pub does: Vec<Doing>,
+}
+
+impl fmt::Display for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "task {} does", self.name)?;
+        self.does.iter().try_for_each(|doing| write!(f, " {doing}"))
+    }
+}
+
+impl Task {
+    /// Reads what follows the word `task`.
+    pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
+        let name = words.want("the name of an execution")?.to_owned();
+        if !words.take("does") {
+            return Err("after the name comes `does`".to_owned());
+        }
+        let does: Vec<Doing> =
+            words.rest().iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+        if does.is_empty() {
+            return Err("what is done is missing at the end of the line".to_owned());
+        }
+        Ok(Self { name, does })
+    }
 }
 
 impl fmt::Display for Step {
@@ -63,6 +101,7 @@ impl fmt::Display for Step {
         write!(f, "at {} {} ", show_ms(self.at_ms), self.by)?;
         match &self.deed {
             Deed::Submit(flow) => write!(f, "submit {flow}"),
+            Deed::Build(flow) => write!(f, "build {flow}"),
             Deed::Create(task) => write!(f, "create {task}"),
             Deed::Cancel(name) => write!(f, "cancel {name}"),
             Deed::CancelFlow(name) => write!(f, "cancel_flow {name}"),
@@ -79,6 +118,7 @@ impl Step {
         let by = words.want("who does it")?.parse()?;
         let deed = match words.want("what is done")? {
             "submit" => Deed::Submit(FlowSpec::read(words)?),
+            "build" => Deed::Build(FlowSpec::read(words)?),
             "create" => Deed::Create(TaskSpec::read(words)?),
             "cancel" => Deed::Cancel(words.want("an execution")?.to_owned()),
             "cancel_flow" => Deed::CancelFlow(words.want("a flow")?.to_owned()),
@@ -89,7 +129,7 @@ impl Step {
             ),
             other => {
                 return Err(format!(
-                    "`{other}`: expected submit, create, cancel, cancel_flow, replay or signal"
+                    "`{other}`: expected submit, build, create, cancel, cancel_flow, replay or signal"
                 ));
             }
         };
@@ -97,6 +137,7 @@ impl Step {
         let allowed = match deed {
             Deed::Signal(..) => matches!(by, Actor::Signaller(_)),
             Deed::Submit(_)
+            | Deed::Build(_)
             | Deed::Create(_)
             | Deed::Cancel(_)
             | Deed::CancelFlow(_)
@@ -129,15 +170,30 @@ impl fmt::Display for TaskSpec {
         if self.priority > 0 {
             write!(f, " priority {}", self.priority)?;
         }
+        if self.policy != Policy::Plain {
+            write!(f, " policy {}", self.policy)?;
+        }
         Ok(())
     }
 }
 
 impl TaskSpec {
+    /// An execution with nothing special about it.
+    #[must_use]
+    pub const fn named(name: String) -> Self {
+        Self {
+            name,
+            partition: None,
+            delay_ms: None,
+            deadline_ms: None,
+            lane: 0,
+            priority: 0,
+            policy: Policy::Plain,
+        }
+    }
+
     fn read(words: &mut Words<'_>) -> Result<Self, String> {
-        let name = words.want("a name")?.to_owned();
-        let mut task =
-            Self { name, partition: None, delay_ms: None, deadline_ms: None, lane: 0, priority: 0 };
+        let mut task = Self::named(words.want("a name")?.to_owned());
         while let Some(word) = words.next() {
             match word {
                 "in" => task.partition = Some(read_partition(words.want("a partition")?)?),
@@ -145,9 +201,10 @@ impl TaskSpec {
                 "deadline" => task.deadline_ms = Some(read_ms(words.want("a time")?)?),
                 "lane" => task.lane = read_number(words.want("a number")?)?,
                 "priority" => task.priority = read_number(words.want("a number")?)?,
+                "policy" => task.policy = words.want("a policy")?.parse()?,
                 other => {
                     return Err(format!(
-                        "`{other}`: expected in, delay, deadline, lane or priority"
+                        "`{other}`: expected in, delay, deadline, lane, priority or policy"
                     ));
                 }
             }

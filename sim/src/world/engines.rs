@@ -5,7 +5,7 @@ use core::num::NonZeroU16;
 use core::time::Duration;
 
 use selvedge_core::completion::{CHANNEL, Completion};
-use selvedge_core::engine::{Effect, Engine, EngineConfig, Input, ScannerName};
+use selvedge_core::engine::{Effect, Engine, EngineConfig, Input, Observation, ScannerName};
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::time::EngineTime;
 use selvedge_lua::host::Message;
@@ -14,8 +14,13 @@ use super::stream::Purpose;
 use super::transport::{Return, words_of};
 use super::{Happening, World};
 use crate::actor::lane;
-use crate::event::{Actor, What};
-use crate::plan::Config;
+use crate::event::{Actor, Phase, What};
+use crate::plan::{Config, Span};
+
+/// How long the world takes to load the library again when an engine says that it is missing.
+const RELOAD: Span = Span { from: 5, to: 1_500 };
+/// How long a dead engine stays dead.
+const DEAD: Span = Span { from: 50, to: 8_000 };
 
 /// Where an engine sits. The seat stays when the engine dies.
 pub(crate) struct Seat {
@@ -23,19 +28,47 @@ pub(crate) struct Seat {
     pub(crate) config: EngineConfig,
     /// How often an engine has sat down here.
     pub(crate) life: u32,
+    /// Until when it is frozen.
+    pub(crate) frozen_until: u64,
+    /// Until when pushes do not reach it.
+    pub(crate) unpushed_until: u64,
+    /// How far its clock is ahead.
+    pub(crate) skew_ms: u64,
+    /// Nobody starts it again.
+    pub(crate) gone: bool,
     wake_ms: Option<u64>,
+    reloading: bool,
 }
 
 impl Seat {
     pub(crate) fn new(config: &Config) -> Self {
-        Self { engine: None, config: engine_config(config), life: 0, wake_ms: None }
+        Self {
+            engine: None,
+            config: engine_config(config),
+            life: 0,
+            frozen_until: 0,
+            unpushed_until: 0,
+            skew_ms: 0,
+            gone: false,
+            wake_ms: None,
+            reloading: false,
+        }
+    }
+}
+
+/// The partition counts of a deployment.
+pub(crate) fn partition_counts(config: &Config) -> PartitionCounts {
+    let count = |number: u64| {
+        u16::try_from(number).ok().and_then(NonZeroU16::new).unwrap_or(NonZeroU16::MIN)
+    };
+    PartitionCounts {
+        flow: count(config.flow_partitions),
+        budget: count(config.budget_partitions),
+        quota: count(config.quota_partitions),
     }
 }
 
 fn engine_config(config: &Config) -> EngineConfig {
-    let count = |number: u64| {
-        u16::try_from(number).ok().and_then(NonZeroU16::new).unwrap_or(NonZeroU16::MIN)
-    };
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).max(1);
     let every = Duration::from_millis(config.interval.0);
     let intervals = match config.interval.0 {
@@ -43,11 +76,7 @@ fn engine_config(config: &Config) -> EngineConfig {
         _ => ScannerName::ALL.iter().map(|name| (*name, every)).collect(),
     };
     EngineConfig {
-        partitions: PartitionCounts {
-            flow: count(config.flow_partitions),
-            budget: count(config.budget_partitions),
-            quota: count(config.quota_partitions),
-        },
+        partitions: partition_counts(config),
         lanes: (0..config.lanes.max(1)).map(lane).collect(),
         intervals,
         window: size(config.window),
@@ -60,44 +89,65 @@ fn engine_config(config: &Config) -> EngineConfig {
 }
 
 impl World {
-    pub(crate) fn start_engine(&mut self, number: u8) {
-        let seed = self.chance(Purpose::Topology, Actor::Engine(number)).any();
-        let now = EngineTime(self.now_ms);
-        let seat = &mut self.seats[usize::from(number) - 1];
-        if seat.engine.is_some() {
-            return;
-        }
-        seat.engine = Some(Engine::new(seat.config.clone(), seed, now));
-        seat.life += 1;
-        seat.wake_ms = None;
-        let life = seat.life;
-        self.emit(Actor::Engine(number), What::Started);
-        self.schedule(self.now_ms, Happening::Wake { engine: number, life });
+    pub(crate) fn seat(&mut self, number: u8) -> Option<&mut Seat> {
+        self.seats.get_mut(usize::from(number).checked_sub(1)?)
     }
 
-    /// An actor dies, and with it all it knows.
+    pub(crate) fn start_engine(&mut self, number: u8) {
+        let seed = self.chance(Purpose::Topology, Actor::Engine(number)).any();
+        self.start_engine_seeded(number, seed);
+    }
+
+    pub(crate) fn start_engine_seeded(&mut self, number: u8, seed: u64) {
+        let now_ms = self.now_ms;
+        let Some(seat) = self.seat(number) else { return };
+        if seat.engine.is_some() || seat.gone {
+            return;
+        }
+        let now = EngineTime(now_ms + seat.skew_ms);
+        seat.engine = Some(Engine::new(seat.config.clone(), seed, now));
+        seat.life += 1;
+        (seat.wake_ms, seat.reloading, seat.frozen_until) = (None, false, 0);
+        let life = seat.life;
+        self.emit(Actor::Engine(number), What::Started);
+        self.schedule(now_ms, Happening::Wake { engine: number, life });
+    }
+
+    /// An actor dies, and with it all it knows; after a while somebody starts it again.
     pub(crate) fn kill(&mut self, actor: Actor) {
-        let Actor::Engine(number) = actor else { return };
-        let seat = &mut self.seats[usize::from(number) - 1];
+        match actor {
+            Actor::Engine(number) => {
+                let wait = self.chance(Purpose::Faults, actor).within(DEAD);
+                self.kill_engine(number, wait);
+            }
+            Actor::Worker(number) => self.kill_worker(number),
+            Actor::Caller(_) | Actor::Signaller(_) => self.kill_caller(actor),
+            Actor::World | Actor::Foreign(_) | Actor::Node(_) => {}
+        }
+    }
+
+    pub(crate) fn kill_engine(&mut self, number: u8, dead_ms: u64) {
+        let Some(seat) = self.seat(number) else { return };
         if seat.engine.take().is_none() {
             return;
         }
         self.counters.engine_deaths += 1;
-        self.emit(actor, What::Died);
-        let wait = 200 + self.chance(Purpose::Faults, actor).below(5_000);
-        self.schedule(self.now_ms + wait, Happening::Restart { engine: number });
+        self.emit(Actor::Engine(number), What::Died);
+        self.schedule(self.now_ms + dead_ms, Happening::Restart { engine: number });
     }
 
     pub(crate) fn wake(&mut self, engine: u8, life: u32) {
-        let seat = &mut self.seats[usize::from(engine) - 1];
-        if seat.life == life && seat.wake_ms.is_none_or(|wake_ms| wake_ms <= self.now_ms) {
+        let now_ms = self.now_ms;
+        let Some(seat) = self.seat(engine) else { return };
+        if seat.life == life && seat.wake_ms.is_none_or(|wake_ms| wake_ms <= now_ms) {
             seat.wake_ms = None;
             self.feed(engine, Input::Wake);
         }
     }
 
-    pub(crate) fn hear(&mut self, engine: u8, life: u32, input: Input) {
-        if self.seats[usize::from(engine) - 1].life == life {
+    pub(crate) fn hear(&mut self, engine: u8, life: Option<u32>, input: Input) {
+        let Some(seat) = self.seat(engine) else { return };
+        if life.is_none_or(|life| seat.life == life) {
             self.feed(engine, input);
         }
     }
@@ -105,7 +155,7 @@ impl World {
     /// The answers to a batch come back to the engine that sent it.
     pub(crate) fn settle(&mut self, actor: Actor, life: u32, input: Input) {
         if let Actor::Engine(engine) = actor {
-            self.hear(engine, life, input);
+            self.hear(engine, Some(life), input);
         }
     }
 
@@ -116,42 +166,87 @@ impl World {
         for message in messages.iter().filter(|message| message.channel == CHANNEL.as_bytes()) {
             let Ok(ended) = Completion::read(&message.payload) else { continue };
             for at in 0..self.seats.len() {
-                let number = u8::try_from(at + 1).unwrap_or(u8::MAX);
-                let life = self.seats[at].life;
+                let engine = u8::try_from(at + 1).unwrap_or(u8::MAX);
+                let (life, unpushed) = (self.seats[at].life, self.seats[at].unpushed_until);
+                if unpushed > self.now_ms {
+                    continue;
+                }
                 let span = self.plan.config.link.0;
-                let delay = self.chance(Purpose::Network, Actor::Engine(number)).within(span);
+                let delay = self.chance(Purpose::Network, Actor::Engine(engine)).within(span);
                 let input = Box::new(Input::Completed(ended.clone()));
-                self.schedule(self.now_ms + delay, Happening::Hear { engine: number, life, input });
+                let hear = Happening::Hear { engine, life: Some(life), input };
+                self.schedule(self.now_ms + delay, hear);
             }
         }
     }
 
     /// Gives an engine one input, takes all its effects, and notes when to wake it.
     fn feed(&mut self, number: u8, input: Input) {
-        let at = usize::from(number) - 1;
-        let now = EngineTime(self.now_ms);
-        let Some(engine) = self.seats[at].engine.as_mut() else { return };
-        engine.handle(now, input);
-        while let Some(effect) = self.seats[at].engine.as_mut().and_then(Engine::next_effect) {
+        let now_ms = self.now_ms;
+        let Some(seat) = self.seat(number) else { return };
+        let life = seat.life;
+        if seat.frozen_until > now_ms {
+            // What reaches a frozen process waits in its buffers.
+            let (due, input) = (seat.frozen_until, Box::new(input));
+            return self.schedule(due, Happening::Hear { engine: number, life: Some(life), input });
+        }
+        let skew_ms = seat.skew_ms;
+        let Some(engine) = seat.engine.as_mut() else { return };
+        engine.handle(EngineTime(now_ms + skew_ms), input);
+        while let Some(effect) =
+            self.seat(number).and_then(|seat| seat.engine.as_mut()?.next_effect())
+        {
+            let actor = Actor::Engine(number);
             match effect {
-                Effect::Observe(fact) => self.emit(Actor::Engine(number), What::Observed(fact)),
+                Effect::Observe(fact) => self.observe(number, fact),
                 Effect::Send { ticket, slot, batch } => {
-                    let actor = Actor::Engine(number);
-                    let life = self.seats[at].life;
                     let batch = words_of(batch);
                     let Some(spells) = self.spells(actor, &batch) else { return };
                     self.send(actor, slot, batch, spells, Return::Engine { life, ticket });
                 }
             }
         }
-        let deadline = self.seats[at].engine.as_ref().and_then(Engine::deadline);
-        let Some(deadline) = deadline else { return };
-        let wake_ms = deadline.0.max(self.now_ms + 1);
-        let seat = &mut self.seats[at];
+        self.set_alarm(number);
+    }
+
+    fn set_alarm(&mut self, number: u8) {
+        let now_ms = self.now_ms;
+        let Some(seat) = self.seat(number) else { return };
+        let Some(deadline) = seat.engine.as_ref().and_then(Engine::deadline) else { return };
+        let wake_ms = deadline.0.saturating_sub(seat.skew_ms).max(now_ms + 1);
         if seat.wake_ms.is_none_or(|known| wake_ms < known) {
             seat.wake_ms = Some(wake_ms);
             let life = seat.life;
             self.schedule(wake_ms, Happening::Wake { engine: number, life });
         }
+    }
+
+    /// What the shell would do about a fact: load the library where it is missing.
+    fn observe(&mut self, number: u8, fact: Observation) {
+        let missing = matches!(fact, Observation::LibraryMissing { .. });
+        self.emit(Actor::Engine(number), What::Observed(fact));
+        if !missing {
+            return;
+        }
+        let Some(seat) = self.seat(number) else { return };
+        if !std::mem::replace(&mut seat.reloading, true) {
+            let wait = self.chance(Purpose::Network, Actor::Engine(number)).within(RELOAD);
+            self.schedule(self.now_ms + wait, Happening::Reload { engine: number });
+        }
+    }
+
+    /// The library is loaded again, everywhere, and the engine is told.
+    pub(crate) fn reload(&mut self, number: u8) {
+        self.servers.load_library();
+        self.emit(Actor::Engine(number), What::Note("loads the library".to_owned()));
+        let Some(seat) = self.seat(number) else { return };
+        seat.reloading = false;
+        let life = seat.life;
+        self.hear(number, Some(life), Input::LibraryLoaded);
+    }
+
+    /// Whether the faults of the plan still strike.
+    pub(crate) fn faults_are_on(&self) -> bool {
+        self.phase == Phase::Safety
     }
 }

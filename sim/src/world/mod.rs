@@ -1,20 +1,27 @@
 //! A world: virtual time, servers, links, engines and everybody else, moved by one heap of things
 //! that are to happen.
 
-mod engines;
+pub(crate) mod engines;
 pub mod heap;
 pub mod ledger;
 pub mod servers;
+mod settle;
 pub mod stream;
-mod strike;
 pub(crate) mod transport;
 
 use std::collections::BTreeMap;
 
 use selvedge_core::engine::Input;
 
-use crate::actor::{Errand, Names, worker::Worker};
-use crate::event::{Actor, Event, Phase, What};
+use selvedge_core::id::ExecutionId;
+use selvedge_core::partition::Partition;
+
+use crate::actor::caller::Caller;
+use crate::actor::signal::KnownWaitpoint;
+use crate::actor::worker::Worker;
+use crate::actor::{Errand, Names};
+use crate::event::{Actor, Argv, CallId, Event, Phase, What};
+use crate::fault::timed::Ending;
 use crate::fault::{Fault, FaultCounts};
 use crate::mark::Marks;
 use crate::oracle::{self, Bench, Rest, View, Violation};
@@ -31,20 +38,28 @@ use transport::{Links, Parcel};
 pub(crate) enum Happening {
     /// A call reaches its node.
     Arrive { parcel: u64, at: usize },
+    /// A call reaches its node once more.
+    Again { sender: Actor, call: CallId, node: usize, argv: Argv },
     /// The answers to a parcel reach its sender.
     Deliver { parcel: u64 },
+    /// A client's patience ends.
+    GiveUp { parcel: u64 },
     /// An engine's deadline comes.
     Wake { engine: u8, life: u32 },
-    /// An engine hears something.
-    Hear { engine: u8, life: u32, input: Box<Input> },
+    /// An engine hears something; whichever sits there, if no life is named.
+    Hear { engine: u8, life: Option<u32>, input: Box<Input> },
     /// A dead engine comes back.
     Restart { engine: u8 },
+    /// The library is loaded where it was missing.
+    Reload { engine: u8 },
     /// A client is done waiting, working or resting.
-    Tick { actor: Actor, errand: Errand },
+    Tick { actor: Actor, life: u32, errand: Errand },
     /// A step of the plan is due.
     Step(usize),
     /// A fault of the plan is due.
     Strike(usize),
+    /// A fault is over.
+    End(Ending),
 }
 
 /// Counters of a run.
@@ -72,12 +87,21 @@ pub struct World {
     pub(crate) parcels: BTreeMap<u64, Parcel>,
     pub(crate) seats: Vec<Seat>,
     pub(crate) workers: Vec<Worker>,
+    pub(crate) callers: BTreeMap<Actor, Caller>,
+    pub(crate) waitpoints: Vec<KnownWaitpoint>,
+    /// How often each execution was claimed.
+    pub(crate) claims: BTreeMap<ExecutionId, usize>,
+    /// Splits that are not healed yet.
+    pub(crate) splits: Vec<Ending>,
+    /// Keys that are none of ours, until those who put them there tidy up.
+    pub(crate) strangers: Vec<(Partition, String)>,
     pub(crate) names: Names,
     pub(crate) seen_calls: Vec<u32>,
     pub(crate) counters: Counters,
     pub(crate) steps_left: usize,
     pub(crate) next_call: u64,
     pub(crate) next_parcel: u64,
+    pub(crate) next_deed: u64,
     trace: Trace,
     bench: Bench,
     violations: Vec<Violation>,
@@ -92,7 +116,8 @@ impl World {
     pub fn new(plan: &Plan, library: &str, bench: Bench) -> Result<Self, String> {
         let mut streams = Streams::new(plan.config.seed);
         let host_seed = streams.of(Purpose::Server, Actor::World).any();
-        let servers = Servers::new(&plan.config, library, host_seed)?;
+        let follow = plan.faults.iter().any(|rule| needs_follower(rule.fault));
+        let servers = Servers::new(&plan.config, library, host_seed, follow)?;
         let mut world = Self {
             plan: plan.clone(),
             now_ms: 0,
@@ -104,12 +129,18 @@ impl World {
             parcels: BTreeMap::new(),
             seats: Vec::new(),
             workers: Vec::new(),
-            names: Names::new(&plan.config),
+            callers: BTreeMap::new(),
+            waitpoints: Vec::new(),
+            claims: BTreeMap::new(),
+            splits: Vec::new(),
+            strangers: Vec::new(),
+            names: Names::new(engines::partition_counts(&plan.config)),
             seen_calls: vec![0; plan.faults.len()],
             counters: Counters::default(),
             steps_left: plan.steps.len(),
             next_call: 0,
             next_parcel: 0,
+            next_deed: 0,
             trace: Trace::new(TAIL),
             bench,
             violations: Vec::new(),
@@ -122,6 +153,7 @@ impl World {
     /// Brings up everybody, and puts steps and timed faults on the heap.
     fn people(&mut self) {
         self.emit(Actor::World, What::Phase(Phase::Safety));
+        self.provision();
         for engine in 1..=self.plan.config.engines.clamp(1, 7) {
             self.seats.push(Seat::new(&self.plan.config));
             self.start_engine(u8::try_from(engine).unwrap_or(1));
@@ -131,7 +163,7 @@ impl World {
             self.workers.push(Worker::new(number));
             let wait = self.plan.config.idle.0;
             let wait = self.chance(Purpose::Workload, Actor::Worker(number)).within(wait);
-            self.tick(Actor::Worker(number), wait, Errand::Rise);
+            self.rise(number, wait);
         }
         for at in 0..self.plan.steps.len() {
             self.schedule(self.plan.steps[at].at_ms, Happening::Step(at));
@@ -153,13 +185,19 @@ impl World {
         self.now_ms = due_ms.max(self.now_ms);
         match happening {
             Happening::Arrive { parcel, at } => self.arrive(parcel, at),
+            Happening::Again { sender, call, node, argv } => {
+                self.apply(sender, node, call, &argv, servers::Manner::default());
+            }
             Happening::Deliver { parcel } => self.deliver(parcel),
+            Happening::GiveUp { parcel } => self.give_up(parcel),
             Happening::Wake { engine, life } => self.wake(engine, life),
             Happening::Hear { engine, life, input } => self.hear(engine, life, *input),
             Happening::Restart { engine } => self.start_engine(engine),
-            Happening::Tick { actor, errand } => self.tick_came(actor, errand),
+            Happening::Reload { engine } => self.reload(engine),
+            Happening::Tick { actor, life, errand } => self.tick_came(actor, life, errand),
             Happening::Step(at) => self.take_step(at),
             Happening::Strike(at) => self.strike(at),
+            Happening::End(ending) => self.end(ending),
         }
         true
     }
@@ -197,16 +235,27 @@ impl World {
             owners: &|slot| servers.owner(slot),
         };
         let found = self.bench.see(&event, &view);
-        self.violations.extend(found);
+        self.note(found);
         self.trace.add(event);
     }
 
     /// Lets the state oracles look at whom the last changes concern.
     fn audit_touched(&mut self) {
         let Servers { audited, ledger, .. } = &mut self.servers;
-        for shard in audited {
-            let found = oracle::audit_touched(shard, ledger);
-            self.violations.extend(self.bench.heed(found));
+        let found: Vec<Violation> =
+            audited.iter_mut().flat_map(|shard| oracle::audit_touched(shard, ledger)).collect();
+        let found = self.bench.heed(found);
+        self.note(found);
+    }
+
+    /// Keeps what was found, once. While the world runs, what was damaged on purpose may still be
+    /// put right; in the end it counts, and needs its excuse.
+    fn note(&mut self, found: Vec<Violation>) {
+        for found in found {
+            let early = found.excuse.is_some() && self.phase < Phase::Rest;
+            if !early && !self.violations.contains(&found) {
+                self.violations.push(found);
+            }
         }
     }
 
@@ -240,7 +289,7 @@ impl World {
         for shard in &servers.audited {
             found.extend(self.bench.heed(oracle::audit(shard, &servers.ledger)));
         }
-        self.violations.extend(found);
+        self.note(found);
     }
 
     /// What was found so far.
@@ -264,6 +313,17 @@ impl World {
     pub(crate) fn rule(&self, at: usize) -> &Rule {
         &self.plan.faults[at]
     }
+}
+
+/// Whether a fault takes a shard back to what a replica has seen.
+const fn needs_follower(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::FailoverLosesSuffix
+            | Fault::EpochRepeats
+            | Fault::AmnesiaRestart
+            | Fault::StaleReplicaRead
+    )
 }
 
 /// How many events are kept for the report.

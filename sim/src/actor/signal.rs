@@ -1,0 +1,183 @@
+//! Suspensions and those who signal them: in time, early, late, twice, or to a stale waitpoint.
+
+use selvedge_core::call::Function;
+use selvedge_core::call::signal::{BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal};
+use selvedge_core::call::suspension::{
+    BoundWaitpoint, CreatePendingWaitpoint, NewWaitpoint, SuspendExecution, SuspendOn, Suspended,
+    SuspensionReason, SuspensionRequester, TimeoutBehavior,
+};
+use selvedge_core::id::{ExecutionId, WaitpointId, WaitpointKey};
+use selvedge_core::value::Value;
+
+use super::worker::{Chore, Work, written};
+use super::{Errand, Heard};
+use crate::event::Actor;
+use crate::plan::{Deed, Doing, Rule};
+use crate::world::World;
+use crate::world::stream::{Purpose, Ratio};
+
+/// A waitpoint that somebody was told about.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownWaitpoint {
+    pub(crate) execution: ExecutionId,
+    pub(crate) bound: BoundWaitpoint,
+    /// Made ahead of its suspension.
+    pub(crate) ahead: bool,
+}
+
+impl World {
+    pub(crate) fn suspend_call(
+        &mut self,
+        number: u8,
+        work: &Work,
+        timed: bool,
+        ahead: Option<WaitpointId>,
+    ) -> SuspendExecution {
+        let actor = Actor::Worker(number);
+        let claimed = &work.claimed;
+        let partition = claimed.execution_id.partition();
+        let behaviors = TimeoutBehavior::ALL;
+        let drawn = self.chance(Purpose::Workload, actor).any();
+        // An escalated suspension waits for an operator, for ever.
+        let pick = (drawn % (behaviors.len() as u64 - 1)) as usize;
+        let timeout_at = timed.then(|| self.server_time(partition, 4_000));
+        let on = match ahead {
+            Some(id) => SuspendOn::Pending(id),
+            None => {
+                let id = self.fresh_id(actor).into();
+                let primary = NewWaitpoint { id, key: WaitpointKey::new("wp-a") };
+                SuspendOn::New { primary, additional: Vec::new() }
+            }
+        };
+        SuspendExecution {
+            execution_id: claimed.execution_id.clone(),
+            lane: work.lane.clone(),
+            worker_instance_id: work.instance.clone(),
+            attempt_index: claimed.attempt_index,
+            fence: claimed.fence,
+            suspension_id: self.fresh_id(actor).into(),
+            on,
+            reason: SuspensionReason::WaitingForSignal,
+            requested_by: SuspensionRequester::Worker,
+            timeout_at,
+            timeout_behavior: behaviors[pick],
+            resume_condition_json: r#"{"signal_match_mode":"any"}"#.to_owned(),
+            resume_policy_json: "{}".to_owned(),
+            continuation_metadata_pointer: None,
+            lease_history_maxlen: 100,
+            idempotency: None,
+        }
+    }
+
+    /// Makes a waitpoint first; the suspension comes later.
+    pub(crate) fn make_waitpoint_ahead(&mut self, number: u8, work: &Work) {
+        let actor = Actor::Worker(number);
+        let waitpoint =
+            NewWaitpoint { id: self.fresh_id(actor).into(), key: WaitpointKey::new("wp-a") };
+        let partition = work.claimed.execution_id.partition();
+        let call = CreatePendingWaitpoint {
+            execution_id: work.claimed.execution_id.clone(),
+            attempt_index: work.claimed.attempt_index,
+            waitpoint,
+            expires_at: self.server_time(partition, 3_000),
+        };
+        let life = self.worker(number).life;
+        self.ask(actor, life, &call, Errand::Worker(Chore::Ahead));
+    }
+
+    pub(crate) fn ahead_answered(&mut self, number: u8, heard: Heard) {
+        let bound = match heard {
+            Heard::Reply(reply) => CreatePendingWaitpoint::parse(reply).ok(),
+            Heard::Again => None,
+        };
+        let Some(mut work) = self.worker(number).work.clone() else { return };
+        let Some(bound) = bound else {
+            work.doing = Doing::Complete;
+            self.worker(number).work = Some(work);
+            return self.do_it(number);
+        };
+        let id = bound.id;
+        self.learn_waitpoint(&work.claimed.execution_id, bound, true);
+        let call = self.suspend_call(number, &work, true, Some(id));
+        self.set_report(number, written(&call));
+    }
+
+    /// What a worker that suspended something tells the world.
+    pub(crate) fn hear_suspended(&mut self, _number: u8, work: &Work, reply: Value) {
+        if !matches!(work.doing, Doing::Suspend | Doing::SuspendTimed | Doing::SuspendAhead) {
+            return;
+        }
+        let Ok(suspended) = SuspendExecution::parse(reply) else { return };
+        let (Suspended::Waiting { waitpoints, .. }
+        | Suspended::AlreadySatisfied { waitpoints, .. }) = suspended;
+        for bound in waitpoints {
+            self.learn_waitpoint(&work.claimed.execution_id, bound, false);
+        }
+    }
+
+    /// Somebody is told of a waitpoint, and signals it after a while.
+    fn learn_waitpoint(&mut self, id: &ExecutionId, bound: BoundWaitpoint, ahead: bool) {
+        self.waitpoints.push(KnownWaitpoint { execution: id.clone(), bound, ahead });
+        let signaller = Actor::Signaller(1);
+        let name = self.names.name_of(id).unwrap_or_default().to_owned();
+        let chance = Ratio { hits: 4, of: 5 };
+        let stream = self.chance(Purpose::Workload, signaller);
+        let (comes, wait) = (stream.chance(chance), stream.below(4_000));
+        if self.plan.config.signals && comes {
+            self.later(signaller, wait, Deed::Signal(name, "go".to_owned()));
+        }
+    }
+
+    /// The call that signals the latest waitpoint of an execution, or an earlier one.
+    pub(crate) fn signal_call(
+        &mut self,
+        by: Actor,
+        id: &ExecutionId,
+        name: &str,
+        back: usize,
+    ) -> Option<(&'static str, Vec<Vec<u8>>)> {
+        let known = self.waitpoints.iter().rev().filter(|known| known.execution == *id);
+        let known = known.clone().nth(back).or_else(|| known.last())?.clone();
+        let signal = IncomingSignal {
+            signal_id: self.fresh_id(by).into(),
+            execution_id: id.clone(),
+            waitpoint_id: known.bound.id,
+            name: name.to_owned(),
+            category: "external".to_owned(),
+            source_type: "user".to_owned(),
+            source_identity: by.to_string(),
+            payload: b"p".to_vec(),
+            payload_encoding: "text".to_owned(),
+            idempotency_key: Some(format!("{name}-{}", known.bound.id)),
+            correlation_id: None,
+            target_scope: "waitpoint".to_owned(),
+            created_at: None,
+            dedup_ttl_ms: 60_000,
+            resume_delay_ms: 0,
+            signal_maxlen: 100,
+            max_signals_per_execution: 50,
+            token: known.bound.token.clone(),
+        };
+        let suspended = self.peek(id, "current_waitpoint_id") == known.bound.id.to_string();
+        Some(if known.ahead && !suspended {
+            written(&BufferSignalForPendingWaitpoint { signal })
+        } else {
+            written(&DeliverSignal { signal, lane: self.lane_of(id) })
+        })
+    }
+
+    /// Signals that nobody expects: twice, long after the wait, to an old waitpoint.
+    pub(crate) fn signal_oddly(&mut self, rule: &Rule) {
+        let signaller = Actor::Signaller(2);
+        let named = rule.subject.as_ref().map(|name| self.names.execution(name));
+        let known: Vec<ExecutionId> =
+            self.waitpoints.iter().map(|known| known.execution.clone()).collect();
+        let drawn = self.chance(Purpose::Faults, signaller).pick(&known).cloned();
+        let Some(id) = named.or(drawn) else { return };
+        self.inflict(rule.fault, id.to_string());
+        let name = self.names.name_of(&id).unwrap_or_default().to_owned();
+        for (wait, signal) in [(0, "go"), (1, "go"), (2_000, "late"), (9_000, "go")] {
+            self.later(signaller, wait, Deed::Signal(name.clone(), signal.to_owned()));
+        }
+    }
+}

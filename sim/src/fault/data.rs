@@ -1,0 +1,260 @@
+//! Faults in the data: what strangers and operators do to keys of ours, and what falls due or
+//! grows too large.
+
+use selvedge_core::audit::Stored;
+use selvedge_core::key::{ExecutionPart, IndexPart, Key, LaneIndex, PartitionIndex};
+use selvedge_core::partition::{Family, Partition};
+
+use super::Fault;
+use crate::event::{Actor, What};
+use crate::plan::{Deed, FlowSpec, Group, Rule, Shape, TaskSpec};
+use crate::world::World;
+use crate::world::servers::Manner;
+use crate::world::stream::Purpose;
+
+/// Who does this.
+const STRANGER: Actor = Actor::Foreign(1);
+
+impl World {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults strike elsewhere")]
+    pub(crate) fn strike_data(&mut self, rule: &Rule) {
+        match rule.fault {
+            Fault::Eviction => self.evict(rule),
+            Fault::OperatorEdit => self.edit(rule),
+            Fault::WrongType => self.wrong_type(rule),
+            Fault::ForeignKey => {
+                let partition = self.drawn_partition();
+                let key = format!("ff:custom:{partition}:stranger");
+                self.inflict(rule.fault, key.clone());
+                self.servers.ledger.damage(key.as_bytes());
+                self.strangers.push((partition, key.clone()));
+                self.command(partition, &["SET", &key, "none of yours"]);
+            }
+            Fault::PoisonTuple => self.poison(rule, 1),
+            Fault::PoisonHead => {
+                let count = rule.amount.and_then(|n| usize::try_from(n).ok()).unwrap_or(60);
+                self.poison(rule, count.min(1_000));
+            }
+            Fault::TimerStorm => self.storm(rule),
+            Fault::OversizeGroup => self.oversize(rule),
+            Fault::SignalEarlyLateTwice => self.signal_oddly(rule),
+            _ => {}
+        }
+    }
+
+    fn drawn_partition(&mut self) -> Partition {
+        let partitions = self.plan.config.flow_partitions.max(1);
+        let drawn = self.chance(Purpose::Faults, STRANGER).below(partitions);
+        Partition::flow((drawn % 65_536) as u16)
+    }
+
+    /// Carries out a plain command on the spot.
+    pub(crate) fn command(&mut self, partition: Partition, words: &[&str]) {
+        let argv: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        self.command_by(STRANGER, partition, argv);
+    }
+
+    /// Carries out a command on the spot, as somebody whose link is perfect.
+    pub(crate) fn command_by(&mut self, by: Actor, partition: Partition, argv: Vec<Vec<u8>>) {
+        let node = self.servers.primary(self.servers.owner(partition.slot()));
+        let call = self.next_call;
+        self.next_call += 1;
+        let argv = std::sync::Arc::new(argv);
+        let number = crate::world::transport::number(node);
+        self.emit(by, What::Sent { call, node: number, argv: argv.clone() });
+        self.apply(by, node, call, &argv, Manner::default());
+    }
+
+    /// A key of ours that `wanted` picks, drawn; or the one that the plan names.
+    fn drawn_key(&mut self, rule: &Rule, wanted: impl Fn(&Key) -> bool) -> Option<Key> {
+        if let Some(key) = rule.subject.as_ref().and_then(|text| text.parse().ok()) {
+            return Some(key);
+        }
+        let keys: Vec<Key> = self
+            .servers
+            .audited
+            .iter()
+            .flat_map(|shard| shard.iter().map(|(key, _)| key.clone()))
+            .filter(wanted)
+            .collect();
+        self.chance(Purpose::Faults, STRANGER).pick(&keys).cloned()
+    }
+
+    fn partition_of(key: &Key) -> Partition {
+        let text = key.to_string();
+        let tag = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+        let index = |text: &str| text.split_once(':').and_then(|(_, number)| number.parse().ok());
+        match tag {
+            Some((tag, _)) => {
+                let family = match tag.split_once(':').map(|(family, _)| family) {
+                    Some("b") => Family::Budget,
+                    Some("q") => Family::Quota,
+                    _ => Family::Flow,
+                };
+                Partition { family, index: index(tag).unwrap_or(0) }
+            }
+            None => Partition::flow(0),
+        }
+    }
+
+    fn evict(&mut self, rule: &Rule) {
+        let Some(key) = self.drawn_key(rule, is_record) else { return };
+        let text = key.to_string();
+        self.inflict(rule.fault, text.clone());
+        self.servers.ledger.damage(text.as_bytes());
+        self.command(Self::partition_of(&key), &["DEL", &text]);
+    }
+
+    /// An operator edits an index by hand: an execution goes missing in its lane, or stands there
+    /// at another score. The index reconciler is there to put that right.
+    fn edit(&mut self, rule: &Rule) {
+        let lane = |key: &Key| {
+            matches!(
+                key,
+                Key::Index(
+                    _,
+                    IndexPart::Lane(
+                        _,
+                        LaneIndex::Eligible
+                            | LaneIndex::Active
+                            | LaneIndex::Delayed
+                            | LaneIndex::Suspended
+                            | LaneIndex::BlockedDependencies
+                    )
+                )
+            )
+        };
+        let Some(key) = self.drawn_key(rule, lane) else { return };
+        let partition = Self::partition_of(&key);
+        let shard = self.servers.owner(partition.slot());
+        let members: Vec<String> = self.servers.audited[shard].zset(&key).keys().cloned().collect();
+        let Some(member) = self.chance(Purpose::Faults, STRANGER).pick(&members).cloned() else {
+            return;
+        };
+        let text = key.to_string();
+        self.inflict(rule.fault, format!("{member} leaves {text}"));
+        self.servers.ledger.damage(text.as_bytes());
+        self.servers.ledger.damage(member.as_bytes());
+        self.command(partition, &["ZREM", &text, &member]);
+    }
+
+    fn wrong_type(&mut self, rule: &Rule) {
+        let Some(key) = self.drawn_key(rule, is_side_record) else { return };
+        let text = key.to_string();
+        let partition = Self::partition_of(&key);
+        let shard = self.servers.owner(partition.slot());
+        let is_text = self.servers.audited[shard]
+            .iter()
+            .find(|(known, _)| **known == key)
+            .is_some_and(|(_, entry)| matches!(entry.stored, Stored::Text(_)));
+        self.inflict(rule.fault, text.clone());
+        self.servers.ledger.damage(text.as_bytes());
+        self.command(partition, &["DEL", &text]);
+        if is_text {
+            self.command(partition, &["SADD", &text, "not what you expect"]);
+        } else {
+            self.command(partition, &["SET", &text, "not what you expect"]);
+        }
+    }
+
+    /// Members that nobody can make sense of, at the head of an index.
+    fn poison(&mut self, rule: &Rule, count: usize) {
+        let partition = self.drawn_partition();
+        let index = Key::index(partition);
+        let due = [
+            PartitionIndex::LeaseExpiry,
+            PartitionIndex::SuspensionTimeout,
+            PartitionIndex::AttemptTimeout,
+            PartitionIndex::ExecutionDeadline,
+            PartitionIndex::PendingWaitpointExpiry,
+        ];
+        let listed = [PartitionIndex::PendingCancelGroups, PartitionIndex::CancelBacklog];
+        let draw = self.chance(Purpose::Faults, STRANGER).any();
+        let odd = |at: usize| match (draw >> 8) as usize % 5 + at {
+            n if n % 5 == 0 => format!("no-id-at-all-{at}"),
+            n if n % 5 == 1 => format!("{{fp:{}}}:not-a-uuid-{at}", partition.index),
+            n if n % 5 == 2 => format!("{}:{:032x}", partition, at + 1),
+            n if n % 5 == 3 => format!("{}|{at}", "x".repeat(300)),
+            _ => format!("\u{fffd}{at}"),
+        };
+        let lanes = [LaneIndex::Eligible, LaneIndex::Delayed, LaneIndex::BlockedDependencies];
+        let (key, sorted) = match draw % 3 {
+            0 => (index.whole(due[(draw >> 3) as usize % due.len()]), true),
+            1 => (index.whole(listed[(draw >> 3) as usize % listed.len()]), false),
+            _ => {
+                let lane = crate::actor::lane(0);
+                (index.lane(&lane, lanes[(draw >> 3) as usize % lanes.len()]), true)
+            }
+        };
+        let text = key.to_string();
+        self.inflict(rule.fault, format!("{count} into {text}"));
+        let sorted = sorted || text.ends_with("cancel_backlog");
+        for at in 0..count {
+            let member = odd(at);
+            self.servers.ledger.damage(member.as_bytes());
+            if sorted {
+                self.command(partition, &["ZADD", &text, &at.to_string(), &member]);
+            } else {
+                self.command(partition, &["SADD", &text, &member]);
+            }
+        }
+    }
+
+    /// Very many delayed executions that fall due together.
+    fn storm(&mut self, rule: &Rule) {
+        let count = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(60).min(5_000);
+        self.inflict(rule.fault, format!("{count} at once"));
+        for at in 0..count {
+            let task = TaskSpec {
+                delay_ms: Some(3_000),
+                partition: Some(0),
+                ..TaskSpec::named(format!("storm-{}-{at}", self.now_ms))
+            };
+            self.do_deed(Actor::Caller(1), Deed::Create(task));
+        }
+    }
+
+    /// A fan-in with more siblings than any batch.
+    fn oversize(&mut self, rule: &Rule) {
+        let count = rule.amount.and_then(|n| usize::try_from(n).ok()).unwrap_or(130);
+        self.inflict(rule.fault, format!("{count} siblings"));
+        let group = Group::AnyOf { cancel_remaining: true };
+        let flow = FlowSpec {
+            chunk: Some(200),
+            ..FlowSpec::new(format!("big-{}", self.now_ms), Shape::FanIn(count, group))
+        };
+        self.do_deed(Actor::Caller(1), Deed::Submit(flow));
+    }
+}
+
+/// Keys whose loss hurts an execution or a flow.
+fn is_record(key: &Key) -> bool {
+    matches!(
+        key,
+        Key::Execution(
+            _,
+            ExecutionPart::Core
+                | ExecutionPart::Payload
+                | ExecutionPart::Lease
+                | ExecutionPart::Suspension
+                | ExecutionPart::DependencyMeta
+                | ExecutionPart::DependenciesUnresolved,
+        ) | Key::Attempt(..)
+            | Key::Waitpoint(..)
+    )
+}
+
+/// Records beside the core one, which an item needs and nobody else does.
+fn is_side_record(key: &Key) -> bool {
+    matches!(
+        key,
+        Key::Execution(
+            _,
+            ExecutionPart::Payload
+                | ExecutionPart::Lease
+                | ExecutionPart::Suspension
+                | ExecutionPart::Tags
+                | ExecutionPart::Result,
+        ) | Key::Attempt(..)
+    )
+}

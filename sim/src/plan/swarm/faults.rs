@@ -1,0 +1,275 @@
+//! What goes wrong in the world of a seed: a few kinds, in bursts with quiet between them, and only
+//! so much of what cannot be repaired.
+
+use crate::event::Actor;
+use crate::fault::Fault;
+use crate::plan::{Config, Rule, Span, Strikes};
+use crate::world::stream::{Ratio, Stream};
+
+/// Most faults of a run after which acknowledged facts are gone.
+const LOSSY_MAX: usize = 2;
+/// Most faults of a run that damage single records.
+const DAMAGE_MAX: usize = 1;
+
+/// Who a call fault is armed for.
+#[derive(Clone, Copy)]
+enum Who {
+    Engine,
+    Worker,
+    Caller,
+    Anybody,
+}
+
+pub(super) fn draw(stream: &mut Stream, config: &Config) -> Vec<Rule> {
+    let kinds = kinds(stream, config);
+    let bursts = bursts(stream, config);
+    let (mut rules, mut lossy, mut damage) = (Vec::new(), 0, 0);
+    for (fault, weight) in kinds {
+        let count = 1 + stream.below(weight.div_ceil(20));
+        for _ in 0..count {
+            lossy += usize::from(is_lossy(fault));
+            damage += usize::from(is_damage(fault));
+            let over =
+                (is_lossy(fault) && lossy > LOSSY_MAX) || (is_damage(fault) && damage > DAMAGE_MAX);
+            if !over {
+                rules.push(rule(stream, config, &bursts, fault));
+            }
+        }
+    }
+    rules
+}
+
+/// Crashes of engines, and nothing else.
+pub(super) fn draw_crashes(stream: &mut Stream, config: &Config) -> Vec<Rule> {
+    let crashes = [
+        Fault::CrashBeforeSend,
+        Fault::CrashAfterApply,
+        Fault::CrashBetweenSaddAndDrain,
+        Fault::CrashMidFanOut,
+    ];
+    (0..stream.below(6))
+        .map(|_| {
+            let fault = stream.pick(&crashes).copied().unwrap_or(Fault::CrashBeforeSend);
+            on_call(stream, config, fault)
+        })
+        .collect()
+}
+
+/// A few kinds, each with a weight. What cannot be repaired is rarer.
+fn kinds(stream: &mut Stream, config: &Config) -> Vec<(Fault, u64)> {
+    let wanted = stream.within(Span { from: 0, to: 7 });
+    let mut kinds: Vec<(Fault, u64)> = Vec::new();
+    for _ in 0..wanted {
+        let Some(&fault) = stream.pick(Fault::ALL) else { continue };
+        let one_in = match () {
+            () if is_damage(fault) => 6,
+            () if is_lossy(fault) || is_large(fault) => 2,
+            () => 1,
+        };
+        let dropped = !stream.chance(Ratio { hits: 1, of: one_in });
+        let cluster = matches!(
+            fault,
+            Fault::Moved | Fault::Ask | Fault::TryAgain | Fault::SlotMove | Fault::ClusterDown
+        );
+        let possible = !cluster || config.shards > 1;
+        if !dropped && possible && !kinds.iter().any(|(known, _)| *known == fault) {
+            kinds.push((fault, stream.within(Span { from: 1, to: 100 })));
+        }
+    }
+    kinds
+}
+
+/// When it gets bad: one to three times, with quiet between.
+fn bursts(stream: &mut Stream, config: &Config) -> Vec<u64> {
+    let count = stream.within(Span { from: 1, to: 3 });
+    (0..count).map(|_| stream.below(config.length.0 * 4 / 5)).collect()
+}
+
+fn rule(stream: &mut Stream, config: &Config, bursts: &[u64], fault: Fault) -> Rule {
+    let by_call = match fault.strikes() {
+        Strikes::Calls => true,
+        Strikes::Times => false,
+        Strikes::Both => stream.chance(Ratio { hits: 1, of: 2 }),
+    };
+    if by_call {
+        return on_call(stream, config, fault);
+    }
+    let burst = stream.pick(bursts).copied().unwrap_or(0);
+    let mut rule = Rule::at(fault, burst + stream.below(2_000));
+    rule.lasting_ms = lasts(fault).then(|| stream.within(Span { from: 300, to: 9_000 }));
+    rule.amount = amount(stream, fault);
+    rule.to = target(stream, config, fault);
+    rule
+}
+
+fn on_call(stream: &mut Stream, config: &Config, fault: Fault) -> Rule {
+    let (verbs, who) = places(fault);
+    let verb = stream.pick(verbs).copied().unwrap_or("call");
+    let often = if verb == "call" { 120 } else { 6 };
+    let nth = u32::try_from(stream.within(Span { from: 1, to: often })).unwrap_or(1);
+    let one_of = |stream: &mut Stream, most: u64| {
+        u8::try_from(stream.within(Span { from: 1, to: most.max(1) })).unwrap_or(1)
+    };
+    let by = match who {
+        Who::Engine => Some(Actor::Engine(one_of(stream, config.engines))),
+        Who::Worker => Some(Actor::Worker(one_of(stream, config.workers))),
+        Who::Caller => Some(Actor::Caller(one_of(stream, 2))),
+        Who::Anybody => match stream.below(4) {
+            0 => Some(Actor::Engine(one_of(stream, config.engines))),
+            1 => Some(Actor::Worker(one_of(stream, config.workers))),
+            2 => Some(Actor::Caller(1)),
+            _ => None,
+        },
+    };
+    // One engine in particular, or whichever comes first.
+    let by = by.filter(|by| !matches!(by, Actor::Engine(_)) || stream.below(2) == 0);
+    Rule { amount: amount(stream, fault), ..Rule::on(fault, nth, verb, by) }
+}
+
+/// Which calls a fault is armed for, and whose.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others strike any call of anybody")]
+const fn places(fault: Fault) -> (&'static [&'static str], Who) {
+    const ACTS: &[&str] = &[
+        "call",
+        "resolve_outgoing",
+        "cancel_execution",
+        "drain",
+        "reconcile_sibling_cancel_group",
+        "requeue_lost_lease",
+        "mark_lease_expired_if_due",
+        "promote_delayed",
+        "expire_if_due",
+        "expire_suspension",
+        "ack_cancel_member",
+        "purge_execution",
+        "project_flow",
+        "unblock_execution",
+    ];
+    match fault {
+        Fault::CrashBeforeSend | Fault::CrashAfterApply => (ACTS, Who::Engine),
+        Fault::CrashBetweenSaddAndDrain => (&["drain", "cancel_execution"], Who::Engine),
+        Fault::CrashMidFanOut => {
+            (&["resolve_outgoing", "purge_execution", "submit_flow"], Who::Anybody)
+        }
+        Fault::CrashBetweenStageAndApply => (&["apply_dependency_to_child"], Who::Caller),
+        Fault::PartialPipeline | Fault::ReplyForOldTicket | Fault::ReorderBetweenTickets => {
+            (&["call"], Who::Engine)
+        }
+        Fault::StaleReplicaRead => (&["scan_partition", "HMGET", "HGET", "call"], Who::Engine),
+        Fault::StalePreRead => (
+            &[
+                "resolve_outgoing",
+                "cancel_execution",
+                "requeue_lost_lease",
+                "mark_lease_expired_if_due",
+                "promote_delayed",
+                "expire_if_due",
+                "expire_suspension",
+                "purge_execution",
+            ],
+            Who::Engine,
+        ),
+        Fault::EpochRepeats | Fault::WorkerZombie | Fault::ClaimReplyLost => {
+            (&["claim_next"], Who::Worker)
+        }
+        Fault::WorkerDoubleReport => {
+            (&["complete_execution", "fail_execution", "suspend_execution"], Who::Worker)
+        }
+        Fault::CancelRace | Fault::ReplayRace => (
+            &[
+                "complete_execution",
+                "fail_execution",
+                "suspend_execution",
+                "deliver_signal",
+                "renew_lease",
+                "resolve_outgoing",
+                "promote_delayed",
+                "expire_if_due",
+                "requeue_lost_lease",
+                "purge_execution",
+                "cancel_execution",
+            ],
+            Who::Anybody,
+        ),
+        _ => (ACTS, Who::Anybody),
+    }
+}
+
+/// How much of it, where that is worth drawing.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others take no number, or none is drawn")]
+fn amount(stream: &mut Stream, fault: Fault) -> Option<i64> {
+    let within = |stream: &mut Stream, from: u64, to: u64| {
+        Some(stream.within(Span { from, to }).cast_signed())
+    };
+    match fault {
+        Fault::DuplicateDelivery | Fault::ReplyForOldTicket => within(stream, 1, 20_000),
+        Fault::LateApply => within(stream, 300, 25_000),
+        Fault::ReorderBetweenTickets => within(stream, 5, 2_000),
+        Fault::FailoverLosesSuffix => within(stream, 1, 12),
+        Fault::AmnesiaRestart => within(stream, 0, 4_000),
+        Fault::StaleReplicaRead => within(stream, 1, 40),
+        Fault::ServerClockJump => within(stream, 0, 40_000).map(|ms| ms - 10_000),
+        Fault::NodeClockSkew => within(stream, 0, 6_000).map(|ms| ms - 3_000),
+        Fault::EngineClockSkew => within(stream, 100, 60_000),
+        Fault::OutOfMemory => stream
+            .chance(Ratio { hits: 1, of: 2 })
+            .then(|| stream.within(Span { from: 30, to: 300 }).cast_signed()),
+        Fault::TimerStorm => stream.pick(&[49, 50, 51, 101, 150]).copied(),
+        Fault::PoisonHead => stream.pick(&[49, 50, 51, 100, 130]).copied(),
+        Fault::OversizeGroup => stream.pick(&[99, 101, 128, 129, 257]).copied(),
+        Fault::SlowPartition => within(stream, 10, 120),
+        Fault::EngineFlood => within(stream, 1, 5),
+        Fault::WorkerZombie => within(stream, 1, 8_000),
+        _ => None,
+    }
+}
+
+fn target(stream: &mut Stream, config: &Config, fault: Fault) -> Option<Actor> {
+    if fault != Fault::OneWayCut {
+        return None;
+    }
+    let engine = u8::try_from(stream.within(Span { from: 1, to: config.engines })).unwrap_or(1);
+    let worker = u8::try_from(stream.within(Span { from: 1, to: config.workers })).unwrap_or(1);
+    stream.pick(&[Actor::Engine(engine), Actor::Worker(worker), Actor::Caller(1)]).copied()
+}
+
+const fn lasts(fault: Fault) -> bool {
+    !matches!(
+        fault,
+        Fault::WrongType
+            | Fault::ForeignKey
+            | Fault::FailoverLosesSuffix
+            | Fault::AmnesiaRestart
+            | Fault::LibraryMissing
+            | Fault::LibraryReplaced
+            | Fault::ServerClockJump
+            | Fault::NodeClockSkew
+            | Fault::EngineClockSkew
+            | Fault::TimerStorm
+            | Fault::Eviction
+            | Fault::OperatorEdit
+            | Fault::PoisonTuple
+            | Fault::PoisonHead
+            | Fault::OversizeGroup
+            | Fault::ScannerOverlap
+            | Fault::SignalEarlyLateTwice
+    )
+}
+
+const fn is_lossy(fault: Fault) -> bool {
+    matches!(
+        fault,
+        Fault::FailoverLosesSuffix
+            | Fault::SplitBrainBranch
+            | Fault::EpochRepeats
+            | Fault::AmnesiaRestart
+    )
+}
+
+const fn is_damage(fault: Fault) -> bool {
+    matches!(fault, Fault::Eviction | Fault::OperatorEdit | Fault::WrongType | Fault::ForeignKey)
+}
+
+const fn is_large(fault: Fault) -> bool {
+    matches!(fault, Fault::TimerStorm | Fault::PoisonHead | Fault::OversizeGroup)
+}

@@ -1,0 +1,146 @@
+//! What callers and signal senders of a seed do.
+
+use crate::event::Actor;
+use crate::plan::{
+    Config, Deed, Doing, FlowSpec, Group, Policy, Shape, Span, Step, Task, TaskSpec,
+};
+use crate::world::stream::{Ratio, Stream};
+
+/// The kinds of things that callers do.
+#[derive(Clone, Copy)]
+enum Kind {
+    Submit,
+    Build,
+    Create,
+    Cancel,
+    CancelFlow,
+    Replay,
+    Signal,
+}
+
+/// Names used so far.
+#[derive(Default)]
+struct Known {
+    flows: Vec<String>,
+    executions: Vec<String>,
+}
+
+pub(super) fn draw(stream: &mut Stream, config: &Config) -> (Vec<Task>, Vec<Step>) {
+    let mut kinds = vec![(Kind::Submit, stream.within(Span { from: 20, to: 100 }))];
+    for kind in
+        [Kind::Build, Kind::Create, Kind::Cancel, Kind::CancelFlow, Kind::Replay, Kind::Signal]
+    {
+        if stream.chance(Ratio { hits: 1, of: 2 }) {
+            kinds.push((kind, stream.within(Span { from: 1, to: 60 })));
+        }
+    }
+    let hot = stream.chance(Ratio { hits: 1, of: 2 });
+    let (mut known, mut tasks, mut steps) = (Known::default(), Vec::new(), Vec::new());
+    let count = stream.within(Span { from: 2, to: 16 });
+    let mut at_ms = 0;
+    for _ in 0..count {
+        let gap = config.length.0 * 2 / 3 / count;
+        at_ms += stream.below(gap + 1);
+        let Some(kind) = stream.weighted(&kinds) else { continue };
+        let by = match kind {
+            Kind::Signal => Actor::Signaller(1),
+            _ => Actor::Caller(1 + u8::from(stream.chance(Ratio { hits: 1, of: 3 }))),
+        };
+        if let Some(deed) = deed(stream, kind, hot, &mut known, config) {
+            if let (Deed::Submit(flow) | Deed::Build(flow), 0) = (&deed, stream.below(4)) {
+                tasks.push(odd_task(stream, flow));
+            }
+            steps.push(Step { at_ms, by, deed });
+        }
+    }
+    (tasks, steps)
+}
+
+/// One member whose end is not what the others expect.
+fn odd_task(stream: &mut Stream, flow: &FlowSpec) -> Task {
+    let members = flow.members();
+    let at = usize::try_from(stream.below(members.len() as u64)).unwrap_or(0);
+    let ends = [Doing::FailForGood, Doing::Fail, Doing::Die, Doing::SuspendTimed, Doing::Slow];
+    let count = 1 + stream.below(3);
+    let does = (0..count).filter_map(|_| stream.pick(&ends).copied()).collect();
+    Task { name: format!("{}.{}", flow.name, members[at].0), does }
+}
+
+fn deed(
+    stream: &mut Stream,
+    kind: Kind,
+    hot: bool,
+    known: &mut Known,
+    config: &Config,
+) -> Option<Deed> {
+    let execution = |stream: &mut Stream, known: &Known| stream.pick(&known.executions).cloned();
+    match kind {
+        Kind::Submit => Some(Deed::Submit(flow(stream, hot, known, false))),
+        Kind::Build => Some(Deed::Build(flow(stream, hot, known, true))),
+        Kind::Create => {
+            let name = name(stream, "E", hot, &known.executions);
+            known.executions.push(name.clone());
+            let lane = stream.below(config.lanes.max(1));
+            let delay_ms = stream.chance(Ratio { hits: 1, of: 3 }).then(|| stream.below(6_000));
+            let late = stream.chance(Ratio { hits: 1, of: 6 });
+            let deadline_ms = late.then(|| 1_000 + stream.below(15_000));
+            let priority = u32::try_from(stream.below(3) * 10).unwrap_or(0);
+            let policy = policy(stream);
+            let plain = TaskSpec::named(name);
+            Some(Deed::Create(TaskSpec { lane, delay_ms, deadline_ms, priority, policy, ..plain }))
+        }
+        Kind::Cancel => execution(stream, known).map(Deed::Cancel),
+        Kind::Replay => execution(stream, known).map(Deed::Replay),
+        Kind::CancelFlow => stream.pick(&known.flows).cloned().map(Deed::CancelFlow),
+        Kind::Signal => execution(stream, known).map(|name| Deed::Signal(name, "go".to_owned())),
+    }
+}
+
+/// A name of a small hot pool, or one that nobody has used.
+fn name(stream: &mut Stream, letter: &str, hot: bool, known: &[String]) -> String {
+    if hot { format!("{letter}{}", stream.below(4)) } else { format!("{letter}{}", known.len()) }
+}
+
+fn policy(stream: &mut Stream) -> Policy {
+    if stream.chance(Ratio { hits: 1, of: 2 }) {
+        return Policy::Plain;
+    }
+    stream.pick(Policy::ALL).copied().unwrap_or(Policy::Plain)
+}
+
+/// Mostly small; now and then at a limit of the spec, or just past it.
+fn size(stream: &mut Stream, built: bool) -> usize {
+    let at = |stream: &mut Stream, sizes: &[usize]| stream.pick(sizes).copied().unwrap_or(1);
+    match stream.below(if built { 40 } else { 60 }) {
+        0..=2 if !built => at(stream, &[19, 20, 21]),
+        3 | 4 if !built => at(stream, &[49, 50, 51]),
+        5 if !built => at(stream, &[99, 100, 101]),
+        _ => usize::try_from(stream.within(Span { from: 1, to: 6 })).unwrap_or(1),
+    }
+}
+
+fn flow(stream: &mut Stream, hot: bool, known: &mut Known, built: bool) -> FlowSpec {
+    let size = size(stream, built);
+    let quorum = u32::try_from(1 + stream.below(size as u64)).unwrap_or(1);
+    let cancel_remaining = stream.chance(Ratio { hits: 2, of: 3 });
+    let group = match stream.below(4) {
+        0 => Group::All,
+        1 | 2 => Group::AnyOf { cancel_remaining },
+        _ => Group::Quorum { of: quorum, cancel_remaining },
+    };
+    let shape = match stream.below(5) {
+        0 => Shape::Chain(size),
+        1 | 2 => Shape::FanIn(size, group),
+        3 => Shape::FanOut(size),
+        _ => Shape::Diamond(size, group),
+    };
+    let name = name(stream, "F", hot, &known.flows);
+    let chunked = stream.chance(Ratio { hits: 1, of: 4 });
+    let chunk = chunked.then(|| 1 + stream.below(4));
+    let policy = policy(stream);
+    let flow = FlowSpec { chunk, policy, ..FlowSpec::new(name.clone(), shape) };
+    let members = flow.members();
+    known.executions.extend(members.iter().take(8).map(|(member, ..)| format!("{name}.{member}")));
+    known.flows.push(name);
+    flow
+}

@@ -1,0 +1,106 @@
+//! The end of the faults: a healthy set is drawn, everything inside it is well again for good, and
+//! whatever is outside stays broken.
+
+use super::World;
+use super::stream::{Purpose, Ratio};
+use crate::event::{Actor, What};
+use crate::oracle::has_settled;
+
+impl World {
+    /// Ends all faults, and lets some of those outside the healthy set stay broken.
+    pub(crate) fn settle_down(&mut self) {
+        for node in &mut self.servers.nodes {
+            (node.trouble, node.keys_max) = (None, None);
+        }
+        for split in std::mem::take(&mut self.splits) {
+            self.end(split);
+        }
+        let moving: Vec<u16> = self.servers.moves.keys().copied().collect();
+        for slot in moving {
+            self.finish_hand_over(slot);
+            self.servers.moves.remove(&slot);
+        }
+        for (partition, key) in std::mem::take(&mut self.strangers) {
+            self.command(partition, &["DEL", &key]);
+        }
+        self.links.deaf_until.clear();
+        self.links.clogged_until.clear();
+        self.links.slow.clear();
+        for number in 1..=u8::try_from(self.seats.len()).unwrap_or(u8::MAX) {
+            self.heal_engine(number);
+        }
+        if self.plan.config.permanent {
+            self.break_for_good();
+        }
+    }
+
+    fn heal_engine(&mut self, number: u8) {
+        let now_ms = self.now_ms;
+        let Some(seat) = self.seat(number) else { return };
+        seat.frozen_until = seat.frozen_until.min(now_ms);
+        seat.unpushed_until = seat.unpushed_until.min(now_ms);
+        if seat.config.filter.namespace.take().is_some() {
+            self.kill_engine(number, 10);
+        }
+        self.start_engine(number);
+    }
+
+    /// Damage that never heals: engines that are dead, frozen or deaf, workers that are gone. The
+    /// first of each stays well.
+    fn break_for_good(&mut self) {
+        let engines = u8::try_from(self.plan.config.engines.clamp(1, 7)).unwrap_or(1);
+        for number in 2..=engines {
+            let actor = Actor::Engine(number);
+            let fate = self.chance(Purpose::Faults, actor).below(6);
+            let words = match fate {
+                0 => {
+                    if let Some(seat) = self.seat(number) {
+                        seat.gone = true;
+                    }
+                    self.kill_engine(number, 0);
+                    "is dead for good"
+                }
+                1 => {
+                    if let Some(seat) = self.seat(number) {
+                        seat.frozen_until = u64::MAX;
+                    }
+                    "is frozen for good"
+                }
+                2 => {
+                    self.links.deaf_until.insert(actor, u64::MAX);
+                    "hears nothing any more"
+                }
+                _ => continue,
+            };
+            self.emit(actor, What::Note(words.to_owned()));
+        }
+        for number in 2..=u8::try_from(self.workers.len()).unwrap_or(1) {
+            let actor = Actor::Worker(number);
+            if self.chance(Purpose::Faults, actor).chance(Ratio { hits: 1, of: 3 }) {
+                self.worker(number).gone = true;
+                self.emit(actor, What::Note("is gone for good".to_owned()));
+            }
+        }
+    }
+
+    /// Everything that has not come to rest, by name, but for what lost commits or damaged keys
+    /// explain.
+    pub(crate) fn pending(&mut self) -> Vec<String> {
+        self.servers.advance(self.now_ms);
+        let mut pending = Vec::new();
+        for shard in &self.servers.audited {
+            for execution in shard.executions() {
+                let Ok(vector) = execution.vector() else { continue };
+                if !has_settled(shard, &execution, &vector) {
+                    let state = execution.core.text("public_state");
+                    pending.push(format!("{} is {state}", execution.id));
+                }
+            }
+        }
+        let ledger = &self.servers.ledger;
+        pending.retain(|subject| {
+            ledger.damage_excuse(subject).is_none() && ledger.loss_excuse(subject).is_none()
+        });
+        pending
+    }
+}
