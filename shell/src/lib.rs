@@ -20,7 +20,6 @@ mod clock;
 pub mod config;
 pub mod demo;
 pub mod deployment;
-pub mod embedded;
 pub mod engine;
 pub mod flow_file;
 pub mod inspect;
@@ -32,3 +31,8 @@ pub mod store;
 pub mod worker;
 
 pub use secret_text::SecretText;
+
+/// The code of the README, run with the tests of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

@@ -1,21 +1,21 @@
 //! `selvedge demo`.
 
 use std::io;
-use std::process::ExitCode;
 
 use selvedge::demo::{self, DemoError};
+use selvedge::store::Store;
 
-/// Exit code 0 when everything ended as it should.
-pub(crate) fn run() -> ExitCode {
-    match demo::run(&mut io::stdout().lock()) {
-        Ok(report) if report.is_good() => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(DemoError::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            anstream::eprintln!("selvedge: {error}");
-            ExitCode::FAILURE
-        }
+use super::context::Context;
+use super::failure::{Exit, Failure};
+
+/// Fails unless everything ended as it should.
+pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
+    let store = Store::open(&context.settings.store, context.settings.options.clone()).await?;
+    match demo::run(store, &mut io::stdout()).await {
+        Ok(report) if report.is_good() => Ok(()),
+        Ok(_) => Err(Failure::new(Exit::Error, "not everything ended as expected")),
+        Err(DemoError::Output(error)) => Err(error.into()),
+        Err(DemoError::Client(error)) => Err(error.into()),
+        Err(error @ DemoError::Deployment(_)) => Err(Failure::new(Exit::Error, error)),
     }
 }

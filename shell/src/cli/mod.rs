@@ -40,7 +40,7 @@ const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or not as expected, 2 wro
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run sample work on the embedded store, with no server, and tell how it ended.
+    /// Run sample work on the embedded store, or any other, and tell how it ended.
     Demo,
     /// Submit, show, list and cancel flows.
     #[command(subcommand)]
@@ -88,7 +88,7 @@ pub(crate) fn run() -> ExitCode {
 fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
     let context = Context::new(cli.global)?;
     match cli.command {
-        Command::Demo => return Ok(demo::run()),
+        Command::Demo => wait_for(demo::run(&context))?,
         Command::Library(options) => library::run(&options)?,
         Command::Completions(options) => completions::run(&options),
         Command::Flow(options) => wait_for(flow::run(&context, options))?,

@@ -35,7 +35,6 @@ mod submit;
 mod wait;
 
 use std::collections::BTreeSet;
-use std::num::NonZeroU16;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -67,6 +66,7 @@ pub(crate) use limits::deltas;
 pub(crate) use read::{as_bytes, fields, text, text_hash};
 pub(crate) use submit::{NAME_TAG, member_id};
 
+use crate::deployment;
 use crate::store::{Store, StoreOptions, StoreUrl};
 use wait::Ends;
 
@@ -130,7 +130,7 @@ impl ClientBuilder {
     pub async fn build(self) -> Result<Client, ClientError> {
         let partitions = match self.partitions {
             Some(counts) => counts,
-            None => read_counts(&self.store).await?,
+            None => deployment::counts(&self.store).await?.unwrap_or(PartitionCounts::DEFAULT),
         };
         Ok(Client(Arc::new(Inner {
             ends: Ends::new(self.store.clone(), partitions.flow.get()),
@@ -237,8 +237,8 @@ impl Client {
         if new.is_empty() {
             return Ok(());
         }
-        let names: Vec<&[u8]> = new.iter().map(|lane| lane.as_str().as_bytes()).collect();
-        self.read_one(write("SADD", &Key::Lanes, &names)).await?;
+        let lanes: Vec<LaneId> = new.iter().cloned().collect();
+        self.read_one(deployment::register_lanes(&lanes)).await?;
         self.0.lanes_announced.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
         Ok(())
     }
@@ -295,22 +295,6 @@ fn replies(answers: Vec<selvedge_core::engine::Answer>) -> Result<Vec<Value>, Se
             other => other,
         })
         .collect()
-}
-
-async fn read_counts(store: &Store) -> Result<PartitionCounts, ClientError> {
-    let names: [&[u8]; 3] =
-        [b"num_flow_partitions", b"num_budget_partitions", b"num_quota_partitions"];
-    let reply = store.command(Command::read("HMGET", &Key::PartitionCounts, &names)).await?;
-    let counts = fields(reply);
-    let count = |at: usize, default: NonZeroU16| {
-        counts.get(at).and_then(|text| text.parse().ok()).unwrap_or(default)
-    };
-    let defaults = PartitionCounts::DEFAULT;
-    Ok(PartitionCounts {
-        flow: count(0, defaults.flow),
-        budget: count(1, defaults.budget),
-        quota: count(2, defaults.quota),
-    })
 }
 
 pub(crate) fn default_lane() -> LaneId {

@@ -1,121 +1,89 @@
 //! The sample work.
 
-use selvedge_core::call::flow::{Edge, GroupPolicy, NewMember, OnSatisfied, SubmitFlow};
-use selvedge_core::error::CallError;
-use selvedge_core::id::{ExecutionId, FlowId, LaneId, Namespace};
-use uuid::Uuid;
+use std::time::Duration;
 
-use super::HOME;
-use crate::embedded::Embedded;
+use selvedge_core::id::ExecutionId;
+
+use super::Lanes;
+use crate::client::{Client, ClientError, Flow, OnSatisfied, SubmittedFlow, Task, TerminalOutcome};
 
 /// A piece of work, and how its tasks should end.
 pub(super) struct Sample {
     pub(super) name: &'static str,
     pub(super) shows: &'static str,
-    /// Each task, and the public state it should end in.
-    pub(super) expected: Vec<(ExecutionId, &'static str)>,
+    pub(super) expected: Vec<(ExecutionId, TerminalOutcome)>,
 }
 
-/// The input of a task that takes its time.
-pub(super) const SLOW: &[u8] = b"slow";
-
-const RETRY: &str =
-    r#"{"retry_policy":{"max_retries":5,"backoff":{"type":"fixed","delay_ms":200}}}"#;
+/// Mirrors that answer, of all that are asked.
+const QUORUM: u32 = 2;
+const MIRRORS: [&str; 5] = ["mirror-1", "mirror-2", "mirror-3", "mirror-4", "mirror-5"];
 
 /// Submits everything.
-pub(super) fn submit(store: &mut Embedded) -> Result<Vec<Sample>, CallError> {
+pub(super) async fn submit(client: &Client, lanes: &Lanes) -> Result<Vec<Sample>, ClientError> {
     Ok(vec![
-        fan_out(store)?,
-        race(store)?,
-        single(store, "flaky", "flaky", "fails twice, and is tried again", RETRY)?,
-        single(store, "approval", "approve", "waits for a signal with a signed token", "")?,
-        single(store, "lost", "mortal", "its worker dies; the work comes back", "")?,
+        fan_out(client, lanes).await?,
+        quorum(client, lanes).await?,
+        flaky(client, lanes).await?,
+        approval(client, lanes).await?,
+        lost(client, lanes).await?,
     ])
 }
 
-fn fan_out(store: &mut Embedded) -> Result<Sample, CallError> {
-    let members: Vec<NewMember> =
-        ["fetch", "render", "render", "render", "publish"].map(|kind| member(kind, "")).into();
-    let id = |at: usize| members[at].execution_id.clone();
-    let edges = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 4), (3, 4)]
-        .map(|(from, to)| edge(id(from), id(to)))
-        .into();
-    let expected = (0..5).map(|at| (id(at), "completed")).collect();
-    send(store, members, edges, Vec::new())?;
-    Ok(Sample { name: "fan-out", shows: "one task feeds three, a last one joins them", expected })
+async fn fan_out(client: &Client, lanes: &Lanes) -> Result<Sample, ClientError> {
+    let task = |name: &str, kind: &str| Task::new(name, kind).lane(&lanes.all);
+    let flow = Flow::new("demo.report")
+        .task(task("fetch", "fetch").payload("https://example.org/data"))
+        .tasks(["de", "en", "fr"].map(|language| {
+            let name = format!("render-{language}");
+            Task::new(name, "render").lane(&lanes.all).payload(language).after(["fetch"])
+        }))
+        .task(task("publish", "publish").after(["render-de", "render-en", "render-fr"]));
+    let flow = client.submit(flow).await?;
+    let shows = "one task feeds three, a last one joins them";
+    Ok(Sample { name: "fan-out", shows, expected: all_succeed(&flow) })
 }
 
-fn race(store: &mut Embedded) -> Result<Sample, CallError> {
-    let mut members: Vec<NewMember> =
-        ["mirror", "mirror", "mirror", "use"].map(|kind| member(kind, "")).into();
-    for loser in &mut members[1..3] {
-        loser.input_payload = SLOW.to_vec();
-    }
-    let id = |at: usize| members[at].execution_id.clone();
-    let edges = (0..3).map(|at| edge(id(at), id(3))).collect();
-    let groups = vec![(id(3), GroupPolicy::AnyOf(OnSatisfied::CancelRemaining))];
-    let expected = ["completed", "cancelled", "cancelled", "completed"]
-        .into_iter()
-        .enumerate()
-        .map(|(at, state)| (id(at), state))
-        .collect();
-    send(store, members, edges, groups)?;
-    Ok(Sample { name: "race", shows: "the first of three wins, the rest is cancelled", expected })
+async fn quorum(client: &Client, lanes: &Lanes) -> Result<Sample, ClientError> {
+    let mirrors = MIRRORS.iter().enumerate().map(|(at, name)| {
+        let answers = u32::try_from(at).is_ok_and(|at| at < QUORUM);
+        let speed: &[u8] = if answers { b"fast" } else { b"slow" };
+        Task::new(*name, "mirror").lane(&lanes.all).payload(speed)
+    });
+    let agree = Task::new("agree", "agree").lane(&lanes.all);
+    let flow = Flow::new("demo.quorum").tasks(mirrors).task(agree.after_quorum(
+        QUORUM,
+        MIRRORS,
+        OnSatisfied::CancelRemaining,
+    ));
+    let flow = client.submit(flow).await?;
+    let winners = usize::try_from(QUORUM).unwrap_or(0);
+    let mut expected = vec![(flow["agree"].clone(), TerminalOutcome::Success)];
+    expected.extend(MIRRORS.iter().enumerate().map(|(at, name)| {
+        let wins = at < winners;
+        let outcome = if wins { TerminalOutcome::Success } else { TerminalOutcome::Cancelled };
+        (flow[name].clone(), outcome)
+    }));
+    Ok(Sample { name: "quorum", shows: "two of five suffice, the rest is cancelled", expected })
 }
 
-fn single(
-    store: &mut Embedded,
-    name: &'static str,
-    kind: &str,
-    shows: &'static str,
-    policy: &str,
-) -> Result<Sample, CallError> {
-    let member = member(kind, policy);
-    let expected = vec![(member.execution_id.clone(), "completed")];
-    send(store, vec![member], Vec::new(), Vec::new())?;
-    Ok(Sample { name, shows, expected })
+async fn flaky(client: &Client, lanes: &Lanes) -> Result<Sample, ClientError> {
+    let task = Task::new("flaky", "flaky").lane(&lanes.all).retries(5, Duration::from_millis(200));
+    let expected = vec![(client.start(task).await?, TerminalOutcome::Success)];
+    Ok(Sample { name: "flaky", shows: "fails twice, and is tried again", expected })
 }
 
-fn member(kind: &str, policy: &str) -> NewMember {
-    NewMember {
-        execution_id: ExecutionId::new(HOME.index, Uuid::new_v4()),
-        lane_id: lane(),
-        execution_kind: kind.to_owned(),
-        priority: 0,
-        creator_identity: "demo".to_owned(),
-        policy_json: policy.to_owned(),
-        input_payload: kind.as_bytes().to_vec(),
-        delay_until: None,
-        tags_json: String::new(),
-        execution_deadline_at: None,
-    }
+async fn approval(client: &Client, lanes: &Lanes) -> Result<Sample, ClientError> {
+    let task = Task::new("approve", "approve").lane(&lanes.all);
+    let expected = vec![(client.start(task).await?, TerminalOutcome::Success)];
+    Ok(Sample { name: "approval", shows: "waits for a signal with a signed token", expected })
 }
 
-/// The lane of the whole demo.
-pub(super) fn lane() -> LaneId {
-    "default".parse().expect("`default` is printable ASCII")
+async fn lost(client: &Client, lanes: &Lanes) -> Result<Sample, ClientError> {
+    let task = Task::new("mortal", "mortal").lane(&lanes.mortal);
+    let expected = vec![(client.start(task).await?, TerminalOutcome::Success)];
+    Ok(Sample { name: "lost", shows: "its worker is killed; the work comes back", expected })
 }
 
-fn edge(upstream: ExecutionId, downstream: ExecutionId) -> Edge {
-    let data_passing_ref = String::new();
-    Edge { edge_id: Uuid::new_v4().into(), upstream, downstream, data_passing_ref }
-}
-
-fn send(
-    store: &mut Embedded,
-    members: Vec<NewMember>,
-    edges: Vec<Edge>,
-    groups: Vec<(ExecutionId, GroupPolicy)>,
-) -> Result<(), CallError> {
-    let call = SubmitFlow {
-        partition: HOME,
-        flow_id: FlowId::from(Uuid::new_v4()),
-        flow_kind: "demo".to_owned(),
-        namespace: Namespace::new("demo"),
-        members,
-        edges,
-        groups,
-        seal: true,
-    };
-    store.call(&call).map(drop)
+fn all_succeed(flow: &SubmittedFlow) -> Vec<(ExecutionId, TerminalOutcome)> {
+    flow.executions.values().map(|id| (id.clone(), TerminalOutcome::Success)).collect()
 }

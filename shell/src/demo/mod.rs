@@ -1,82 +1,145 @@
-//! `selvedge demo`: sample work on the embedded store, in real time, with no server.
+//! `selvedge demo`: an engine, workers and sample flows in one process, on any store.
 //!
-//! Five things that go wrong or wait in real life, and how each ends: a fan-out that joins, a race
-//! whose losers are cancelled, a flaky task that is tried again, an approval with a signed token,
-//! and a worker that dies with work in its hands.
+//! Five things that go wrong or wait in real life, and how each ends: a fan-out that joins, a
+//! quorum that cancels its losers, a flaky task that is tried again, an approval with a signed
+//! token, and a worker that is killed with work in its hands.
 
 mod flows;
-mod worker;
+mod staff;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::num::NonZeroU16;
 use std::time::Duration;
 
-use selvedge_core::call::suspension::RotateWaitpointHmacSecret;
-use selvedge_core::engine::EngineConfig;
+use comfy_table::{Table, presets};
+use selvedge_core::engine::{EngineConfig, ScannerName};
 use selvedge_core::id::ExecutionId;
-use selvedge_core::key::Key;
-use selvedge_core::partition::{Partition, PartitionCounts};
-use selvedge_core::value::Value;
+use selvedge_core::partition::PartitionCounts;
+use thiserror::Error;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout_at};
+use uuid::Uuid;
 
-use crate::embedded::Embedded;
+use crate::client::{Client, ClientError, TerminalOutcome};
+use crate::deployment::{self, DeploymentError};
+use crate::engine::Engine;
+use crate::secret::SecretSource;
+use crate::store::Store;
 use flows::Sample;
-use worker::Worker;
+use staff::Staff;
 
-/// Everything in the demo lives here.
-const HOME: Partition = Partition::flow(0);
-/// Longest time that the demo may take.
-const PATIENCE: Duration = Duration::from_secs(25);
-
-/// Runs the demo and tells what happens on `out`.
+/// Runs the demo and tells what happens on `out`, while it happens.
+///
+/// The work is on lanes of its own, so that a store with other work on it is left alone.
 ///
 /// # Errors
-/// When the store refuses something it should not, or `out` cannot be written.
-pub fn run(out: &mut impl Write) -> Result<Report, DemoError> {
-    let one = NonZeroU16::MIN;
+/// When the store cannot be used, or `out` cannot be written.
+pub async fn run(store: Store, out: &mut (impl Write + Send)) -> Result<Report, DemoError> {
+    let began = Instant::now();
     let config = EngineConfig {
-        partitions: PartitionCounts { flow: one, budget: one, quota: one },
+        partitions: partitions(&store).await?,
+        intervals: HURRIED.iter().map(|name| (*name, SCAN_EVERY)).collect(),
         ..EngineConfig::default()
     };
-    let mut store = Embedded::start(config, 7).map_err(DemoError::Store)?;
-    store.call(&RotateWaitpointHmacSecret {
-        partition: HOME,
-        new_kid: "demo".into(),
-        new_secret_hex: hex_secret(),
-        grace_ms: 0,
-    })?;
+    writeln!(out, "store    {}", store.url())?;
+    let run = Uuid::new_v4().simple().to_string();
+    let lanes = Lanes::new(run.get(..8).unwrap_or("demo"));
+    let engine = Engine::builder(store.clone())
+        .lanes([lanes.all.parse().map_err(invalid)?, lanes.mortal.parse().map_err(invalid)?])
+        .config(config)
+        .secrets(SecretSource::Generate)
+        .start()
+        .await?;
+    let client = Client::builder(store).identity("selvedge demo").build().await?;
 
-    let samples = flows::submit(&mut store)?;
+    let (tell, mut told) = mpsc::channel(TOLD_MOST);
+    let staff = Staff::hire(&client, &lanes, &tell);
+    let samples = flows::submit(&client, &lanes).await?;
     let tasks: usize = samples.iter().map(|sample| sample.expected.len()).sum();
-    writeln!(
-        out,
-        "submitted {tasks} tasks in {} pieces of work, no server needed\n",
-        samples.len()
-    )?;
-    let mut workers = [Worker::new("ada"), Worker::new("ben")];
-    let began = store.now().0;
-    let limit = began + i64::try_from(PATIENCE.as_millis()).unwrap_or(i64::MAX);
-    while store.now().0 < limit && !all_ended(&mut store, &samples) {
-        let mut busy = false;
-        for worker in &mut workers {
-            if let Some(line) = worker.work(&mut store)? {
-                busy = true;
-                writeln!(out, "{:>6.2}s  {line}", (store.now().0 - began) as f64 / 1000.0)?;
-            }
+    writeln!(out, "work     {tasks} tasks in {} pieces\n", samples.len())?;
+
+    let waiting = wait_for(client.clone(), samples);
+    tokio::pin!(waiting);
+    let rows = loop {
+        tokio::select! {
+            biased;
+            Some(line) = told.recv() => say(out, began, &line)?,
+            rows = &mut waiting => break rows,
         }
-        if !busy {
-            wait(store.idle_for().min(Duration::from_millis(20)));
-        }
-        store.tick();
+    };
+    while let Ok(line) = told.try_recv() {
+        say(out, began, &line)?;
     }
-    let report = Report { rows: samples.iter().map(|sample| judge(&mut store, sample)).collect() };
+    staff.dismiss().await;
+    // What it leaves in flight, the next engine finds; the demo is over either way.
+    let _ = engine.shutdown(SHUTDOWN_WITHIN).await;
+    let report = Report { rows: rows?, took: began.elapsed() };
     writeln!(out, "\n{report}")?;
     Ok(report)
+}
+
+/// What the deployment has, or gets. A store that ends with the demo needs only a few.
+async fn partitions(store: &Store) -> Result<PartitionCounts, ClientError> {
+    let few = PartitionCounts { flow: FEW, budget: FEW, quota: FEW };
+    let new = if store.url().is_memory() { few } else { PartitionCounts::DEFAULT };
+    Ok(deployment::counts(store).await?.unwrap_or(new))
+}
+
+/// The lanes of one run.
+pub(super) struct Lanes {
+    /// Where almost everything waits.
+    pub(super) all: String,
+    /// Where the task waits whose worker is killed.
+    pub(super) mortal: String,
+}
+
+impl Lanes {
+    fn new(run: &str) -> Self {
+        Self { all: format!("demo-{run}"), mortal: format!("demo-{run}-mortal") }
+    }
+}
+
+fn say(out: &mut impl Write, began: Instant, line: &str) -> io::Result<()> {
+    writeln!(out, "{:>6.2}s  {line}", began.elapsed().as_secs_f64())?;
+    out.flush()
+}
+
+/// Waits until all has ended, or patience has.
+async fn wait_for(client: Client, samples: Vec<Sample>) -> Result<Vec<Row>, ClientError> {
+    let limit = Instant::now() + PATIENCE;
+    let mut rows = Vec::new();
+    for sample in samples {
+        let mut found = BTreeMap::<&str, usize>::new();
+        let mut as_expected = true;
+        for (id, expected) in &sample.expected {
+            let outcome = outcome(&client, id, limit).await?;
+            as_expected &= outcome == Some(*expected);
+            *found.entry(outcome.map_or("unfinished", TerminalOutcome::as_str)).or_default() += 1;
+        }
+        let found: Vec<String> = found.iter().map(|(state, n)| format!("{n} {state}")).collect();
+        let Sample { name, shows, .. } = sample;
+        rows.push(Row { name, shows, found: found.join(", "), as_expected });
+    }
+    Ok(rows)
+}
+
+async fn outcome(
+    client: &Client,
+    id: &ExecutionId,
+    limit: Instant,
+) -> Result<Option<TerminalOutcome>, ClientError> {
+    match timeout_at(limit, client.wait(id)).await {
+        Ok(ended) => ended.map(|ended| Some(ended.outcome)),
+        Err(_) => Ok(None),
+    }
 }
 
 /// What the demo came to.
 #[derive(Debug)]
 pub struct Report {
     rows: Vec<Row>,
+    took: Duration,
 }
 
 #[derive(Debug)]
@@ -97,67 +160,49 @@ impl Report {
 
 impl std::fmt::Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut table = Table::new();
+        table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+        table.set_header(["", "work", "what it shows", "how it ended"]);
         for Row { name, shows, found, as_expected } in &self.rows {
-            let mark = if *as_expected { "ok  " } else { "BAD " };
-            writeln!(f, "{mark}{name:<10} {shows:<46} {found}")?;
+            let mark = if *as_expected { "ok" } else { "BAD" };
+            table.add_row([mark, name, shows, found.as_str()]);
         }
-        write!(f, "{}", if self.is_good() { "All ended as expected." } else { "Not as expected." })
+        writeln!(f, "{table}")?;
+        let verdict = if self.is_good() { "All ended as expected" } else { "Not as expected" };
+        write!(f, "{verdict}, in {:.1} s.", self.took.as_secs_f64())
     }
 }
 
 /// Why the demo could not go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Error)]
 pub enum DemoError {
-    /// The store did not take the library.
-    #[error("the store refuses the library: {0}")]
-    Store(String),
+    /// The deployment does not fit.
+    #[error(transparent)]
+    Deployment(#[from] DeploymentError),
     /// A call failed that should not have.
     #[error(transparent)]
-    Call(#[from] selvedge_core::error::CallError),
+    Client(#[from] ClientError),
     /// Nobody listens.
     #[error(transparent)]
     Output(#[from] io::Error),
 }
 
-fn all_ended(store: &mut Embedded, samples: &[Sample]) -> bool {
-    samples.iter().flat_map(|sample| &sample.expected).all(|(id, _)| {
-        let state = public_state(store, id);
-        !matches!(
-            state.as_str(),
-            "waiting" | "delayed" | "active" | "suspended" | "waiting_children" | "rate_limited"
-        )
-    })
+fn invalid(error: impl std::fmt::Display) -> ClientError {
+    ClientError::Input(error.to_string())
 }
 
-fn judge(store: &mut Embedded, sample: &Sample) -> Row {
-    let states: Vec<String> =
-        sample.expected.iter().map(|(id, _)| public_state(store, id)).collect();
-    let as_expected =
-        sample.expected.iter().zip(&states).all(|((_, expected), found)| expected == found);
-    let mut counts = std::collections::BTreeMap::<&str, usize>::new();
-    for state in &states {
-        *counts.entry(state).or_default() += 1;
-    }
-    let found: Vec<String> = counts.iter().map(|(state, n)| format!("{n} {state}")).collect();
-    Row { name: sample.name, shows: sample.shows, found: found.join(", "), as_expected }
-}
-
-fn public_state(store: &mut Embedded, id: &ExecutionId) -> String {
-    let key = Key::execution(id).core().to_string();
-    match store.command(&["HGET", &key, "public_state"]) {
-        Value::Bulk(state) => String::from_utf8_lossy(&state).into_owned(),
-        Value::Nil | Value::Int(_) | Value::Status(_) | Value::Error(_) | Value::Array(_) => {
-            "gone".to_owned()
-        }
-    }
-}
-
-/// A signing secret for this run alone.
-fn hex_secret() -> String {
-    format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple())
-}
-
-#[expect(clippy::disallowed_methods, reason = "workers and engine share this one thread")]
-fn wait(duration: Duration) {
-    std::thread::sleep(duration);
-}
+/// Longest time that the demo may take.
+const PATIENCE: Duration = Duration::from_secs(25);
+const FEW: NonZeroU16 = NonZeroU16::new(4).expect("four is not zero");
+/// What the samples wait for.
+const HURRIED: [ScannerName; 4] = [
+    ScannerName::LeaseExpiry,
+    ScannerName::LeaseReclaimer,
+    ScannerName::DelayedPromoter,
+    ScannerName::EdgeCancelDispatcher,
+];
+/// Nobody wants to wait for a demo.
+const SCAN_EVERY: Duration = Duration::from_millis(250);
+const SHUTDOWN_WITHIN: Duration = Duration::from_secs(2);
+/// Lines that may wait to be printed.
+const TOLD_MOST: usize = 256;

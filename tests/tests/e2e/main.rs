@@ -1,0 +1,95 @@
+//! All that client and worker can do, and every scanner at work: one suite, four stores.
+//!
+//! Each test is one store. Its cases run side by side, on lanes of their own, under one engine with
+//! short intervals; a failing case is named with what it found.
+
+mod flows;
+mod healing;
+mod processes;
+mod proxy;
+mod running;
+mod world;
+
+use selvedge_core::engine::ScannerName;
+use selvedge_tests::cluster::Cluster;
+use selvedge_tests::server::Server;
+use tokio::task::LocalSet;
+use world::{Served, World, run_all};
+
+#[test]
+fn everything_holds_in_memory() {
+    run_suite("memory://");
+}
+
+#[test]
+fn everything_holds_on_valkey() {
+    let server = Server::valkey().unwrap();
+    run_suite(&format!("valkey://127.0.0.1:{}", server.port()));
+}
+
+#[test]
+fn everything_holds_on_redis() {
+    let server = Server::redis().unwrap();
+    run_suite(&format!("redis://127.0.0.1:{}", server.port()));
+}
+
+#[test]
+fn everything_holds_on_a_cluster_of_three() {
+    let cluster = Cluster::start(3).unwrap();
+    let hosts: Vec<String> =
+        cluster.primaries().iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    run_suite(&format!("valkey://{}", hosts.join(",")));
+}
+
+fn run_suite(url: &str) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // Workers and engines use all threads; the cases themselves share this one.
+    LocalSet::new().block_on(&runtime, async {
+        // First what must happen before an engine is there to help.
+        let world = World::open(url).await.unwrap();
+        run_all(&world, &[("unheard", boxed(healing::unheard))]).await;
+        let engine = world.engine().await.unwrap();
+        run_all(
+            &world,
+            &[
+                ("fan_out", boxed(flows::fan_out)),
+                ("groups", boxed(flows::groups)),
+                ("large", boxed(flows::large)),
+                ("order", boxed(flows::order)),
+                ("idempotency", boxed(flows::idempotency)),
+                ("cancel_and_replay", boxed(flows::cancel_and_replay)),
+                ("failures", boxed(running::failures)),
+                ("signals", boxed(running::signals)),
+                ("timeouts", boxed(running::timeouts)),
+                ("limits", boxed(running::limits)),
+                ("output", boxed(running::output)),
+                ("lost_worker", boxed(running::lost_worker)),
+                ("drain", boxed(running::drain)),
+                ("capabilities", boxed(running::capabilities)),
+                ("lost_place", boxed(healing::lost_place)),
+                ("owed_cancels", boxed(healing::owed_cancels)),
+                ("leaked_slot", boxed(healing::leaked_slot)),
+                ("budget_period", boxed(healing::budget_period)),
+                ("pending_waitpoint", boxed(healing::pending_waitpoint)),
+                ("debts_and_summaries", boxed(healing::debts_and_summaries)),
+                ("retention", boxed(healing::retention)),
+                ("stale_debt", boxed(healing::stale_debt)),
+            ],
+        )
+        .await;
+        engine.stop().await.unwrap();
+        let acted = world.acted.lock().unwrap();
+        let idle: Vec<_> = ScannerName::ALL.iter().filter(|name| !acted.contains(name)).collect();
+        assert!(idle.is_empty(), "these scanners were never seen to act: {idle:?}");
+    });
+}
+
+type Case = Box<dyn Fn(World) -> std::pin::Pin<Box<dyn Future<Output = Served>>>>;
+
+fn boxed<F, R>(case: F) -> Case
+where
+    F: Fn(World) -> R + 'static,
+    R: Future<Output = Served> + 'static,
+{
+    Box::new(move |world| Box::pin(case(world)))
+}

@@ -1,0 +1,265 @@
+//! Running: failures, signals, limits, output, lost workers, draining.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use selvedge::client::{
+    BudgetSpec, ClientError, PublicState, QuotaSpec, Signal, Task, TerminalOutcome,
+};
+use selvedge::worker::{Context, Done, Failed, Suspend, SuspensionReason};
+use selvedge_core::id::AttemptIndex;
+
+use crate::world::{PATIENCE, Served, World, check};
+
+/// A flaky task is tried again, a final failure is not, a panic is a failure, and work without a
+/// handler says so.
+pub(crate) async fn failures(world: World) -> Served {
+    let worker = world
+        .worker("fail")
+        .handler("flaky", |context: Context| async move {
+            match context.attempt().0 {
+                0 | 1 => Err(Failed::transient("not yet")),
+                _ => Ok(()),
+            }
+        })
+        .handler("final", |_: Context| async { Err::<(), _>(Failed::permanent("never")) })
+        .handler("panic", |context: Context| async move {
+            assert!(context.attempt().0 > 0, "first attempts panic");
+            Ok::<_, Failed>(())
+        });
+    let worker = world.serve(worker);
+    let client = &world.client;
+    let start = |kind: &str| {
+        client.start(Task::new(kind, kind).lane("fail").retries(3, Duration::from_millis(50)))
+    };
+    let (flaky, last) = (start("flaky").await?, start("final").await?);
+    let (panic, strange) = (start("panic").await?, start("strange").await?);
+    let ended = client.wait_within(&flaky, PATIENCE).await?;
+    check(ended.is_success(), || format!("{ended:?}"))?;
+    check(client.execution(&flaky).await?.retries == 2, String::new)?;
+    let ended = client.wait_within(&last, PATIENCE).await?;
+    check(ended.outcome == TerminalOutcome::Failed, || format!("{ended:?}"))?;
+    check(client.execution(&last).await?.retries == 0, String::new)?;
+    check(client.wait_within(&panic, PATIENCE).await?.is_success(), String::new)?;
+    let ended = client.wait_within(&strange, PATIENCE).await?;
+    check(ended.reason.contains("no handler for `strange`"), || format!("{ended:?}"))?;
+    worker.stop().await
+}
+
+/// A suspended execution goes on with a signed signal, and with nothing less.
+pub(crate) async fn signals(world: World) -> Served {
+    let worker = world.worker("signal").handler("ask", |context: Context| async move {
+        if context.is_resumed() {
+            let came = context.signals().await?;
+            return Ok::<Done, Failed>(
+                came.into_iter().flat_map(|s| s.payload).collect::<Vec<_>>().into(),
+            );
+        }
+        let suspend = Suspend::for_signal("approved").because(SuspensionReason::WaitingForApproval);
+        context.suspend(suspend).await?;
+        Ok(Done::Suspended)
+    });
+    let worker = world.serve(worker);
+    let client = &world.client;
+    let asks = client.start(Task::new("ask", "ask").lane("signal")).await?;
+    let ticket = world.until_suspended(&asks).await?;
+    let mut forged = ticket.clone();
+    forged.token = "k:0000000000000000000000000000000000000000".parse()?;
+    let refused = client.signal(&forged, Signal::new("approved")).await;
+    check(refused.is_err(), || format!("a forged token passed: {refused:?}"))?;
+    client.signal(&ticket, Signal::new("other")).await?;
+    check(client.execution(&asks).await?.state == PublicState::Suspended, String::new)?;
+    let yes = || Signal::new("approved").payload(b"\xffyes".as_slice()).idempotency_key("once");
+    client.signal(&ticket, yes()).await?;
+    let ended = client.wait_within(&asks, PATIENCE).await?;
+    check(ended.result == b"\xffyes", || format!("{ended:?}"))?;
+    worker.stop().await
+}
+
+/// Suspensions, attempts and executions that take too long end by themselves.
+pub(crate) async fn timeouts(world: World) -> Served {
+    let worker = world
+        .worker("late")
+        .handler("ask", |context: Context| async move {
+            let suspend = Suspend::for_signal("never").timeout(Duration::from_millis(200));
+            context.suspend(suspend).await?;
+            Ok::<_, Failed>(Done::Suspended)
+        })
+        .handler("hang", |context: Context| async move {
+            context.cancelled().cancelled().await;
+            Ok::<_, Failed>(())
+        });
+    let worker = world.serve(worker);
+    let client = &world.client;
+    let short = Duration::from_millis(200);
+    let ask = client.start(Task::new("a", "ask").lane("late")).await?;
+    let attempt = client.start(Task::new("b", "hang").lane("late").attempt_timeout(short)).await?;
+    let whole = client.start(Task::new("c", "hang").lane("late").deadline(short)).await?;
+    let ended = client.wait_within(&ask, PATIENCE).await?;
+    check(ended.outcome == TerminalOutcome::Failed, || format!("{ended:?}"))?;
+    for id in [&attempt, &whole] {
+        let ended = client.wait_within(id, PATIENCE).await?;
+        check(ended.outcome == TerminalOutcome::Expired, || format!("{ended:?}"))?;
+    }
+    worker.stop().await
+}
+
+/// Work waits while its budget is used up, and while its quota is.
+pub(crate) async fn limits(world: World) -> Served {
+    let most = Arc::new(AtomicU32::new(0));
+    let now = Arc::new(AtomicU32::new(0));
+    let (peak, running) = (most.clone(), now.clone());
+    let worker = world
+        .worker("limit")
+        .handler("spend", |context: Context| async move {
+            let verdicts = context.spend("all", &[("tokens", 10)]).await?;
+            check(verdicts.len() == 1, || format!("{verdicts:?}"))
+                .map_err(|error| Failed::permanent(error.to_string()))?;
+            Ok::<_, Failed>(())
+        })
+        .handler("slot", move |_: Context| {
+            let (peak, running) = (peak.clone(), running.clone());
+            async move {
+                peak.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                running.fetch_sub(1, Ordering::SeqCst);
+                Ok::<_, Failed>(())
+            }
+        });
+    let worker = world.serve(worker);
+    let client = &world.client;
+    let budget = client.create_budget(BudgetSpec::new().hard("tokens", 10)).await?;
+    let spend = |name: &str| client.start(Task::new(name, "spend").lane("limit").budget(budget));
+    let first = spend("first").await?;
+    client.wait_within(&first, PATIENCE).await?;
+    check(client.budget(budget).await?.used["tokens"] == 10, String::new)?;
+    let second = spend("second").await?;
+    world.until(&second, |found| found.state == PublicState::RateLimited).await?;
+    client.reset_budget(budget).await?;
+    let ended = client.wait_within(&second, PATIENCE).await?;
+    check(ended.is_success(), || format!("{ended:?}"))?;
+
+    let quota = client.create_quota(QuotaSpec::new().concurrency(1)).await?;
+    let mut slots = Vec::new();
+    for n in 0..3 {
+        let task = Task::new(format!("s{n}"), "slot").lane("limit").quota(quota);
+        slots.push(client.start(task).await?);
+    }
+    for id in &slots {
+        check(client.wait_within(id, PATIENCE).await?.is_success(), String::new)?;
+    }
+    check(most.load(Ordering::SeqCst) == 1, || {
+        format!("{} at a time", most.load(Ordering::SeqCst))
+    })?;
+    worker.stop().await
+}
+
+/// Frames are read and followed as they come, binary as they are; progress and summaries too.
+pub(crate) async fn output(world: World) -> Served {
+    let worker = world.worker("output").handler("talk", |context: Context| async move {
+        context.progress(40, "talking").await?;
+        for n in 0..3_u8 {
+            context.frame("blob", vec![0xff, n]).await?;
+        }
+        context.summarize(&serde_json::json!({ "lines": 3 })).await?;
+        context.progress(100, "done").await?;
+        Ok::<_, Failed>(())
+    });
+    let client = &world.client;
+    let id = client.start(Task::new("t", "talk").lane("output")).await?;
+    let mut tail = client.tail(&id, AttemptIndex(0));
+    let following = tokio::spawn(async move {
+        let mut frames = Vec::new();
+        while let Some(more) = tail.next().await? {
+            frames.extend(more);
+        }
+        Ok::<_, ClientError>(frames)
+    });
+    let worker = world.serve(worker);
+    client.wait_within(&id, PATIENCE).await?;
+    let followed = tokio::time::timeout(PATIENCE, following).await???;
+    let blobs: Vec<_> = followed.iter().filter(|frame| frame.kind == "blob").collect();
+    check(blobs.len() == 3 && blobs[2].payload == [0xff, 2], || format!("{followed:?}"))?;
+    let page = client.frames(&id, AttemptIndex(0), None, 2).await?;
+    check(page.frames.len() == 2 && page.closed.is_some(), || format!("{page:?}"))?;
+    let summary = client.summary(&id, AttemptIndex(0)).await?.unwrap_or_default();
+    check(summary == br#"{"lines":3}"#, || String::from_utf8_lossy(&summary).into_owned())?;
+    let found = client.execution(&id).await?;
+    check(found.progress_percent == Some(100), || format!("{found:?}"))?;
+    worker.stop().await
+}
+
+/// The work of a worker that dies in the middle comes back after its lease, once.
+pub(crate) async fn lost_worker(world: World) -> Served {
+    let lease = Duration::from_millis(500);
+    let dying = world.worker("lost").lease(lease).handler("mortal", |_: Context| async {
+        std::future::pending::<()>().await;
+        Ok::<_, Failed>(())
+    });
+    let dying = world.serve(dying);
+    let id = world.client.start(Task::new("m", "mortal").lane("lost")).await?;
+    world.until_running(&id).await?;
+    dying.kill();
+    let heir =
+        world.worker("lost").handler("mortal", |_: Context| async { Ok::<_, Failed>("came back") });
+    let heir = world.serve(heir);
+    let ended = world.client.wait_within(&id, PATIENCE).await?;
+    check(ended.result == b"came back", || format!("{ended:?}"))?;
+    check(world.client.execution(&id).await?.reclaims == 1, String::new)?;
+    heir.stop().await
+}
+
+/// A worker that is told to stop lets handlers finish, and gives back what does not.
+pub(crate) async fn drain(world: World) -> Served {
+    let worker = world
+        .worker("drain")
+        .drain_within(Duration::from_millis(500))
+        .handler("slow", |_: Context| async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            Ok::<_, Failed>("finished")
+        })
+        .handler("stuck", |context: Context| async move {
+            if !context.is_resumed() {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Failed>("taken over")
+        });
+    let first = world.serve(worker);
+    let slow = world.client.start(Task::new("a", "slow").lane("drain")).await?;
+    let stuck = world.client.start(Task::new("b", "stuck").lane("drain")).await?;
+    world.until_running(&slow).await?;
+    world.until_running(&stuck).await?;
+    first.stop().await?;
+    let ended = world.client.wait_within(&slow, Duration::from_millis(100)).await?;
+    check(ended.result == b"finished", || format!("{ended:?}"))?;
+    let second = world
+        .worker("drain")
+        .handler("stuck", |_: Context| async { Ok::<_, Failed>("taken over") });
+    let second = world.serve(second);
+    let ended = world.client.wait_within(&stuck, PATIENCE).await?;
+    check(ended.result == b"taken over", || format!("{ended:?}"))?;
+    second.stop().await
+}
+
+/// Work goes to those who can do it.
+pub(crate) async fn capabilities(world: World) -> Served {
+    let plain =
+        world.worker("able").handler("any", |_: Context| async { Ok::<_, Failed>("plain") });
+    let able = world
+        .worker("able")
+        .capabilities(["gpu"])
+        .handler("any", |_: Context| async { Ok::<_, Failed>("able") });
+    let client = &world.client;
+    let needs = client.start(Task::new("n", "any").lane("able").needs(["gpu"])).await?;
+    let plain = world.serve(plain);
+    let other = client.start(Task::new("o", "any").lane("able")).await?;
+    let ended = client.wait_within(&other, PATIENCE).await?;
+    check(ended.result == b"plain", || format!("{ended:?}"))?;
+    check(client.outcome(&needs).await?.is_none(), String::new)?;
+    let able = world.serve(able);
+    let ended = client.wait_within(&needs, PATIENCE).await?;
+    check(ended.result == b"able", || format!("{ended:?}"))?;
+    plain.stop().await?;
+    able.stop().await
+}
