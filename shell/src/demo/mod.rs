@@ -37,9 +37,10 @@ use staff::Staff;
 /// When the store cannot be used, or `out` cannot be written.
 pub async fn run(store: Store, out: &mut (impl Write + Send)) -> Result<Report, DemoError> {
     let began = Instant::now();
+    let scan_every = if store.url().is_memory() { SCAN_EVERY } else { SCAN_EVERY_ON_SERVERS };
     let config = EngineConfig {
         partitions: partitions(&store).await?,
-        intervals: HURRIED.iter().map(|name| (*name, SCAN_EVERY)).collect(),
+        intervals: HURRIED.iter().map(|name| (*name, scan_every)).collect(),
         ..EngineConfig::default()
     };
     writeln!(out, "store    {}", store.url())?;
@@ -203,6 +204,8 @@ const HURRIED: [ScannerName; 4] = [
 ];
 /// Nobody wants to wait for a demo.
 const SCAN_EVERY: Duration = Duration::from_millis(250);
+/// A server has many partitions, and perhaps other work.
+const SCAN_EVERY_ON_SERVERS: Duration = Duration::from_secs(1);
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(2);
 /// Lines that may wait to be printed.
 const TOLD_MOST: usize = 256;
