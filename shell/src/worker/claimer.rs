@@ -87,8 +87,11 @@ impl Claimer {
                 push = pushes.next() => self.hear(push),
                 Some(_) = self.running.join_next() => {}
                 _ = poll.tick() => self.hot.point_at_next(),
-                // Dropping the permit at once only says that a hand is free.
-                _ = hands.acquire(), if may_claim => self.round().await,
+                // It only says that a hand is free; kept, it would be one hand less for the round.
+                free = hands.acquire(), if may_claim => {
+                    drop(free);
+                    self.round().await;
+                }
             }
         }
         self.drain().await;

@@ -116,7 +116,7 @@ pub(crate) async fn order(world: World) -> Served {
     });
     let worker = world.serve(worker);
     for id in [&delayed, &low, &last, &high] {
-        client.wait_within(id, PATIENCE).await?;
+        world.until(id, |found| found.outcome.is_some()).await?;
     }
     let seen = seen.lock().unwrap().clone();
     check(seen == ["high", "low", "last", "delayed"], || format!("{seen:?}"))?;
