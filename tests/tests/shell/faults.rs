@@ -204,8 +204,13 @@ fn a_replica_is_named_and_its_promotion_noticed() {
     let server = Server::valkey().unwrap();
     block_on(async {
         let plant = Plant::on(&url_of(&server)).await;
+        // A primary that nobody can reach: the data stays, and cannot be written. It is noticed
+        // while there is nothing to do, too.
+        say(&server, &["REPLICAOF", "127.0.0.1", "1"]);
+        plant.complains_of("READONLY").await;
+        say(&server, &["REPLICAOF", "NO", "ONE"]);
+        plant.ready().await;
         let flow = plant.chain().await;
-        // A primary that nobody can reach: the data stays, and cannot be written.
         say(&server, &["REPLICAOF", "127.0.0.1", "1"]);
         plant.complains_of("READONLY").await;
         say(&server, &["REPLICAOF", "NO", "ONE"]);

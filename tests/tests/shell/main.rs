@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
 
+mod access;
 mod crash;
 mod faults;
 mod kit;

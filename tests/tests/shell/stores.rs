@@ -21,7 +21,7 @@ fn command(words: &[&str]) -> Command {
 }
 
 /// Commands of many slots come back in order; pushes arrive; errors keep the server's words.
-async fn behaves(store: &Store) {
+pub(crate) async fn behaves(store: &Store) {
     assert_eq!(store.call(&Version).await.unwrap(), "34");
     let keys: Vec<String> = (0..50).map(|n| format!("store-test:{n}")).collect();
     let mut batch: Vec<Command> = Vec::new();
