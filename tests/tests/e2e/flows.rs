@@ -97,7 +97,7 @@ pub(crate) async fn order(world: World) -> Served {
     let lane = "order";
     let task = |name: &str| Task::new(name, "note").lane(lane).payload(name);
     let client = &world.client;
-    let delayed = client.start(task("delayed").delay(Duration::from_millis(600))).await?;
+    let delayed = client.start(task("delayed").delay(Duration::from_secs(4))).await?;
     check(client.execution(&delayed).await?.state == PublicState::Delayed, String::new)?;
     let low = client.start(task("low")).await?;
     let last = client.start(task("last").priority(1)).await?;

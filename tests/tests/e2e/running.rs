@@ -214,7 +214,7 @@ pub(crate) async fn lost_worker(world: World) -> Served {
 pub(crate) async fn drain(world: World) -> Served {
     let worker = world
         .worker("drain")
-        .drain_within(Duration::from_millis(500))
+        .drain_within(Duration::from_secs(2))
         .handler("slow", |_: Context| async {
             tokio::time::sleep(Duration::from_millis(200)).await;
             Ok::<_, Failed>("finished")
@@ -228,11 +228,12 @@ pub(crate) async fn drain(world: World) -> Served {
     let first = world.serve(worker);
     let slow = world.client.start(Task::new("a", "slow").lane("drain")).await?;
     let stuck = world.client.start(Task::new("b", "stuck").lane("drain")).await?;
-    world.until_running(&slow).await?;
+    world.until(&slow, |found| found.started_at.is_some()).await?;
     world.until_running(&stuck).await?;
     first.stop().await?;
-    let ended = world.client.wait_within(&slow, Duration::from_millis(100)).await?;
-    check(ended.result == b"finished", || format!("{ended:?}"))?;
+    let ended = world.client.outcome(&slow).await?;
+    let result = ended.map(|ended| ended.result);
+    check(result.as_deref() == Some(b"finished"), || format!("{result:?}"))?;
     let second = world
         .worker("drain")
         .handler("stuck", |_: Context| async { Ok::<_, Failed>("taken over") });
