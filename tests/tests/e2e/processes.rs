@@ -107,7 +107,8 @@ fn an_idle_worker_costs_two_commands_a_second_at_most() {
         let commands = commands.unwrap();
         let most = usize::try_from(idle * 2).unwrap();
         assert!(commands.len() <= most, "{} commands: {commands:#?}", commands.len());
-        // And when there is work, one call claims it: at most one more finds nothing left.
+        // And when there is work, one call claims it; one more round trip finds nothing left, with
+        // two calls, because the first had luck. The slow round adds one a second.
         let watching = tokio::task::spawn_blocking(move || monitor(port, 4));
         tokio::time::sleep(Duration::from_millis(300)).await;
         for _ in 0..10 {
@@ -116,7 +117,7 @@ fn an_idle_worker_costs_two_commands_a_second_at_most() {
         }
         let commands = watching.await.unwrap().unwrap();
         let claims = commands.iter().filter(|line| line.contains("ff_claim_next")).count();
-        assert!((10..=26).contains(&claims), "{claims} claims for 10 executions");
+        assert!((10..=36).contains(&claims), "{claims} claims for 10 executions");
         worker.stop().await.unwrap();
     });
 }
