@@ -61,8 +61,6 @@ settings! {
     engines: u64 = 1;
     /// primaries, 1 to 3; more than one is a cluster
     shards: u64 = 1;
-    /// replicas of each primary, 0 to 2
-    replicas: u64 = 0;
     /// workers, 0 to 9
     workers: u64 = 1;
     /// what workers do with a task that no `task` line speaks of, by weight

@@ -1,6 +1,7 @@
 //! A plan: what kind of world it is, who does what in it, and what goes wrong. A plan is data and
 //! text; every line can be understood by itself, and can be left out.
 
+mod check;
 mod config;
 mod flow;
 mod policy;
@@ -22,6 +23,7 @@ pub use step::{Deed, Step, Task, TaskSpec};
 pub use swarm::{lite_plan_from_seed, plan_from_seed};
 pub use words::{PlanError, Span};
 
+use check::Place;
 use words::Words;
 
 /// A world to run.
@@ -41,17 +43,19 @@ impl Plan {
     /// Reads a plan. Empty lines and lines that begin with `#` say nothing.
     ///
     /// # Errors
-    /// The first line that cannot be used, and why.
+    /// The first line that cannot be used, or that can never come about, and why.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let mut plan = Self::default();
-        for (at, line) in text.lines().enumerate() {
+        let lines: Vec<&str> = text.lines().collect();
+        let error = |at: usize, reason: String| {
+            let text = lines.get(at).copied().unwrap_or_default().to_owned();
+            PlanError { line: at + 1, text, reason }
+        };
+        for (at, line) in lines.iter().enumerate() {
             let told = line.split('#').next().unwrap_or_default();
-            plan.read_line(told).map_err(|reason| PlanError {
-                line: at + 1,
-                text: line.to_owned(),
-                reason,
-            })?;
+            plan.read_line(told).map_err(|reason| error(at, reason))?;
         }
+        check::check(&plan).map_err(|(place, reason)| error(line_of(&lines, &place), reason))?;
         Ok(plan)
     }
 
@@ -85,6 +89,18 @@ impl Plan {
     }
 }
 
+/// Where a line stands of which only its place among its kind is known.
+fn line_of(lines: &[&str], place: &Place) -> usize {
+    let (word, nth) = match place {
+        Place::Setting(name) => (*name, 0),
+        Place::Task(at) => ("task", *at),
+        Place::Step(at) => ("at", *at),
+        Place::Fault(at) => ("fault", *at),
+    };
+    let begins = |line: &str| line.split_whitespace().next() == Some(word);
+    (0..lines.len()).filter(|at| begins(lines[*at])).nth(nth).unwrap_or(0)
+}
+
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.config.lines().iter().try_for_each(|line| writeln!(f, "{line}"))?;
@@ -109,9 +125,11 @@ mod tests {
     const TEXT: &str = "\
 seed 8812940317
 engines 3
+lanes 2
 link 1ms..20ms
 interval 500ms
 push no
+length 50s
 task F1.0 does fail suspend_timed complete
 at 500ms caller-1 submit F1 in fp:0 fan_in 3 any_of cancel_remaining
 at 600ms caller-1 submit F2 chunk 2 : a, b, c <- a b quorum 1 let_run, d <- c
@@ -131,6 +149,54 @@ fault EnginePause at 8s to engine-2 for 12s
         let plan = Plan::parse(TEXT).unwrap();
         assert_eq!(plan.to_string(), TEXT);
         assert_eq!(plan.lines(), TEXT.lines().count());
+    }
+
+    #[test]
+    fn what_can_never_come_about_is_told_with_its_reason() {
+        for (line, reason) in [
+            ("at 1s caller-1 cancel E7", "no step makes `E7`"),
+            ("task F1.9 does die", "no step makes `F1.9`"),
+            ("at 1s caller-9 cancel E1", "there is no caller-9"),
+            ("at 1s caller-1 create E2 lane 4", "there is no lane 4"),
+            ("at 1s caller-1 create E2 in fp:3", "there is no fp:3"),
+            ("at 1s caller-1 submit F2 fan_in 3 quorum 4", "can never be met"),
+            ("fault EnginePause at 3s to engine-2", "there is no engine-2"),
+            ("fault ReplyLost on 1st drain by worker-7", "there is no worker-7"),
+            ("fault EnginePause at 40s", "comes later"),
+            ("fault SlotMove at 4s", "needs a cluster"),
+            ("engines 9", "1 to 7"),
+        ] {
+            let text =
+                format!("at 1s caller-1 create E1\nat 1s caller-1 submit F1 chain 2\n{line}\n");
+            let error = Plan::parse(&text).unwrap_err();
+            assert_eq!(error.line, 3, "{line}");
+            assert!(error.to_string().contains(reason), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_example_plans_can_be_read() {
+        for text in [
+            include_str!("../../plans/approval.txt"),
+            include_str!("../../plans/crash_between_cancel_and_drain.txt"),
+        ] {
+            Plan::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+
+    #[test]
+    fn the_page_about_plans_names_every_setting_policy_and_doing() {
+        let page = include_str!("../../PLANS.md");
+        for (name, meaning, default) in Config::settings() {
+            let row = format!("| `{name}` | {} | `{default}` |", meaning.trim());
+            assert!(page.contains(&row), "PLANS.md lacks: {row}");
+        }
+        let policies = Policy::ALL.iter().map(|known| (known.word(), known.meaning()));
+        let doings = Doing::ALL.iter().map(|known| (known.word(), known.meaning()));
+        for (word, meaning) in policies.chain(doings) {
+            let item = format!("`{word}` ({})", meaning.trim());
+            assert!(page.contains(&item), "PLANS.md lacks: {item}");
+        }
     }
 
     #[test]

@@ -95,7 +95,8 @@ fn rule(stream: &mut Stream, config: &Config, bursts: &[u64], fault: Fault) -> R
         return on_call(stream, config, fault);
     }
     let burst = stream.pick(bursts).copied().unwrap_or(0);
-    let mut rule = Rule::at(fault, burst + stream.below(2_000));
+    let at_ms = (burst + stream.below(2_000)).min(config.length.0 - 1);
+    let mut rule = Rule::at(fault, at_ms);
     rule.lasting_ms = lasts(fault).then(|| stream.within(Span { from: 300, to: 9_000 }));
     rule.amount = amount(stream, fault);
     rule.to = target(stream, config, fault);
