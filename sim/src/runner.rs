@@ -2,7 +2,7 @@
 
 use selvedge_lua::library;
 
-use crate::canary::Plant;
+use crate::canary::{self, Plant};
 use crate::event::Phase;
 use crate::mark::Marks;
 use crate::oracle::{Bench, Class, Rest, Violation, class_of};
@@ -61,22 +61,23 @@ pub struct Outcome {
 /// # Errors
 /// When the plan cannot be run at all: the library does not load, a planted bug does not apply.
 pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
-    let library = library_text(options)?;
-    let mut world = World::new(plan, &library, Bench::new(options.only))?;
+    let library = canary::planted(library::SOURCE, options.plant)?;
+    let mut world = World::new(plan, &library, Bench::new(options.only), options.plant)?;
     let end = plan.config.length.0;
     run_until(&mut world, end);
     world.enter(Phase::Settle);
     world.settle_down();
     world.enter(Phase::Liveness);
     let pending = come_to_rest(&mut world, end + plan.config.bound.0);
-    if unexcused(&world) == 0 {
-        world.rest(Rest::Begins);
-    }
-    if pending.is_empty() && unexcused(&world) == 0 {
+    if !pending.is_empty() && unexcused(&world) == 0 {
+        world.rest(Rest::Overdue);
+    } else if unexcused(&world) == 0 {
         world.enter(Phase::Rest);
         let end = world.now_ms + two_cycles_ms(plan.config.interval.0);
         run_until(&mut world, end);
-        world.rest(Rest::Ends);
+        if unexcused(&world) == 0 {
+            world.rest(Rest::Reached);
+        }
     }
     Ok(outcome(world, pending))
 }
@@ -105,16 +106,6 @@ fn two_cycles_ms(interval_ms: u64) -> u64 {
 
 fn unexcused(world: &World) -> usize {
     world.violations().iter().filter(|found| found.excuse.is_none()).count()
-}
-
-fn library_text(options: &RunOptions) -> Result<String, String> {
-    match options.plant {
-        Some(Plant::Lua { from, to }) if library::SOURCE.contains(from) => {
-            Ok(library::SOURCE.replace(from, to))
-        }
-        Some(Plant::Lua { from, .. }) => Err(format!("the library has no `{from}` to replace")),
-        Some(Plant::Engine(_) | Plant::World(_)) | None => Ok(library::SOURCE.to_owned()),
-    }
 }
 
 fn outcome(mut world: World, pending: Vec<String>) -> Outcome {

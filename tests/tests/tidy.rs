@@ -1,5 +1,6 @@
 //! Reads the sources as text: what no compiler checks.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -121,6 +122,38 @@ fn every_spec_file_stands_where_its_function_does() {
                 below.display(),
                 twin.display()
             ));
+        }
+    }
+    none(&complaints);
+}
+
+#[test]
+fn every_oracle_has_its_file_and_a_planted_bug() {
+    let named = |folder: &str| -> BTreeSet<String> {
+        sources(&["rs"])
+            .into_iter()
+            .filter(|(path, _)| path.starts_with(root().join(folder)))
+            .filter_map(|(_, text)| {
+                let (_, rest) = text.split_once("const ORACLE: Oracle")?;
+                let (_, rest) = rest.split_once("name: \"")?;
+                rest.split_once('"').map(|(name, _)| name.to_owned())
+            })
+            .collect()
+    };
+    let mut oracles = named("core/src/audit");
+    oracles.extend(named("sim/src/oracle"));
+    assert!(oracles.len() > 30, "the oracles are somewhere else");
+    let canaries = fs::read_to_string(root().join("sim/src/canary/catalogue.rs")).unwrap();
+    let mut complaints = Vec::new();
+    for oracle in &oracles {
+        if !canaries.contains(&format!(": \"{oracle}\",")) {
+            complaints.push(format!("{oracle}: no bug is planted for it"));
+        }
+    }
+    for header in Header::read_all(&root().join("lua")).unwrap() {
+        for oracle in header.words("Keeps").filter(|word| !oracles.contains(*word)) {
+            complaints
+                .push(format!("{}: keeps {oracle}, which is no oracle", header.path.display()));
         }
     }
     none(&complaints);

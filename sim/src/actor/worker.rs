@@ -18,6 +18,7 @@ use selvedge_core::partition::Partition;
 use selvedge_core::value::Value;
 
 use super::{Errand, Heard, lane};
+use crate::canary::{Plant, WorldBug};
 use crate::event::{Actor, What};
 use crate::plan::{Doing, Span};
 use crate::world::World;
@@ -202,8 +203,9 @@ impl World {
 
     fn look_for_work(&mut self, number: u8) {
         let actor = Actor::Worker(number);
-        let (partitions, lanes) =
-            (self.plan.config.flow_partitions.max(1), self.plan.config.lanes.max(1));
+        let forgotten = self.plant == Some(Plant::World(WorldBug::PartitionForgotten));
+        let partitions = self.plan.config.flow_partitions - u64::from(forgotten);
+        let (partitions, lanes) = (partitions.max(1), self.plan.config.lanes.max(1));
         if self.worker(number).claim.is_none() {
             let lease_id = self.fresh_id(actor).into();
             let attempt_id = self.fresh_id(actor).into();

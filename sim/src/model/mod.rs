@@ -78,6 +78,8 @@ pub struct Fate {
     pub in_flow: bool,
     /// It lost so many leases that it may be given up.
     pub may_be_given_up: bool,
+    /// It waits, and a timeout may end that in any way.
+    pub may_time_out: bool,
 }
 
 /// One execution, in every way that it can be.
@@ -203,6 +205,9 @@ impl Execution {
                 }
                 if self.fate.may_be_given_up {
                     next.push(Life::Ended(End::Failed));
+                }
+                if self.fate.may_time_out {
+                    next.extend([End::Failed, End::Expired, End::Cancelled].map(Life::Ended));
                 }
             }
             // What ended is purged in the end.

@@ -28,7 +28,10 @@ impl Judge for CancelledStaysStill {
                 flow.and_then(|id| snapshot.hash(&Key::flow(change.of.partition(), id).core()));
             if core.is_some_and(|core| {
                 core.text("public_flow_state") == "cancelled"
-                    && matches!(core.text("cancellation_policy"), "cancel_all" | "cancel_pending")
+                    && matches!(
+                        core.text("cancellation_policy"),
+                        "cancel_all" | "cancel_pending" | ""
+                    )
             }) {
                 findings.add(view, &change.of, "starts in a cancelled flow");
             }

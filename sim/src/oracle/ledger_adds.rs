@@ -30,6 +30,8 @@ struct LedgerAdds {
     books: BTreeMap<Key, Book>,
     /// By the key of the admitted set.
     holders: BTreeMap<Key, BTreeSet<String>>,
+    /// Who keeps these books: with two nodes, nobody knows which of them will be believed.
+    nodes: BTreeSet<u8>,
 }
 
 impl Judge for LedgerAdds {
@@ -38,7 +40,10 @@ impl Judge for LedgerAdds {
             What::CommitsLost { .. } => self.look_again(view),
             What::Applied(applied) => {
                 let answer = Answer::read(&applied.reply);
-                if let (Some(call), true) = (Call::of(applied), answer.is_done()) {
+                self.nodes.insert(applied.node);
+                if let (Some(call), true) =
+                    (Call::of(applied), answer.is_done() && self.nodes.len() == 1)
+                {
                     self.book(&call, &answer);
                     self.compare(&call, view, findings);
                 }

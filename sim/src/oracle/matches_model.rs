@@ -1,6 +1,6 @@
 //! `MatchesModel`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::audit;
 use selvedge_core::id::ExecutionId;
@@ -27,6 +27,9 @@ struct MatchesModel {
     claims: BTreeMap<ExecutionId, u32>,
     /// Whom an operation under way is about, and what it asks for.
     under_way: BTreeMap<CallId, (ExecutionId, Operation)>,
+    /// Which node served an execution; whoever was served by two is not judged.
+    nodes: BTreeMap<ExecutionId, u8>,
+    two_faced: BTreeSet<ExecutionId>,
 }
 
 impl Judge for MatchesModel {
@@ -37,15 +40,21 @@ impl Judge for MatchesModel {
                     self.begin(*call, &asked);
                 }
             }
-            // Engines act for nobody whom the model knows: what they do happens by itself.
-            What::Applied(applied) if matches!(event.actor, Actor::Engine(_)) => {
-                if let Some(asked) = Call::of(applied) {
-                    self.happens(&asked, &Answer::read(&applied.reply));
+            What::Applied(applied) => {
+                let Some(asked) = Call::of(applied) else { return };
+                self.served(&asked, applied.node);
+                let answer = Answer::read(&applied.reply);
+                if matches!(event.actor, Actor::Engine(_)) {
+                    // Engines act for nobody whom the model knows.
+                    self.happens(&asked, &answer);
+                } else if answer.is_done() && !self.under_way.contains_key(&applied.call) {
+                    // It was answered before, or given up: nobody will hear of this.
+                    self.begin(applied.call, &asked);
+                    self.lose(applied.call);
                 }
             }
             What::Delivered { call, learned } => self.end(*call, learned, view, findings),
             What::Sent { .. }
-            | What::Applied(_)
             | What::Lost { .. }
             | What::Fault { .. }
             | What::Observed(_)
@@ -60,7 +69,7 @@ impl Judge for MatchesModel {
     }
 
     fn rest(&mut self, end: Rest, view: &View<'_>, findings: &mut Findings) {
-        if end != Rest::Ends {
+        if end != Rest::Reached {
             return;
         }
         // What was under way when its sender died stays unheard.
@@ -69,6 +78,7 @@ impl Judge for MatchesModel {
                 execution.lose(call);
             }
         }
+        self.executions.retain(|id, _| !self.two_faced.contains(id));
         for (id, execution) in &mut self.executions {
             if let Err(why) = execution.observe(life_of(view.of(id.partition()), id)) {
                 findings.add_or_lost(view, id, why);
@@ -79,8 +89,17 @@ impl Judge for MatchesModel {
 
 impl MatchesModel {
     fn begin(&mut self, call: CallId, asked: &Call<'_>) {
-        if asked.function == "submit_flow" {
-            return self.begin_flow(asked);
+        let Some(id) = asked.execution() else {
+            if asked.function == "submit_flow" {
+                self.begin_flow(asked);
+            }
+            return;
+        };
+        let fate = &mut self.executions.entry(id.clone()).or_default().fate;
+        match asked.function {
+            "add_execution_to_flow" => fate.in_flow = true,
+            "suspend_execution" => fate.may_time_out |= !asked.argument("timeout_at").is_empty(),
+            _ => {}
         }
         let operation = match asked.function {
             "create_execution" => Operation::Create,
@@ -90,11 +109,12 @@ impl MatchesModel {
             "replay_execution" => Operation::Replay,
             _ => return,
         };
-        let Some(id) = asked.execution() else { return };
         let execution = self.executions.entry(id.clone()).or_default();
         if operation == Operation::Create {
-            execution.fate.may_expire |= !asked.argument("execution_deadline_at").is_empty()
-                || asked.argument("policy_json").contains("timeout");
+            let policy = asked.argument("policy_json");
+            let deadline = asked.argument("execution_deadline_at");
+            execution.fate.may_expire |= !deadline.is_empty() || policy.contains("timeout");
+            execution.fate.may_be_given_up |= policy.contains("max_reclaim_count");
         }
         execution.begin(call, operation);
         self.under_way.insert(call, (id, operation));
@@ -109,6 +129,7 @@ impl MatchesModel {
             execution.fate.in_flow = true;
             execution.fate.may_expire |=
                 document.contains("timeout") || document.contains("deadline");
+            execution.fate.may_be_given_up |= document.contains("max_reclaim_count");
             // A number that no call has: nobody will hear of it.
             let number = u64::MAX - u64::try_from(at).unwrap_or_default();
             execution.begin(number, Operation::Create);
@@ -116,7 +137,24 @@ impl MatchesModel {
         }
     }
 
-    /// Time limits that only the claim brings, and leases that were lost.
+    /// Notes who served an execution. In a split two nodes do, and one of them will be forgotten.
+    fn served(&mut self, asked: &Call<'_>, node: u8) {
+        let Some(id) = asked.execution() else { return };
+        if *self.nodes.entry(id.clone()).or_insert(node) != node {
+            self.two_faced.insert(id);
+        }
+    }
+
+    /// Nobody will hear how a call ended.
+    fn lose(&mut self, call: CallId) {
+        if let Some((id, _)) = self.under_way.remove(&call)
+            && let Some(execution) = self.executions.get_mut(&id)
+        {
+            execution.lose(call);
+        }
+    }
+
+    /// Leases that were lost.
     fn happens(&mut self, asked: &Call<'_>, answer: &Answer) {
         let Some(id) = asked.execution() else { return };
         if asked.function == "requeue_lost_lease" && answer.is_done() {
@@ -139,7 +177,9 @@ impl MatchesModel {
             Learned::NotApplied(_) => Told::Refused,
             Learned::Perhaps(_) => return execution.lose(call),
         };
-        if let Err(why) = execution.end(call, told) {
+        if let Err(why) = execution.end(call, told)
+            && !self.two_faced.contains(&id)
+        {
             findings.add_or_lost(view, &id, why);
         }
     }

@@ -13,7 +13,6 @@ mod cancelled_stays_still;
 mod drain_only_when_paid;
 mod edge_by_truth;
 mod error_means_untouched;
-mod excuse;
 mod fence_never_repeats;
 mod group_counts;
 mod ledger_adds;
@@ -38,7 +37,7 @@ use crate::mark::{Lookout, Marks};
 use crate::plan::Config;
 use crate::world::ledger::Ledger;
 
-pub(crate) use all_settle::has_settled;
+pub(crate) use all_settle::unsettled;
 use scene::{Memory, Scene};
 
 /// What an oracle may look at besides the event.
@@ -84,13 +83,13 @@ pub struct Violation {
     pub excuse: Option<String>,
 }
 
-/// Which end of the last phase.
+/// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// Everything has come to rest, or should have.
-    Begins,
-    /// Two more cycles have passed.
-    Ends,
+    /// The bound has passed, and something has not come to rest.
+    Overdue,
+    /// Everything has come to rest, and two more cycles have passed.
+    Reached,
 }
 
 /// When an oracle speaks.
@@ -235,12 +234,19 @@ fn excused(found: Vec<audit::Violation>, ledger: &Ledger) -> Vec<Violation> {
     found
         .into_iter()
         .map(|found| Violation {
-            excuse: excuse::damage(ledger, &[&found.subject, &found.what]),
+            // Poison is damage done on purpose; that it was left there is not.
+            excuse: (found.oracle != "PoisonAside")
+                .then(|| damage(ledger, &found.subject, &found.what))
+                .flatten(),
             oracle: found.oracle,
             subject: found.subject,
             what: found.what,
         })
         .collect()
+}
+
+fn damage(ledger: &Ledger, subject: &str, what: &str) -> Option<String> {
+    ledger.damage_excuse(subject).or_else(|| ledger.damage_excuse(what))
 }
 
 /// Where judges put what they find.
@@ -254,15 +260,17 @@ impl Findings {
     /// Adds a finding that only damage done on purpose can excuse.
     fn add(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
         let (subject, what) = (subject.to_string(), what.into());
-        let excuse = excuse::damage(view.ledger, &[&subject, &what]);
+        let excuse = damage(view.ledger, &subject, &what);
         self.violations.push(Violation { oracle: self.oracle, subject, what, excuse });
     }
 
     /// Adds a finding that a lost commit can excuse too.
     fn add_or_lost(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
         let (subject, what) = (subject.to_string(), what.into());
-        let excuse = excuse::damage(view.ledger, &[&subject, &what])
-            .or_else(|| excuse::loss(view.ledger, &[&subject, &what]));
+        let ledger = view.ledger;
+        let excuse = damage(ledger, &subject, &what)
+            .or_else(|| ledger.loss_excuse(&subject))
+            .or_else(|| ledger.loss_excuse(&what));
         self.violations.push(Violation { oracle: self.oracle, subject, what, excuse });
     }
 }

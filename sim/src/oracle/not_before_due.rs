@@ -11,16 +11,21 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: "NotBeforeDue",
     statement: "no promotion, expiry, closing or purge before its time by the serving node's clock",
     class: Class::Safety,
-    judge: || Box::new(NotBeforeDue),
+    judge: || Box::<NotBeforeDue>::default(),
 };
 
-struct NotBeforeDue;
+#[derive(Default)]
+struct NotBeforeDue {
+    /// The latest time that a node has shown: a clock that steps back does not make things early.
+    latest_ms: i64,
+}
 
 impl Judge for NotBeforeDue {
     fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
         let What::Applied(applied) = &event.what else { return };
         let Some(call) = Call::of(applied) else { return };
-        let now_ms = (applied.server_time_us / 1000).cast_signed();
+        self.latest_ms = self.latest_ms.max((applied.server_time_us / 1000).cast_signed());
+        let now_ms = self.latest_ms;
         for change in &scene.executions {
             let Some(was) = &change.was else { continue };
             if let Some((what, due_ms)) = early(&call, was, change.is.as_ref())

@@ -33,7 +33,7 @@ impl Judge for OldestAgeBounded {
     }
 
     fn rest(&mut self, end: Rest, view: &View<'_>, findings: &mut Findings) {
-        let Some(calm) = self.calm_since_ms.filter(|_| end == Rest::Begins && self.served) else {
+        let Some(calm) = self.calm_since_ms.filter(|_| end == Rest::Overdue && self.served) else {
             return;
         };
         let waited = view.now_ms.saturating_sub(calm);

@@ -14,6 +14,7 @@ use super::stream::Purpose;
 use super::transport::{Return, words_of};
 use super::{Happening, World};
 use crate::actor::lane;
+use crate::canary;
 use crate::event::{Actor, Phase, What};
 use crate::plan::{Config, Span};
 
@@ -201,7 +202,10 @@ impl World {
                 Effect::Observe(fact) => self.observe(number, fact),
                 Effect::Send { ticket, slot, batch } => {
                     let batch = words_of(batch);
-                    let Some(spells) = self.spells(actor, &batch) else { return };
+                    let Some(mut spells) = self.spells(actor, &batch) else { return };
+                    for (spell, argv) in spells.iter_mut().zip(&batch) {
+                        spell.request_lost |= canary::deafen(self.plant, argv);
+                    }
                     self.send(actor, slot, batch, spells, Return::Engine { life, ticket });
                 }
             }

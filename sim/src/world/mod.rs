@@ -20,6 +20,7 @@ use crate::actor::caller::Caller;
 use crate::actor::signal::KnownWaitpoint;
 use crate::actor::worker::Worker;
 use crate::actor::{Errand, Names};
+use crate::canary::Plant;
 use crate::event::{Actor, Argv, CallId, Event, Phase, What};
 use crate::fault::timed::Ending;
 use crate::fault::{Fault, FaultCounts};
@@ -104,6 +105,7 @@ pub struct World {
     pub(crate) next_deed: u64,
     trace: Trace,
     bench: Bench,
+    pub(crate) plant: Option<Plant>,
     violations: Vec<Violation>,
     ordinal: u64,
 }
@@ -113,7 +115,12 @@ impl World {
     ///
     /// # Errors
     /// When the servers refuse the library.
-    pub fn new(plan: &Plan, library: &str, bench: Bench) -> Result<Self, String> {
+    pub fn new(
+        plan: &Plan,
+        library: &str,
+        bench: Bench,
+        plant: Option<Plant>,
+    ) -> Result<Self, String> {
         let mut streams = Streams::new(plan.config.seed);
         let host_seed = streams.of(Purpose::Server, Actor::World).any();
         let follow = plan.faults.iter().any(|rule| needs_follower(rule.fault));
@@ -143,6 +150,7 @@ impl World {
             next_deed: 0,
             trace: Trace::new(TAIL),
             bench,
+            plant,
             violations: Vec::new(),
             ordinal: 0,
         };

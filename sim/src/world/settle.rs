@@ -4,7 +4,7 @@
 use super::World;
 use super::stream::{Purpose, Ratio};
 use crate::event::{Actor, What};
-use crate::oracle::has_settled;
+use crate::oracle::unsettled;
 
 impl World {
     /// Ends all faults, and lets some of those outside the healthy set stay broken.
@@ -89,13 +89,8 @@ impl World {
         self.servers.advance(self.now_ms);
         let mut pending = Vec::new();
         for shard in &self.servers.audited {
-            for execution in shard.executions() {
-                let Ok(vector) = execution.vector() else { continue };
-                if !has_settled(shard, &execution, &vector) {
-                    let state = execution.core.text("public_state");
-                    pending.push(format!("{} is {state}", execution.id));
-                }
-            }
+            let open = unsettled(shard);
+            pending.extend(open.iter().map(|(id, state)| format!("{id} is {state}")));
         }
         let ledger = &self.servers.ledger;
         pending.retain(|subject| {

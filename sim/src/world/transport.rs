@@ -13,6 +13,7 @@ use super::servers::Manner;
 use super::stream::{Purpose, Ratio};
 use super::{Happening, World};
 use crate::actor::Errand;
+use crate::canary;
 use crate::event::{Actor, Applied, Argv, CallId, Learned, What};
 use crate::fault::Fault;
 
@@ -384,7 +385,8 @@ impl World {
         }
         match back {
             Return::Engine { life, ticket } => {
-                let answers = answers.into_iter().map(answer).collect();
+                let heard = |learned| canary::spoil(self.plant, answer(learned));
+                let answers = answers.into_iter().map(heard).collect();
                 self.settle(parcel.sender, life, Input::Settled { ticket, answers });
             }
             Return::Client { life, errand } => {

@@ -3,11 +3,10 @@
 //! A history is a list of [`Operation`]s: a verb and three small numbers each, so that a failing
 //! one shrinks. The [`World`] carries them out with the typed calls of the core, in season or out
 //! of season; it looks the truth up in the same snapshot that the oracles judge. After every call
-//! all state oracles of [`selvedge_core::audit`] and the history oracles of [`past`] must agree.
+//! all state oracles of [`selvedge_core::audit`] and all history oracles of the simulator must agree.
 
 pub mod campaign;
 pub mod operation;
-pub mod past;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "there are many verbs; a rule names those that it is about"

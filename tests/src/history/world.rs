@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use selvedge_core::audit::{self, Execution, Fields, Snapshot};
 use selvedge_core::call::Function;
 use selvedge_core::call::signal::DeliverSignal;
-use selvedge_core::error::{CallError, Code};
+use selvedge_core::error::CallError;
 use selvedge_core::id::{
     ExecutionId, Fence, FlowId, LaneId, Namespace, WorkerId, WorkerInstanceId,
 };
@@ -15,9 +16,12 @@ use selvedge_core::partition::Partition;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
+use selvedge_sim::event::{Actor, Applied, Event, Phase, What};
+use selvedge_sim::oracle::{Bench, View};
+use selvedge_sim::plan::Config;
+use selvedge_sim::world::ledger::Ledger;
 
 use super::Downfall;
-use super::past::{Ledger, Past};
 use super::perform::flow::StagedEdge;
 use super::perform::suspension::KnownWaitpoint;
 
@@ -28,7 +32,8 @@ pub type Tally = BTreeMap<&'static str, [u64; 2]>;
 pub struct World {
     host: Host,
     snapshot: Snapshot,
-    past: Past,
+    bench: Bench,
+    calls: u64,
     trace: Vec<String>,
     findings: Vec<String>,
     next_id: u64,
@@ -39,7 +44,6 @@ pub struct World {
     /// Signals that were accepted.
     pub(super) accepted: Vec<DeliverSignal>,
     pub(super) edges: Vec<StagedEdge>,
-    pub(super) ledger: Ledger,
 }
 
 /// A lease that a worker got.
@@ -68,7 +72,8 @@ impl World {
         let mut world = Self {
             host,
             snapshot,
-            past: Past::default(),
+            bench: Bench::new(None),
+            calls: 0,
             trace: Vec::new(),
             findings: Vec::new(),
             next_id: 0,
@@ -77,7 +82,6 @@ impl World {
             waitpoints: Vec::new(),
             accepted: Vec::new(),
             edges: Vec::new(),
-            ledger: Ledger::default(),
         };
         world.open_accounts();
         world
@@ -92,28 +96,20 @@ impl World {
         self.wait_ms(1);
         let command = function.command();
         let reply = self.host.call(&command);
-        let wrote = !self.host.last_writes().is_empty();
         self.host.refresh(&mut self.snapshot);
-        let outcome = F::parse(reply);
+        let outcome = F::parse(reply.clone());
         let arguments: Vec<String> =
             function.args().iter().map(|word| word.escape_ascii().to_string()).collect();
         self.trace.push(match &outcome {
             Ok(reply) => format!("{} {} -> {reply:?}", F::NAME, arguments.join(" ")),
             Err(error) => format!("{} {} -> {error}", F::NAME, arguments.join(" ")),
         });
-        if wrote {
-            self.judge(F::NAME);
-        }
+        self.judge(command, reply);
         let [accepted, refused] = self.tally.entry(F::NAME).or_default();
         *if outcome.is_ok() { accepted } else { refused } += 1;
         match outcome {
             Ok(reply) => Some(reply),
-            Err(CallError::Refused(refusal)) => {
-                if wrote && !may_write(refusal.code) {
-                    self.find(format!("ErrorMeansUntouched: {} wrote and refused", F::NAME));
-                }
-                None
-            }
+            Err(CallError::Refused(_)) => None,
             Err(error @ (CallError::Server(_) | CallError::Broken(_))) => {
                 self.find(format!("{}: {error}", F::NAME));
                 None
@@ -208,26 +204,48 @@ impl World {
         self.snapshot.hash(&Key::flow(PARTITION, flow).core())
     }
 
-    fn judge(&mut self, function: &'static str) {
+    /// Shows the oracles what a call did.
+    fn judge(&mut self, command: Vec<Vec<u8>>, reply: Value) {
         let findings = audit::judge_touched(&mut self.snapshot);
         self.findings.extend(findings.iter().map(ToString::to_string));
-        let findings = self.past.judge(function, &self.snapshot);
-        self.findings.extend(findings);
+        let touched: Vec<_> = self.host.last_written_keys().into_iter().collect();
+        let applied = Applied {
+            call: self.calls,
+            node: 1,
+            stray: false,
+            argv: Arc::new(command),
+            reply,
+            writes: self.host.last_writes(),
+            published: Vec::new(),
+            commit: None,
+            server_time_us: self.host.now_us(),
+            inner_commands: self.host.last_inner_commands(),
+        };
+        let event = Event {
+            at_ms: self.host.now_us() / 1000,
+            ordinal: self.calls,
+            actor: Actor::Caller(1),
+            what: What::Applied(Box::new(applied)),
+        };
+        self.calls += 1;
+        let view = View {
+            now_ms: event.at_ms,
+            phase: Phase::Safety,
+            config: &Config::default(),
+            shards: std::slice::from_ref(&self.snapshot),
+            touched: &touched,
+            ledger: &Ledger::default(),
+            owners: &|_| 0,
+        };
+        let mut found = self.bench.see(&event, &view);
+        found.retain(|found| found.oracle != DONE_AS_TOLD);
+        let told = found.iter().map(|f| format!("{}: {}: {}", f.oracle, f.subject, f.what));
+        self.findings.extend(told);
     }
 }
 
-/// Refusals to which the contract ties a write.
-fn may_write(code: Code) -> bool {
-    let tied = [
-        "lease_expired",
-        "max_retries_exhausted",
-        "capability_mismatch",
-        "missing_token",
-        "invalid_token",
-        "token_expired",
-    ];
-    tied.contains(&code.as_str())
-}
+/// The contract's own drain does as it is told, and these histories tell it anything.
+const DONE_AS_TOLD: &str = "DrainOnlyWhenPaid";
 
 /// The one flow partition; what can go wrong across partitions is not the library's business.
 pub const PARTITION: Partition = Partition::flow(1);

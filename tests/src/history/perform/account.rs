@@ -1,14 +1,13 @@
-//! Budgets and quotas, with the test's own books beside them.
+//! Budgets and quotas.
 
 use selvedge_core::call::budget::{
-    CreateBudget, Delta, DimensionLimits, DueReset, ReconcileBudget, RecordSpend, ReleaseBudget,
-    ReportUsageAndCheck, ResetBudget, ResetBudgetIfDue, UsageVerdict,
+    CreateBudget, Delta, DimensionLimits, ReconcileBudget, RecordSpend, ReleaseBudget,
+    ReportUsageAndCheck, ResetBudget, ResetBudgetIfDue,
 };
 use selvedge_core::call::quota::{
-    Admission, CheckAdmissionAndRecord, CreateQuotaPolicy, ReconcileQuota, ReleaseAdmission,
+    CheckAdmissionAndRecord, CreateQuotaPolicy, ReconcileQuota, ReleaseAdmission,
 };
-use selvedge_core::id::{BudgetId, ExecutionId, QuotaPolicyId};
-use selvedge_core::key::Key;
+use selvedge_core::id::{BudgetId, QuotaPolicyId};
 use selvedge_core::partition::Partition;
 
 use crate::history::world::{World, execution};
@@ -50,106 +49,66 @@ impl World {
         });
     }
 
-    fn balance(&mut self) {
-        let usage = Key::budget(BUDGETS, BUDGET).usage();
-        let admitted = Key::quota(QUOTAS, QUOTA).admitted_set();
-        for finding in self.ledger.judge(self.snapshot(), &usage, &admitted) {
-            self.find(finding);
-        }
-    }
-
-    fn book(&mut self, verdict: Option<UsageVerdict>, by: Option<&ExecutionId>, deltas: &[Delta]) {
-        if let Some(UsageVerdict::Added | UsageVerdict::SoftBreach(_)) = verdict {
-            for entry in deltas {
-                self.ledger.add(by, &entry.dimension, entry.delta);
-            }
-        }
-        self.balance();
-    }
-
     pub(in crate::history) fn report_usage(&mut self, amount: u8, choice: u8) {
         let (deltas, now) = (deltas(amount), self.now());
-        let verdict = self.call(&ReportUsageAndCheck {
+        self.call(&ReportUsageAndCheck {
             partition: BUDGETS,
             budget_id: BUDGET,
-            deltas: deltas.clone(),
+            deltas,
             now,
             dedup_id: (choice.is_multiple_of(3)).then(|| format!("report-{amount}")),
         });
-        self.book(verdict, None, &deltas);
     }
 
     pub(in crate::history) fn record_spend(&mut self, slot: u8, amount: u8, choice: u8) {
         let (deltas, now, id) = (deltas(amount), self.now(), execution(slot));
-        let verdict = self.call(&RecordSpend {
+        self.call(&RecordSpend {
             partition: BUDGETS,
             budget_id: BUDGET,
-            execution_id: id.clone(),
-            deltas: deltas.clone(),
+            execution_id: id,
+            deltas,
             now,
             dedup_id: (choice.is_multiple_of(3)).then(|| format!("spend-{amount}")),
         });
-        self.book(verdict, Some(&id), &deltas);
     }
 
     pub(in crate::history) fn release_budget(&mut self, slot: u8) {
         let id = execution(slot);
-        let call =
-            ReleaseBudget { partition: BUDGETS, budget_id: BUDGET, execution_id: id.clone() };
-        if self.call(&call).is_some() {
-            self.ledger.give_back(&id);
-        }
-        self.balance();
+        let call = ReleaseBudget { partition: BUDGETS, budget_id: BUDGET, execution_id: id };
+        self.call(&call);
     }
 
     pub(in crate::history) fn reset_budget(&mut self, choice: u8) {
         let now = self.now();
-        let reset = if choice.is_multiple_of(3) {
-            self.call(&ResetBudget { partition: BUDGETS, budget_id: BUDGET, now }).is_some()
+        if choice.is_multiple_of(3) {
+            self.call(&ResetBudget { partition: BUDGETS, budget_id: BUDGET, now });
         } else {
-            let call = ResetBudgetIfDue { partition: BUDGETS, budget_id: BUDGET };
-            matches!(self.call(&call), Some(DueReset::Reset(_)))
-        };
-        if reset {
-            self.ledger.reset();
+            self.call(&ResetBudgetIfDue { partition: BUDGETS, budget_id: BUDGET });
         }
-        self.balance();
     }
 
     pub(in crate::history) fn reconcile_budget(&mut self) {
         self.call(&ReconcileBudget { partition: BUDGETS, budget_id: BUDGET });
-        self.balance();
     }
 
     pub(in crate::history) fn admit(&mut self, slot: u8) {
         let (id, now) = (execution(slot), self.now());
-        let admission = self.call(&CheckAdmissionAndRecord {
+        self.call(&CheckAdmissionAndRecord {
             partition: QUOTAS,
             quota_policy_id: QUOTA,
-            execution_id: id.clone(),
+            execution_id: id,
             now,
             window_seconds: 5,
             rate_limit: 4,
             concurrency_cap: 3,
             jitter_ms: 0,
         });
-        if admission == Some(Admission::Admitted) {
-            self.ledger.admit(&id);
-        }
-        self.balance();
     }
 
     pub(in crate::history) fn release_admission(&mut self, slot: u8) {
         let id = execution(slot);
-        let call = ReleaseAdmission {
-            partition: QUOTAS,
-            quota_policy_id: QUOTA,
-            execution_id: id.clone(),
-        };
-        if self.call(&call).is_some() {
-            self.ledger.dismiss(&id);
-        }
-        self.balance();
+        let call = ReleaseAdmission { partition: QUOTAS, quota_policy_id: QUOTA, execution_id: id };
+        self.call(&call);
     }
 
     pub(in crate::history) fn reconcile_quota(&mut self) {
@@ -159,7 +118,6 @@ impl World {
             cursor: 0,
             count: 10,
         });
-        self.balance();
     }
 }
 

@@ -1,0 +1,158 @@
+//! All canaries, after the weak spots that the project was built against.
+
+use super::{Canary, EngineBug, Patch, Plant, WorldBug};
+
+macro_rules! canaries {
+    ($( $name:ident: $oracle:literal, $plant:expr $(, $story:literal)?; )+) => {
+        /// All canaries.
+        pub const CANARIES: &[Canary] = &[$( Canary {
+            name: stringify!($name),
+            oracle: $oracle,
+            plant: $plant,
+            story: canaries!(@story $( $story )?),
+        }, )+];
+    };
+    (@story) => { None };
+    (@story $story:literal) => { Some($story) };
+}
+
+macro_rules! lua {
+    ($( $from:literal => $to:literal ),+) => {
+        Plant::Lua(&[$( Patch { from: $from, to: $to } ),+])
+    };
+}
+
+canaries! {
+    // What a record says.
+    wrong_public_word: "VectorWhole", lua!(
+        "    attempt_state, \"waiting\")" => "    attempt_state, \"delayed\")"),
+        "at 0s caller-1 create E1\n";
+    old_index_entry_kept: "OneHome", lua!(
+        "key ~= to then\n      call(\"ZREM\", key, id)"
+            => "key ~= to then\n      call(\"ZSCORE\", key, id)"),
+        "at 0s caller-1 create E1\n";
+    lease_outlives_its_release: "OneHolder", lua!(
+        "  call(\"DEL\", k.lease_current)\n  call(\"ZREM\", k.lease_expiry, id)"
+            => "  call(\"ZREM\", k.lease_expiry, id)"),
+        "at 0s caller-1 create E1\n";
+    fence_not_compared: "OneHolder", lua!(
+        "  if (core.current_lease_id or \"\") ~= fence.lease_id\n    or (core.current_lease_epoch or \"\") ~= fence.lease_epoch\n    or (core.current_attempt_id or \"\") ~= fence.attempt_id then"
+            => "  if core.current_lease_id == nil then"),
+        "workers 2\nfault WorkerZombie on 1st claim_next by worker-1 ms 4000\nfault WorkerZombie on 1st claim_next by worker-2 ms 4000\nat 0s caller-1 create E1\n";
+    lapsed_lease_accepted: "OneHolder", lua!(
+        "  if number.either(core.lease_expires_at, 0) <= now then\n    return lease.mark_expired"
+            => "  if number.either(core.lease_expires_at, 0) <= 0 then\n    return lease.mark_expired"),
+        "fault WorkerZombie on 1st claim_next by worker-1 ms 50\nat 0s caller-1 create E1\n";
+    attempt_left_open: "AttemptsHonest", lua!(
+        "local fields = { \"attempt_state\", attempt_state, \"ended_at\", now }"
+            => "local fields = { \"ended_at\", now }"),
+        "at 0s caller-1 create E1\n";
+    claim_note_for_ever: "NoOrphans", lua!(
+        "      call(\"SET\", k.claim_note, planned.id, \"PX\",\n        number.digits(math.max(numbers.ttl, NOTE_MS)))"
+            => "      call(\"SET\", k.claim_note, planned.id)"),
+        "at 0s caller-1 create E1\n";
+    replay_as_if_it_were_the_first_run: "LegalTransition", lua!(
+        "state.eligible(\"pending_replay_attempt\")" => "state.eligible(\"pending_first_attempt\")"),
+        "at 0s caller-1 create E1\nat 10s caller-1 replay E1\n";
+    epoch_stands_still: "FenceNeverRepeats", lua!(
+        "number.floor(core.current_lease_epoch, 0)) + 1," => "number.floor(core.current_lease_epoch, 0)) + 0,"),
+        "task E1 does die\nat 0s caller-1 create E1\n";
+    write_before_a_refusal: "ErrorMeansUntouched", lua!(
+        "    local refused = refusal(k, core, a, now)\n    if refused then return refused end"
+            => "    local refused = refusal(k, core, a, now)\n    if refused then\n      call(\"HSET\", k.exec_core, \"last_refused_at\", now)\n      return refused\n    end"),
+        "at 0s caller-1 create E1\nat 10s caller-1 cancel E1\n";
+    projection_reads_the_wrong_type: "ErrorMeansUntouched", lua!(
+        "local total = call(\"SCARD\", k.members)" => "local total = call(\"GET\", k.members)"),
+        "at 0s caller-1 submit F1 chain 2\n";
+    work_without_a_bound: "BoundedWork", lua!(
+        "    attempt.finish(k.attempt, \"ended_success\", now)"
+            => "    for _ = 1, 3000 do call(\"EXISTS\", k.attempt) end\n    attempt.finish(k.attempt, \"ended_success\", now)"),
+        "at 0s caller-1 create E1\n";
+    write_into_another_slot: "OneSlot", lua!(
+        "    attempt.finish(k.attempt, \"ended_success\", now)"
+            => "    call(\"SET\", \"ff:elsewhere:{fp:9999}\", now)\n    attempt.finish(k.attempt, \"ended_success\", now)"),
+        "at 0s caller-1 create E1\n";
+
+    // Dependencies and groups.
+    edge_stays_unresolved: "GroupCounts", lua!(
+        "  call(\"SREM\", k.unresolved, text.present(a.edge_id, \"\"))\n" => ""),
+        "at 0s caller-1 submit F1 chain 2\n";
+    group_gives_up_too_soon: "GroupCounts", lua!(
+        "if voices >= needed and lost > voices - needed then" => "if lost > 0 then"),
+        "task F1.0 does fail_for_good\nat 0s caller-1 submit F1 fan_in 3 any_of let_run\n";
+    child_not_held: "NoRunBeforeParents", lua!(
+        "plan.holds = core.lifecycle_phase == \"runnable\""
+            => "plan.holds = core.lifecycle_phase == \"nowhere\""),
+        "at 0s caller-1 build F1 chain 3\n";
+    every_end_is_a_success: "EdgeByTruth", lua!(
+        "upstream_outcome = core.terminal_outcome, now_ms = now"
+            => "upstream_outcome = \"success\", now_ms = now"),
+        "task F1.0 does fail_for_good\nat 0s caller-1 submit F1 chain 2\n";
+    debt_without_an_entry: "DebtHasNote", lua!(
+        "call(\"SADD\", plan.debt.index, plan.debt.tuple)" => "call(\"EXISTS\", plan.debt.index)"),
+        "at 0s caller-1 submit F1 fan_in 4 any_of cancel_remaining\n";
+    drain_before_the_cancels: "DrainOnlyWhenPaid", lua!(
+        "    if #open > 0 then\n      return text.append(ok(\"unpaid\"), open)"
+            => "    if #open > 9999 then\n      return text.append(ok(\"unpaid\"), open)");
+    silence_taken_for_an_answer: "DrainOnlyWhenPaid", Plant::Engine(EngineBug::SilenceIsConsent),
+        "length 60s\nwork 40s\nfault RequestLost on 1st cancel_execution by engine-1\nat 0s caller-1 submit F1 chain 3\nat 500ms caller-1 cancel_flow F1\n";
+    cancel_that_bars_nobody: "CancelledStaysStill", lua!(
+        "return stored.public_flow_state == \"cancelled\"" => "return stored.public_flow_state == \"never\"");
+
+    // Waiting and signals.
+    condition_born_closed: "SuspendedHasWaker", lua!(
+        "cond.satisfied_count, \"closed\", \"0\"" => "cond.satisfied_count, \"closed\", \"1\""),
+        "task E1 does suspend\nat 0s caller-1 create E1\n";
+    signal_counted_twice: "SignalCountsOnce", lua!(
+        "cond.satisfied_count = cond.satisfied_count + 1" => "cond.satisfied_count = cond.satisfied_count + 2"),
+        "task E1 does suspend\nat 0s caller-1 create E1\n";
+    claim_forgets_what_it_gave: "RepeatIsHarmless", lua!(
+        "    local earlier = earlier_answer(k, a, tag, now)" => "    local earlier = nil"),
+        "fault DuplicateDelivery on 2nd claim_next ms 20\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\nat 0s caller-1 create E7\nat 0s caller-1 create E8\n";
+    promoted_before_its_time: "NotBeforeDue", lua!(
+        "    if due > now then\n      if score ~= due" => "    if due > now + 3600000 then\n      if score ~= due",
+        "local page = redis.pcall(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
+            => "local page = redis.pcall(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
+        "at 0s caller-1 create E1 delay 20s\n";
+
+    // Accounts.
+    slot_not_counted_back: "LedgerAdds", lua!(
+        "if holds and in_use > 0 then" => "if holds and in_use > 99 then");
+
+    // What callers are told.
+    cancel_says_yes_to_what_ended: "MatchesModel", lua!(
+        "    local refused = refusal(k, core, a, now)\n    if refused then return refused end"
+            => "    local refused = refusal(k, core, a, now)\n    if refused and core.lifecycle_phase == \"terminal\" then\n      return ok(\"cancelled\", \"active\")\n    end\n    if refused then return refused end"),
+        "at 0s caller-1 create E1\nat 10s caller-1 cancel E1\n";
+    loss_not_named: "NoLostAck", Plant::World(WorldBug::LossNotNamed),
+        "at 0s caller-1 create E1\nfault FailoverLosesSuffix at 20s to node-1 commits 999\n";
+
+    // What must happen in the end.
+    lost_leases_never_come_back: "WorkComesBack",
+        Plant::Engine(EngineBug::NeverCalls("requeue_lost_lease")),
+        "bound 200s\ntask E1 does die\nat 0s caller-1 create E1\n";
+    window_never_moves: "WindowMoves", Plant::Engine(EngineBug::NeverCalls("promote_delayed")),
+        "bound 200s\nat 0s caller-1 create E1 delay 2s\n";
+    note_never_taken_off_the_books: "DebtsPaid", lua!(
+        "  call(\"HDEL\", group_key, \"cancel_siblings_pending_flag\", \"cancel_siblings_pending_members\")\n  return call(\"SREM\", pending_key, tuple) == 1"
+            => "  return call(\"SISMEMBER\", pending_key, tuple) == 1"),
+        "at 0s caller-1 submit F1 fan_in 3 any_of cancel_remaining\n";
+    nobody_lets_the_child_go: "WakeupsArrive", lua!(
+        "  if plan.release then\n    dependency.release(k," => "  if plan.release and k.never then\n    dependency.release(k,",
+        "define(\"ff_promote_blocked_to_eligible\"," => "define(\"ff_promote_nobody\","),
+        "bound 200s\nat 0s caller-1 submit F1 chain 2\n";
+    poison_left_where_it_is: "PoisonAside", Plant::Engine(EngineBug::NeverCalls("set_aside")),
+        "fault PoisonTuple at 2s\nat 0s caller-1 create E1\n";
+    counted_from_a_sample: "SummaryTrue", lua!(
+        "    progress[bucket] = progress[bucket] + 1"
+            => "    progress[bucket] = progress[bucket] + (bucket == \"completed\" and progress.completed > 0 and 0 or 1)"),
+        "at 0s caller-1 submit F1 chain 3\n";
+    edges_never_resolved: "AllSettle", Plant::Engine(EngineBug::NeverCalls("resolve_outgoing")),
+        "bound 60s\nat 0s caller-1 submit F1 chain 2\n";
+    partition_forgotten: "OldestAgeBounded", Plant::World(WorldBug::PartitionForgotten),
+        "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:0\nat 0s caller-1 create E2 in fp:1\nat 31s caller-1 create E3 in fp:0\n";
+    repair_without_need: "QuietAtRest", lua!(
+        "    if #changes == 0 then\n      return ok(\"consistent\")"
+            => "    if #changes == 0 then\n      call(\"HSET\", k.exec_core, \"last_looked_at\", number.now())\n      return ok(\"consistent\")"),
+        "at 0s caller-1 create E1\n";
+}
