@@ -18,6 +18,8 @@ pub struct RunOptions {
     pub plant: Option<Plant>,
     /// The only oracle that is heard; all of them unless said.
     pub only: Option<&'static str>,
+    /// How many of the last events are kept; a few hundred unless said.
+    pub keep_events: Option<usize>,
 }
 
 /// What a run came to.
@@ -63,6 +65,9 @@ pub struct Outcome {
 pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
     let library = canary::planted(library::SOURCE, options.plant)?;
     let mut world = World::new(plan, &library, Bench::new(options.only), options.plant)?;
+    if let Some(count) = options.keep_events {
+        world.keep_events(count);
+    }
     let end = plan.config.length.0;
     run_until(&mut world, end);
     world.enter(Phase::Settle);

@@ -87,6 +87,12 @@ impl Trace {
         }
     }
 
+    /// The same trace, which keeps another number of events from now on.
+    #[must_use]
+    pub fn keeping(&self, tail_max: usize) -> Self {
+        Self { tail_max, ..self.clone() }
+    }
+
     /// Adds an event.
     pub fn add(&mut self, event: Event) {
         feed(&mut self.digest, &event);

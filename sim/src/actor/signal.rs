@@ -136,8 +136,8 @@ impl World {
         name: &str,
         back: usize,
     ) -> Option<(&'static str, Vec<Vec<u8>>)> {
-        let known = self.waitpoints.iter().rev().filter(|known| known.execution == *id);
-        let known = known.clone().nth(back).or_else(|| known.last())?.clone();
+        let mut known = self.waitpoints.iter().rev().filter(|known| known.execution == *id);
+        let known = known.clone().nth(back).or_else(|| known.next_back())?.clone();
         let signal = IncomingSignal {
             signal_id: self.fresh_id(by).into(),
             execution_id: id.clone(),

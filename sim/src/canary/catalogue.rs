@@ -97,7 +97,7 @@ canaries! {
     silence_taken_for_an_answer: "DrainOnlyWhenPaid", Plant::Engine(EngineBug::SilenceIsConsent),
         "length 60s\nwork 40s\nfault RequestLost on 1st cancel_execution by engine-1\nat 0s caller-1 submit F1 chain 3\nat 500ms caller-1 cancel_flow F1\n";
     cancel_that_bars_nobody: "CancelledStaysStill", lua!(
-        "return stored.public_flow_state == \"cancelled\"" => "return stored.public_flow_state == \"never\"");
+        "return flow.covers_members(stored)" => "return false");
 
     // Waiting and signals.
     condition_born_closed: "SuspendedHasWaker", lua!(

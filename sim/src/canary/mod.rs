@@ -105,7 +105,11 @@ pub fn hunt(canary: &Canary, seeds: u64) -> Result<Caught, String> {
 /// # Errors
 /// When the run is impossible.
 pub fn caught(canary: &Canary, plan: &Plan) -> Result<Option<Violation>, String> {
-    let options = RunOptions { plant: Some(canary.plant), only: Some(canary.oracle) };
+    let options = RunOptions {
+        plant: Some(canary.plant),
+        only: Some(canary.oracle),
+        ..RunOptions::default()
+    };
     let outcome = run(plan, &options)?;
     Ok(outcome.violations.into_iter().find(|found| found.excuse.is_none()))
 }

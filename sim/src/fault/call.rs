@@ -66,8 +66,10 @@ impl World {
         let ms = rule.amount.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(LATE_MS);
         match rule.fault {
             Fault::CrashAfterApply => spell.crash_after = true,
-            Fault::ReplyLost => (spell.reply_lost, spell.silent) = (true, drawn % 2 == 0),
-            Fault::RequestLost => (spell.request_lost, spell.silent) = (true, drawn % 2 == 0),
+            Fault::ReplyLost => (spell.reply_lost, spell.silent) = (true, drawn.is_multiple_of(2)),
+            Fault::RequestLost => {
+                (spell.request_lost, spell.silent) = (true, drawn.is_multiple_of(2))
+            }
             Fault::LateApply => spell.late_ms = ms,
             Fault::ReorderBetweenTickets => spell.late_ms = ms.min(2_000),
             Fault::DuplicateDelivery => spell.again_ms = Some(ms),
@@ -78,11 +80,11 @@ impl World {
             Fault::StalePreRead => {
                 return spell.meddle = Some((Meddle::CancelBefore, rule.fault));
             }
-            Fault::CancelRace if drawn % 2 == 0 => {
+            Fault::CancelRace if drawn.is_multiple_of(2) => {
                 return spell.meddle = Some((Meddle::CancelBefore, rule.fault));
             }
             Fault::CancelRace => return spell.meddle = Some((Meddle::CancelAfter, rule.fault)),
-            Fault::ReplayRace if drawn % 2 == 0 => {
+            Fault::ReplayRace if drawn.is_multiple_of(2) => {
                 return spell.meddle = Some((Meddle::ReplayBefore, rule.fault));
             }
             Fault::ReplayRace => return spell.meddle = Some((Meddle::ReplayAfter, rule.fault)),

@@ -158,6 +158,11 @@ impl World {
         Ok(world)
     }
 
+    /// Keeps so many of the last events from now on.
+    pub fn keep_events(&mut self, count: usize) {
+        self.trace = self.trace.keeping(count);
+    }
+
     /// Brings up everybody, and puts steps and timed faults on the heap.
     fn people(&mut self) {
         self.emit(Actor::World, What::Phase(Phase::Safety));

@@ -1,6 +1,8 @@
 //! The end of the faults: a healthy set is drawn, everything inside it is well again for good, and
 //! whatever is outside stays broken.
 
+use selvedge_core::audit;
+
 use super::World;
 use super::stream::{Purpose, Ratio};
 use crate::event::{Actor, What};
@@ -91,6 +93,11 @@ impl World {
         for shard in &self.servers.audited {
             let open = unsettled(shard);
             pending.extend(open.iter().map(|(id, state)| format!("{id} is {state}")));
+        }
+        if pending.is_empty() {
+            // All executions have settled; what engines owe may still be on its way.
+            let owed = self.servers.audited.iter().flat_map(audit::judge_rest);
+            pending.extend(owed.map(|found| found.to_string()));
         }
         let ledger = &self.servers.ledger;
         pending.retain(|subject| {

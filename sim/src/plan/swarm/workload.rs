@@ -44,7 +44,12 @@ pub(super) fn draw(stream: &mut Stream, config: &Config) -> (Vec<Task>, Vec<Step
         let Some(kind) = stream.weighted(&kinds) else { continue };
         let by = match kind {
             Kind::Signal => Actor::Signaller(1),
-            _ => Actor::Caller(1 + u8::from(stream.chance(Ratio { hits: 1, of: 3 }))),
+            Kind::Submit
+            | Kind::Build
+            | Kind::Create
+            | Kind::Cancel
+            | Kind::CancelFlow
+            | Kind::Replay => Actor::Caller(1 + u8::from(stream.chance(Ratio { hits: 1, of: 3 }))),
         };
         if let Some(deed) = deed(stream, kind, hot, &mut known, config) {
             if let (Deed::Submit(flow) | Deed::Build(flow), 0) = (&deed, stream.below(4)) {

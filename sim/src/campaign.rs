@@ -1,0 +1,141 @@
+//! Many seeds: what failed, what was injected, what was reached, and what was excused.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use crate::failure::Failure;
+use crate::fault::{Fault, FaultCounts};
+use crate::mark::Marks;
+use crate::plan::{Plan, Seed, lite_plan_from_seed, plan_from_seed};
+use crate::runner::{Outcome, RunOptions, Verdict, run};
+
+/// Which worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Any world that a seed deals.
+    Swarm,
+    /// Small worlds in which only engines die: quick, while editing.
+    Lite,
+}
+
+impl Mode {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn plan(self, seed: Seed) -> Plan {
+        match self {
+            Self::Swarm => plan_from_seed(seed),
+            Self::Lite => lite_plan_from_seed(seed),
+        }
+    }
+}
+
+/// What many seeds came to.
+#[derive(Debug, Default)]
+pub struct Campaign {
+    /// How many seeds were run.
+    pub seeds: u64,
+    /// Seeds that failed.
+    pub failed: BTreeMap<Seed, Failure>,
+    /// Seeds in which something was excused.
+    pub excused: BTreeSet<Seed>,
+    /// Seeds whose plan could not be run, and why.
+    pub broken: BTreeMap<Seed, String>,
+    /// Seeds of which two runs differed.
+    pub nondeterministic: BTreeSet<Seed>,
+    /// Faults injected, by kind.
+    pub faults: FaultCounts,
+    /// Marks hit.
+    pub marks: Marks,
+    /// Store calls.
+    pub calls: u64,
+    /// Virtual milliseconds.
+    pub elapsed_ms: u64,
+}
+
+impl Campaign {
+    /// Kinds of faults that were never injected.
+    #[must_use]
+    pub fn missing_faults(&self) -> Vec<Fault> {
+        let never = |fault: &&Fault| self.faults.get(fault).copied().unwrap_or(0) == 0;
+        Fault::ALL.iter().filter(never).copied().collect()
+    }
+
+    /// Whether more was excused than tests anything: two in a hundred.
+    #[must_use]
+    pub fn excuses_too_much(&self) -> bool {
+        self.excused.len() as u64 * 50 > self.seeds
+    }
+
+    fn add(&mut self, seed: Seed, outcome: Result<Outcome, String>, again: Option<bool>) {
+        self.seeds += 1;
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(why) => return drop(self.broken.insert(seed, why)),
+        };
+        if again == Some(false) {
+            self.nondeterministic.insert(seed);
+        }
+        if outcome.verdict == Verdict::Excused {
+            self.excused.insert(seed);
+        }
+        if let Some(failure) = Failure::of(&outcome) {
+            self.failed.insert(seed, failure);
+        }
+        for (fault, count) in &outcome.counters.faults {
+            *self.faults.entry(*fault).or_default() += count;
+        }
+        for (mark, count) in outcome.marks {
+            *self.marks.entry(mark).or_default() += count;
+        }
+        self.calls += outcome.counters.calls;
+        self.elapsed_ms += outcome.elapsed_ms;
+    }
+}
+
+/// Runs seeds on `jobs` threads; one in sixteen twice. `progress` is told after every seed.
+#[must_use]
+pub fn campaign(
+    mode: Mode,
+    first: Seed,
+    seeds: u64,
+    jobs: usize,
+    options: &RunOptions,
+    progress: impl Fn(&Campaign) + Sync,
+) -> Campaign {
+    let next = AtomicU64::new(0);
+    let campaign = Mutex::new(Campaign::default());
+    thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    if at >= seeds {
+                        return;
+                    }
+                    let seed = first.plus(at);
+                    let plan = mode.plan(seed);
+                    let outcome = run(&plan, options);
+                    let again = at.is_multiple_of(DOUBLED_ONE_IN).then(|| {
+                        let other = run(&plan, options);
+                        matches!((&outcome, &other), (Ok(one), Ok(two)) if is_same(one, two))
+                    });
+                    let mut campaign = campaign.lock().unwrap_or_else(PoisonError::into_inner);
+                    campaign.add(seed, outcome, again);
+                    progress(&campaign);
+                }
+            });
+        }
+    });
+    campaign.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether two runs are the same in every event, every draw and the keyspace they left.
+#[must_use]
+pub fn is_same(one: &Outcome, two: &Outcome) -> bool {
+    (one.trace.hash(), one.digest, &one.draws) == (two.trace.hash(), two.digest, &two.draws)
+}
+
+/// One seed in so many is run twice.
+const DOUBLED_ONE_IN: u64 = 16;

@@ -1,0 +1,68 @@
+//! `cargo sim canary`: every planted bug must be caught.
+
+use selvedge_sim::canary::{self, CANARIES, Canary, Caught};
+use selvedge_sim::failure::{Class, Failure};
+use selvedge_sim::runner::{RunOptions, run as run_plan};
+use selvedge_sim::shrink::shrink;
+
+use super::{End, progress};
+
+/// Which bugs, and how long to look.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only the bug of this name.
+    name: Option<String>,
+    /// Seeds to look through for each.
+    #[arg(long, default_value_t = 500)]
+    seeds: u64,
+    /// Shrink what is found, to see how small the proof is.
+    #[arg(long)]
+    shrink: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), End> {
+    let wanted = |canary: &&Canary| options.name.as_ref().is_none_or(|name| canary.name == name);
+    let canaries: Vec<&Canary> = CANARIES.iter().filter(wanted).collect();
+    if canaries.is_empty() {
+        return Err(End::Usage("there is no such planted bug".to_owned()));
+    }
+    println!("{:<44} {:<22} {:>6} {:>6}", "planted bug", "oracle", "seeds", "lines");
+    let mut missed = 0;
+    for canary in canaries {
+        progress::show(canary.name);
+        let caught = canary::hunt(canary, options.seeds);
+        progress::done();
+        let (name, oracle) = (canary.name, canary.oracle);
+        match caught {
+            Ok(caught) => {
+                let by =
+                    caught.seed.map_or_else(|| "story".to_owned(), |_| caught.tries.to_string());
+                let lines =
+                    if options.shrink { shrunk(canary, &caught) } else { caught.plan.lines() };
+                println!("{name:<44} {oracle:<22} {by:>6} {lines:>6}");
+            }
+            Err(why) => {
+                missed += 1;
+                println!("{name:<44} {oracle:<22} MISSED: {why}");
+            }
+        }
+    }
+    if missed > 0 { Err(End::Failed(Class::Coverage)) } else { Ok(()) }
+}
+
+/// How many lines are left of a plan that shows the bug.
+fn shrunk(canary: &Canary, caught: &Caught) -> usize {
+    let options = RunOptions {
+        plant: Some(canary.plant),
+        only: Some(canary.oracle),
+        ..RunOptions::default()
+    };
+    let Some(failure) = run_plan(&caught.plan, &options).ok().and_then(|done| Failure::of(&done))
+    else {
+        return caught.plan.lines();
+    };
+    shrink(&caught.plan, &failure, &options, SHRINK_RUNS).plan.lines()
+}
+
+/// Runs that shrinking one plan may cost.
+const SHRINK_RUNS: usize = 300;

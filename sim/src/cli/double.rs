@@ -1,0 +1,143 @@
+//! `cargo sim double`: two processes, the same seeds, every event compared.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use selvedge_sim::failure::Class;
+use selvedge_sim::runner::{RunOptions, run as simulate};
+use selvedge_sim::say;
+use selvedge_sim::trace::CHECKPOINT_EVERY;
+
+use super::{End, Seeds, progress};
+
+/// Which seeds.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    seeds: Seeds,
+}
+
+/// What to print for another process.
+#[derive(clap::Args)]
+pub(crate) struct Hashes {
+    #[command(flatten)]
+    seeds: Seeds,
+    /// Print the events of the first seed from this one on, instead of hashes.
+    #[arg(long)]
+    events_from: Option<u64>,
+}
+
+/// Prints one line per seed: hash, digest, draws and checkpoints.
+pub(crate) fn hashes(options: &Hashes) -> Result<(), End> {
+    for step in 0..options.seeds.seeds {
+        let plan = options.seeds.mode().plan(options.seeds.seed.plus(step));
+        let keep_events = Some(if options.events_from.is_some() { usize::MAX } else { 0 });
+        let options_of_run = RunOptions { keep_events, ..RunOptions::default() };
+        let outcome = simulate(&plan, &options_of_run).map_err(End::Cannot)?;
+        if let Some(from) = options.events_from {
+            let block = from..from + CHECKPOINT_EVERY;
+            outcome
+                .trace
+                .tail()
+                .filter(|event| block.contains(&event.ordinal))
+                .for_each(|event| println!("{}", say::line(event)));
+            return Ok(());
+        }
+        let points: Vec<String> =
+            outcome.trace.checkpoints().iter().map(|point| format!("{point:x}")).collect();
+        println!(
+            "{:x} {:x} {:?} | {}",
+            outcome.trace.hash(),
+            outcome.digest,
+            outcome.draws,
+            points.join(" ")
+        );
+    }
+    Ok(())
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), End> {
+    let (mut one, mut two) =
+        (Twin::start(&options.seeds, None)?, Twin::start(&options.seeds, None)?);
+    for step in 0..options.seeds.seeds {
+        let seed = options.seeds.seed.plus(step);
+        let (first, second) = (one.line()?, two.line()?);
+        if first != second {
+            progress::done();
+            eprintln!("FAIL  seed {seed}: two runs differ");
+            let alone = Seeds { seed, seeds: 1, ..options.seeds.clone() };
+            part(&alone, &first, &second)?;
+            return Err(End::Failed(Class::Nondeterminism));
+        }
+        progress::show(&format!("{} of {} seeds are the same", step + 1, options.seeds.seeds));
+    }
+    progress::done();
+    println!("{} seeds, each the same in two processes", options.seeds.seeds);
+    Ok(())
+}
+
+/// Prints the first event in which two runs differ.
+fn part(seed: &Seeds, first: &str, second: &str) -> Result<(), End> {
+    let points = |line: &str| -> Vec<String> {
+        let after = line.split_once('|').map(|(_, points)| points).unwrap_or_default();
+        after.split_whitespace().map(str::to_owned).collect()
+    };
+    let (first, second) = (points(first), points(second));
+    let same = first.iter().zip(&second).take_while(|(one, two)| one == two).count();
+    let from = same as u64 * CHECKPOINT_EVERY;
+    let (mut one, mut two) = (Twin::start(seed, Some(from))?, Twin::start(seed, Some(from))?);
+    loop {
+        let (first, second) = (one.next_line(), two.next_line());
+        if first != second {
+            eprintln!("  one:   {}", first.unwrap_or_default());
+            eprintln!("  other: {}", second.unwrap_or_default());
+            return Ok(());
+        }
+        if first.is_none() {
+            eprintln!("  the events look the same; their bytes do not");
+            return Ok(());
+        }
+    }
+}
+
+/// Another process that runs the same seeds.
+struct Twin {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Twin {
+    fn start(seeds: &Seeds, events_from: Option<u64>) -> Result<Self, End> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["hashes", "--seed", &seeds.seed.to_string()]);
+        command.args(["--seeds", &seeds.seeds.to_string()]);
+        if seeds.lite {
+            command.arg("--lite");
+        }
+        if let Some(from) = events_from {
+            command.args(["--events-from", &from.to_string()]);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let Some(out) = child.stdout.take() else {
+            return Err(End::Cannot("a process without output".to_owned()));
+        };
+        Ok(Self { child, lines: BufReader::new(out).lines() })
+    }
+
+    fn next_line(&mut self) -> Option<String> {
+        self.lines.next().and_then(Result::ok)
+    }
+
+    fn line(&mut self) -> Result<String, End> {
+        self.next_line()
+            .ok_or_else(|| End::Cannot("a process ended before its last seed".to_owned()))
+    }
+}
+
+impl Drop for Twin {
+    fn drop(&mut self) {
+        // It has ended by itself, unless the other one differed.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,97 @@
+//! `cargo sim shrink`, `list` and `promote`: what to do with failures.
+
+use std::path::PathBuf;
+
+use selvedge_sim::campaign::Mode;
+use selvedge_sim::failure::Failure;
+use selvedge_sim::runner::{RunOptions, run as simulate};
+use selvedge_sim::shrink::shrink as make_smaller;
+
+use super::{End, Failures, plan_of};
+
+/// What to shrink.
+#[derive(clap::Args)]
+pub(crate) struct Shrink {
+    /// A seed or a plan file that fails.
+    plan: String,
+    /// Runs that it may cost.
+    #[arg(long, default_value_t = 1_000)]
+    runs: usize,
+}
+
+/// Where to look.
+#[derive(clap::Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    failures: Failures,
+}
+
+/// What becomes a story.
+#[derive(clap::Args)]
+pub(crate) struct Promote {
+    /// The seed of a kept failure.
+    seed: String,
+    /// The name of the story.
+    name: String,
+    /// What it is about, in a sentence.
+    #[arg(long)]
+    about: String,
+    /// The folder of stories.
+    #[arg(long, default_value = "sim/stories")]
+    stories: PathBuf,
+    #[command(flatten)]
+    failures: Failures,
+}
+
+pub(crate) fn shrink(options: &Shrink) -> Result<(), End> {
+    let plan = plan_of(&options.plan, Mode::Swarm)?;
+    let outcome = simulate(&plan, &RunOptions::default()).map_err(End::Usage)?;
+    let Some(failure) = Failure::of(&outcome) else {
+        return Err(End::Usage(format!("{} does not fail", options.plan)));
+    };
+    let shrunk = make_smaller(&plan, &failure, &RunOptions::default(), options.runs);
+    eprintln!(
+        "{}: {} -> {} lines in {} runs",
+        failure.oracle,
+        plan.lines(),
+        shrunk.plan.lines(),
+        shrunk.runs
+    );
+    print!("{}", shrunk.plan);
+    Ok(())
+}
+
+pub(crate) fn list(options: &List) -> Result<(), End> {
+    let groups = options.failures.shelf().groups()?;
+    if groups.is_empty() {
+        println!("no failures are kept");
+    }
+    for group in groups {
+        println!(
+            "{:>4} x {:<22} {:<40} {} lines: cargo sim replay {}",
+            group.seeds.len(),
+            group.oracle,
+            group.shape,
+            group.lines,
+            group.seeds.first().map(String::as_str).unwrap_or_default()
+        );
+    }
+    Ok(())
+}
+
+pub(crate) fn promote(options: &Promote) -> Result<(), End> {
+    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if options.name.is_empty() || !options.name.chars().all(is_name) {
+        return Err(End::Usage("a story's name has small letters, digits and dashes".to_owned()));
+    }
+    let plan = options.failures.shelf().shrunk(&options.seed).map_err(|error| {
+        End::Usage(format!("no failure of seed {} is kept: {error}", options.seed))
+    })?;
+    let path = options.stories.join(format!("{}.plan", options.name));
+    if path.exists() {
+        return Err(End::Usage(format!("{} is there already", path.display())));
+    }
+    std::fs::write(&path, format!("# {}\n{plan}", options.about))?;
+    println!("wrote {}; add \"{}\" to the list in sim/src/story.rs", path.display(), options.name);
+    Ok(())
+}

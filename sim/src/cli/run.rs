@@ -1,0 +1,91 @@
+//! `cargo sim run`
+
+use selvedge_sim::failure::Failure;
+use selvedge_sim::plan::{Plan, Seed};
+use selvedge_sim::report::report;
+use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
+use selvedge_sim::shelf::Record;
+use selvedge_sim::shrink::shrink;
+use selvedge_sim::{campaign, say};
+
+use super::{End, Failures, Seeds};
+
+/// Which seeds, and what becomes of a failure.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    seeds: Seeds,
+    #[command(flatten)]
+    failures: Failures,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), End> {
+    for step in 0..options.seeds.seeds {
+        let seed = options.seeds.seed.plus(step);
+        let plan = options.seeds.mode().plan(seed);
+        let outcome = simulate(&plan, &RunOptions::default()).map_err(End::Cannot)?;
+        println!("{}", line(&format!("seed {seed}"), &outcome));
+        if let Some(failure) = Failure::of(&outcome) {
+            tell(seed, &plan, &failure, &options.failures)?;
+            return Err(End::Failed(failure.class));
+        }
+    }
+    Ok(())
+}
+
+/// One line about a run.
+pub(crate) fn line(name: &str, outcome: &Outcome) -> String {
+    format!(
+        "{name}: {:?} after {}.{}s, {} calls, {} engines died, {} faults, trace {:016x}",
+        outcome.verdict,
+        outcome.elapsed_ms / 1_000,
+        outcome.elapsed_ms % 1_000 / 100,
+        outcome.counters.calls,
+        outcome.counters.engine_deaths,
+        outcome.counters.faults.values().sum::<u64>(),
+        outcome.trace.hash(),
+    )
+}
+
+/// Reports a failing seed, shrinks its plan, and keeps both.
+pub(crate) fn tell(
+    seed: Seed,
+    plan: &Plan,
+    failure: &Failure,
+    failures: &Failures,
+) -> Result<(), End> {
+    let options = RunOptions { keep_events: Some(EVENTS_KEPT), ..RunOptions::default() };
+    let outcome = simulate(plan, &options).map_err(End::Cannot)?;
+    let again = simulate(plan, &options).map_err(End::Cannot)?;
+    let mut text = report(&format!("seed {seed}"), plan, &outcome, failure);
+    text.push_str(&format!("  replay   cargo sim replay {seed}\n"));
+    let shrunk = shrink(plan, failure, &RunOptions::default(), SHRINK_RUNS);
+    let trace: Vec<String> = outcome.trace.tail().map(say::line).collect();
+    let record = Record {
+        seed,
+        failure,
+        plan,
+        shrunk: &shrunk.plan,
+        report: &text,
+        trace: &trace.join("\n"),
+    };
+    let kept = failures.shelf().keep(&record)?;
+    text.push_str(&format!(
+        "  shrunk   {} -> {} plan lines in {} runs:  cargo sim replay {}\n",
+        plan.lines(),
+        shrunk.plan.lines(),
+        shrunk.runs,
+        kept.display()
+    ));
+    let same = campaign::is_same(&outcome, &again);
+    let hash = outcome.trace.hash();
+    let word = if same { "yes" } else { "NO" };
+    text.push_str(&format!("  deterministic: {word} (2 runs, trace {hash:016x})"));
+    eprintln!("{text}");
+    if same { Ok(()) } else { Err(End::Failed(selvedge_sim::failure::Class::Nondeterminism)) }
+}
+
+/// Events of a failing run that are looked through and kept.
+const EVENTS_KEPT: usize = 20_000;
+/// Runs that shrinking may cost.
+const SHRINK_RUNS: usize = 400;

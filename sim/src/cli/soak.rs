@@ -1,0 +1,114 @@
+//! `cargo sim soak`
+
+use std::time::Duration;
+
+use selvedge_sim::campaign::{Campaign, campaign};
+use selvedge_sim::failure::Class;
+use selvedge_sim::mark;
+use selvedge_sim::runner::RunOptions;
+
+use super::bench::Stopwatch;
+use super::run::tell;
+use super::{End, Failures, Seeds, progress};
+
+/// How much, and with how many threads.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    seeds: Seeds,
+    /// Threads.
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Print how often each fault was injected and each mark was hit.
+    #[arg(long)]
+    counts: bool,
+    #[command(flatten)]
+    failures: Failures,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), End> {
+    let watch = Stopwatch::start();
+    let seeds = &options.seeds;
+    let shown = |campaign: &Campaign| {
+        progress::show(&format!(
+            "{} of {} seeds, {} failed, {} excused",
+            campaign.seeds,
+            seeds.seeds,
+            campaign.failed.len(),
+            campaign.excused.len()
+        ));
+    };
+    let options_of_run = RunOptions::default();
+    let done =
+        campaign(seeds.mode(), seeds.seed, seeds.seeds, options.jobs, &options_of_run, shown);
+    progress::done();
+    summary(&done, watch.elapsed());
+    if options.counts {
+        counts(&done);
+    }
+    judge(&done, options)
+}
+
+fn summary(done: &Campaign, took: Duration) {
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1);
+    println!(
+        "{} seeds in {}.{}s: {} calls, {} simulated seconds per second, {} seeds a second",
+        done.seeds,
+        ms / 1_000,
+        ms % 1_000 / 100,
+        done.calls,
+        done.elapsed_ms / ms,
+        done.seeds * 1_000 / ms,
+    );
+    println!(
+        "{} failed, {} excused, {} faults of {} kinds, {} of {} marks hit",
+        done.failed.len(),
+        done.excused.len(),
+        done.faults.values().sum::<u64>(),
+        done.faults.len(),
+        done.marks.len(),
+        mark::MARKS.len(),
+    );
+}
+
+fn counts(done: &Campaign) {
+    for (fault, count) in &done.faults {
+        println!("{count:>9}  {fault}");
+    }
+    for (mark, count) in &done.marks {
+        println!("{count:>9}  {mark}");
+    }
+}
+
+/// What outranks what: nondeterminism, then correctness, then liveness, then coverage.
+fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
+    if let Some(seed) = done.nondeterministic.first() {
+        eprintln!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}");
+        return Err(End::Failed(Class::Nondeterminism));
+    }
+    if let Some((seed, why)) = done.broken.first_key_value() {
+        return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
+    }
+    let worst = done.failed.values().map(|failure| failure.class).max();
+    for (seed, failure) in done.failed.iter().take(FAILURES_TOLD) {
+        tell(*seed, &options.seeds.mode().plan(*seed), failure, &options.failures)?;
+    }
+    if let Some(class) = worst {
+        return Err(End::Failed(class));
+    }
+    let (faults, marks) = (done.missing_faults(), mark::missed(&done.marks));
+    if done.seeds < SEEDS_TO_COVER {
+        return Ok(());
+    }
+    if !faults.is_empty() || !marks.is_empty() || done.excuses_too_much() {
+        eprintln!("FAIL  never injected: {faults:?}\n      never hit: {marks:?}");
+        eprintln!("      excused: {} of {} seeds", done.excused.len(), done.seeds);
+        return Err(End::Failed(Class::Coverage));
+    }
+    Ok(())
+}
+
+/// Failures that are shrunk and told; the rest is only counted.
+const FAILURES_TOLD: usize = 5;
+/// Fewer seeds cannot be expected to see everything.
+const SEEDS_TO_COVER: u64 = 1_000;

@@ -1,0 +1,49 @@
+//! `cargo sim sweep`
+
+use selvedge_sim::campaign::Mode;
+use selvedge_sim::failure::Class;
+use selvedge_sim::runner::RunOptions;
+use selvedge_sim::story::{STORIES, Story, sweep};
+
+use super::{End, plan_of, progress};
+
+/// What to sweep.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// The name of a story, a seed or a plan file; all stories unless said.
+    story: Option<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<(), End> {
+    let names: Vec<&str> = match &options.story {
+        Some(name) => vec![name],
+        None => STORIES.iter().map(|story| story.name).collect(),
+    };
+    let mut worst: Option<Class> = None;
+    for name in names {
+        if let Some(story) = Story::find(name) {
+            println!("{name}: {}", story.about());
+        }
+        let plan = plan_of(name, Mode::Swarm)?;
+        let shown = |done, of| progress::show(&format!("{name}: {done} of {of} crashes"));
+        let swept = sweep(&plan, &RunOptions::default(), shown)
+            .map_err(|why| End::Cannot(format!("{name}: {why}")))?;
+        progress::done();
+        println!(
+            "  {} calls, a crash at {} boundaries, {} pairs: {} failed",
+            swept.calls,
+            swept.singles,
+            swept.pairs,
+            swept.failures.len()
+        );
+        for (plan, failure) in swept.failures.iter().take(FAILURES_TOLD) {
+            let (oracle, subject, what) = (&failure.oracle, &failure.subject, &failure.what);
+            eprintln!("FAIL  {name}  {oracle}  {subject}: {what}\n{plan}");
+        }
+        worst = worst.max(swept.failures.iter().map(|(_, failure)| failure.class).max());
+    }
+    worst.map_or(Ok(()), |class| Err(End::Failed(class)))
+}
+
+/// Failures that are told with their plans.
+const FAILURES_TOLD: usize = 3;

@@ -1,0 +1,173 @@
+//! A run as one self-contained page: a lane per actor, an arrow per call, a colour per outcome,
+//! and details under the pointer.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Actor, CallId, Event, Learned, What};
+use crate::say;
+
+/// Draws events; `title` names the run.
+#[must_use]
+pub fn page(title: &str, events: &[&Event]) -> String {
+    let lanes = lanes(events);
+    let rows: Vec<&&Event> = events.iter().filter(|event| say::matters(event)).collect();
+    let height = TOP + ROW * rows.len() + ROW;
+    let width = LEFT + LANE * lanes.len();
+    let mut svg = format!("<svg width='{width}' height='{height}' role='img'>\n");
+    for (at, actor) in lanes.iter().enumerate() {
+        let x = LEFT + LANE * at;
+        svg.push_str(&format!(
+            "<line class='lane' x1='{x}' y1='{TOP}' x2='{x}' y2='{height}'/>\
+             <text class='name' x='{x}' y='20'>{actor}</text>\n"
+        ));
+    }
+    let calls = calls(events);
+    for (row, event) in rows.iter().enumerate() {
+        draw(&mut svg, &lanes, &calls, event, TOP + ROW * (row + 1));
+    }
+    svg.push_str("</svg>");
+    let title = escape(title);
+    format!(
+        "<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>\n\
+         <style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{LEGEND}</p>\n{svg}\n</html>\n"
+    )
+}
+
+/// Who sent each call.
+fn calls(events: &[&Event]) -> BTreeMap<CallId, Actor> {
+    let mut calls = BTreeMap::new();
+    for event in events {
+        if let What::Sent { call, .. } = &event.what {
+            calls.insert(*call, event.actor);
+        }
+    }
+    calls
+}
+
+/// Everybody who does something, callers first, servers last.
+fn lanes(events: &[&Event]) -> Vec<Actor> {
+    let mut lanes: Vec<Actor> = events.iter().map(|event| event.actor).collect();
+    for event in events {
+        if let What::Sent { node, .. } = &event.what {
+            lanes.push(Actor::Node(*node));
+        }
+    }
+    lanes.sort_by_key(|actor| (order(*actor), *actor));
+    lanes.dedup();
+    lanes
+}
+
+const fn order(actor: Actor) -> u8 {
+    match actor {
+        Actor::World => 0,
+        Actor::Caller(_) => 1,
+        Actor::Signaller(_) => 2,
+        Actor::Worker(_) => 3,
+        Actor::Foreign(_) => 4,
+        Actor::Engine(_) => 5,
+        Actor::Node(_) => 6,
+    }
+}
+
+fn draw(
+    svg: &mut String,
+    lanes: &[Actor],
+    calls: &BTreeMap<CallId, Actor>,
+    event: &Event,
+    y: usize,
+) {
+    let place =
+        |actor: Actor| lanes.iter().position(|lane| *lane == actor).map(|at| LEFT + LANE * at);
+    let Some(x) = place(event.actor) else { return };
+    let (colour, peer) = match &event.what {
+        What::Sent { node, .. } => ("sent", place(Actor::Node(*node))),
+        What::Applied(applied) if applied.stray => ("lost", None),
+        What::Applied(applied) => ("applied", calls.get(&applied.call).and_then(|by| place(*by))),
+        What::Delivered { learned, .. } | What::Returned { learned, .. } => match learned {
+            Learned::Reply(_) => ("applied", None),
+            Learned::NotApplied(_) => ("refused", None),
+            Learned::Perhaps(_) => ("lost", None),
+        },
+        What::Lost { .. } | What::CommitsLost { .. } => ("lost", None),
+        What::Fault { .. } | What::Died => ("fault", None),
+        What::Observed(_)
+        | What::Invoked { .. }
+        | What::Started
+        | What::Phase(_)
+        | What::Note(_) => ("plain", None),
+    };
+    let details = escape(&say::line(event));
+    let label = escape(&say::what(event).chars().take(LABEL).collect::<String>());
+    svg.push_str(&format!("<g class='{colour}'><title>{details}</title>"));
+    if let Some(to) = peer.filter(|to| *to != x) {
+        // The head is drawn by hand: a marker cannot take the colour of its line everywhere.
+        let (end, back) = if to > x { (to - 4, to - 10) } else { (to + 4, to + 10) };
+        svg.push_str(&format!(
+            "<line x1='{x}' y1='{y}' x2='{end}' y2='{y}'/>\
+             <path d='M{end},{y} L{back},{} L{back},{} Z'/>",
+            y - 4,
+            y + 4
+        ));
+    }
+    svg.push_str(&format!(
+        "<circle cx='{x}' cy='{y}' r='4'/>\
+         <text class='time' x='4' y='{}'>{}.{:03}s</text>\
+         <text x='{}' y='{}'>{label}</text></g>\n",
+        y + 4,
+        event.at_ms / 1_000,
+        event.at_ms % 1_000,
+        x + 8,
+        y - 5,
+    ));
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;")
+}
+
+const LEFT: usize = 110;
+const LANE: usize = 260;
+const TOP: usize = 30;
+const ROW: usize = 22;
+const LABEL: usize = 42;
+
+const LEGEND: &str = "Time runs downwards. <b class='sent'>sent</b> \
+<b class='applied'>applied</b> <b class='refused'>surely not applied</b> \
+<b class='lost'>lost, or nobody knows</b> <b class='fault'>fault</b>. \
+Point at anything for the whole of it.";
+
+const STYLE: &str = "\
+body{font:13px/1.4 system-ui,sans-serif;margin:1rem;color:#1c2530;background:#fff}\
+h1{font-size:1.1rem}svg{font:11px ui-monospace,monospace;display:block}\
+.lane{stroke:#d5dbe1}.name{font-weight:700;text-anchor:middle}.time{fill:#7a8794}\
+g line{stroke:currentColor;stroke-width:1.5}g circle,g path,g text:last-child{fill:currentColor}\
+g:hover circle{r:7}g:hover text{font-weight:700}\
+.sent{color:#5b7fa6}.applied{color:#2f7d4f}.refused{color:#8a6d1d}.lost{color:#b4532a}\
+.fault{color:#b3203a}.plain{color:#59636e}";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    fn event(ordinal: u64, actor: Actor, what: What) -> Event {
+        Event { at_ms: ordinal * 10, ordinal, actor, what }
+    }
+
+    #[test]
+    fn a_page_stands_by_itself_and_shows_every_lane() {
+        let argv =
+            Arc::new(vec![b"FCALL".to_vec(), b"ff_complete_execution".to_vec(), b"0".to_vec()]);
+        let events = [
+            event(1, Actor::Worker(1), What::Sent { call: 5, node: 1, argv }),
+            event(2, Actor::Engine(1), What::Died),
+            event(3, Actor::World, What::Note("a <b> & 'c'".to_owned())),
+        ];
+        let page = page("seed 7", &events.iter().collect::<Vec<_>>());
+        for lane in ["worker-1", "engine-1", "node-1", "world"] {
+            assert!(page.contains(&format!(">{lane}</text>")), "{lane}");
+        }
+        assert!(page.contains("a &lt;b&gt; &amp; &#39;c&#39;"));
+        assert!(!page.contains("http"), "nothing is fetched from elsewhere");
+    }
+}

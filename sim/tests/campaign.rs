@@ -1,0 +1,102 @@
+//! A bounded campaign: what every change has to pass.
+
+use std::process::Command;
+
+use selvedge_sim::failure::Failure;
+use selvedge_sim::plan::Plan;
+use selvedge_sim::runner::{RunOptions, run};
+use selvedge_sim::story::{STORIES, Story, sweep};
+
+fn sim(arguments: &[&str]) -> (i32, String) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_selvedge-sim"))
+        .args(arguments)
+        .output()
+        .expect("the binary is built");
+    let told = [ran.stdout, ran.stderr].concat();
+    (ran.status.code().unwrap_or(-1), String::from_utf8_lossy(&told).into_owned())
+}
+
+#[test]
+fn every_story_ends_well() {
+    for story in STORIES {
+        let plan = story.plan().unwrap_or_else(|error| panic!("{}: {error}", story.name));
+        assert!(!story.about().is_empty(), "{} says not what it is about", story.name);
+        let outcome = run(&plan, &RunOptions::default()).unwrap();
+        assert_eq!(Failure::of(&outcome), None, "{}", story.name);
+    }
+}
+
+/// An engine dies at every boundary of the mission's crash window, and at every pair of them.
+#[test]
+fn siblings_are_cancelled_whenever_an_engine_dies() {
+    swept("siblings-cancelled");
+}
+
+#[test]
+fn a_lost_lease_comes_back_whenever_an_engine_dies() {
+    swept("lease-lost");
+}
+
+fn swept(name: &str) {
+    let story = Story::find(name).expect("a story").plan().expect("a plan");
+    let swept = sweep(&story, &RunOptions::default(), |_, _| {}).expect("it can be run");
+    assert!(swept.singles >= 4 && swept.pairs >= 6, "{name}: nothing was swept: {swept:?}");
+    let told: Vec<String> =
+        swept.failures.iter().map(|(plan, failure)| format!("{failure:?}\n{plan}")).collect();
+    assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+#[test]
+fn two_processes_deal_the_same_runs() {
+    let (code, told) = sim(&["double", "--seed", "100", "--seeds", "6", "--lite"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("6 seeds, each the same in two processes"), "{told}");
+}
+
+#[test]
+fn a_plan_that_makes_no_sense_is_told_with_its_line() {
+    let folder = std::env::temp_dir().join(format!("selvedge-plans-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (text, says) in [
+        ("engines 2\nworkrs 3\n", ":2"),
+        ("at soon caller-1 create E1\n", "soon"),
+        ("fault Nothing at 1s\n", "no fault of the catalogue"),
+        ("fault EnginePause on 1st drain\n", "strikes at a time"),
+        ("at 1s caller-1 submit F1 chain\n", "line 1"),
+    ] {
+        let path = folder.join("bad.plan");
+        std::fs::write(&path, text).unwrap();
+        let (code, told) = sim(&["replay", &path.to_string_lossy()]);
+        assert_eq!(code, 2, "{text}: {told}");
+        let says = says.trim_start_matches(':');
+        assert!(told.contains(says), "{text}: {told}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_run_becomes_a_page() {
+    let path = std::env::temp_dir().join(format!("selvedge-page-{}.html", std::process::id()));
+    let (code, told) = sim(&["show", "lease-lost", "--page", &path.to_string_lossy()]);
+    assert_eq!(code, 0, "{told}");
+    let page = std::fs::read_to_string(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(page.contains("engine-1") && page.contains("worker-1"), "no lanes");
+}
+
+#[test]
+fn a_failure_is_shrunk_to_what_it_needs() {
+    use selvedge_sim::failure::Class;
+    use selvedge_sim::shrink::shrink;
+    // Nobody works, so nothing can settle: all that is needed is one task and no worker.
+    let plan = Plan::parse(
+        "workers 0\nlength 2s\nbound 5s\nlanes 2\nat 1s caller-1 create E1\nat 1s caller-1 create E2\n\
+         at 1.5s caller-1 submit F1 chain 3\nfault ReplyLost on 1st create_execution\n",
+    )
+    .unwrap();
+    let outcome = run(&plan, &RunOptions::default()).unwrap();
+    let failure = Failure::of(&outcome).expect("nobody works");
+    assert_eq!(failure.class, Class::Liveness);
+    let shrunk = shrink(&plan, &failure, &RunOptions::default(), 200);
+    assert!(shrunk.plan.lines() <= 4, "{}", shrunk.plan);
+}
