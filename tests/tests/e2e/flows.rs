@@ -97,8 +97,6 @@ pub(crate) async fn order(world: World) -> Served {
     let lane = "order";
     let task = |name: &str| Task::new(name, "note").lane(lane).payload(name);
     let client = &world.client;
-    let delayed = client.start(task("delayed").delay(Duration::from_secs(4))).await?;
-    check(client.execution(&delayed).await?.state == PublicState::Delayed, String::new)?;
     let low = client.start(task("low")).await?;
     let last = client.start(task("last").priority(1)).await?;
     let high = client.start(task("high").priority(9)).await?;
@@ -107,6 +105,9 @@ pub(crate) async fn order(world: World) -> Served {
     let (waiting, _) =
         client.executions(&lane.parse()?, LaneIndex::Eligible, Default::default(), 100).await?;
     check(waiting.len() == 3, || format!("{waiting:?}"))?;
+    // Last, so that a busy machine does not let its time come before all others are there.
+    let delayed = client.start(task("delayed").delay(Duration::from_secs(4))).await?;
+    check(client.execution(&delayed).await?.state == PublicState::Delayed, String::new)?;
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = seen.clone();
     let worker = world.worker(lane).concurrency(1).handler("note", move |context: Context| {

@@ -117,9 +117,35 @@ pub(crate) async fn pending_waitpoint(world: World) -> Served {
         .await
 }
 
-/// Losers are cancelled by whoever finds the debt, and the flow's summary tells how it stands
-/// (edge cancel dispatcher and reconciler, flow projector).
-pub(crate) async fn debts_and_summaries(world: World) -> Served {
+/// Losers are cancelled by whoever finds the debt first, the dispatcher or the reconciler; so it is
+/// made until the dispatcher had one.
+pub(crate) async fn debts(world: World) -> Served {
+    let acted = world.acted.clone();
+    world
+        .eventually("the dispatcher paid a debt", async || {
+            debt(&world).await?;
+            Ok(acted.lock().unwrap().contains(&ScannerName::EdgeCancelDispatcher))
+        })
+        .await
+}
+
+/// A lease that nobody renews is found by the scanner that marks it, or by the one that takes it
+/// over; so it is left alone until the first had one.
+pub(crate) async fn expired_leases(world: World) -> Served {
+    let acted = world.acted.clone();
+    world
+        .eventually("a lease was marked", async || {
+            let id = world.client.start(Task::new("x", "noop").lane("expired")).await?;
+            world.claim_for(&id, "expired", 100).await?;
+            world.until(&id, |found| found.reclaims == 1).await?;
+            world.client.cancel(&id, "seen").await?;
+            Ok(acted.lock().unwrap().contains(&ScannerName::LeaseExpiry))
+        })
+        .await
+}
+
+/// The flow's summary tells how it stands (flow projector).
+async fn debt(world: &World) -> Served {
     let task = |name: &str| Task::new(name, "noop").lane("debt");
     let flow = Flow::new("debt")
         .task(task("fast").priority(9))
@@ -196,6 +222,16 @@ impl World {
         id: &ExecutionId,
         lane: &str,
     ) -> Result<ClaimedWork, crate::world::Fault> {
+        self.claim_for(id, lane, 60_000).await
+    }
+
+    /// The same, for so many milliseconds.
+    pub(crate) async fn claim_for(
+        &self,
+        id: &ExecutionId,
+        lane: &str,
+        lease_ttl_ms: u64,
+    ) -> Result<ClaimedWork, crate::world::Fault> {
         let call = ClaimNext {
             partition: id.partition(),
             lane: lane.parse()?,
@@ -203,7 +239,7 @@ impl World {
             worker_instance_id: WorkerInstanceId::new("by-hand-1"),
             capabilities: Capabilities::default(),
             lease_id: uuid::Uuid::new_v4().into(),
-            lease_ttl_ms: 60_000,
+            lease_ttl_ms,
             attempt_id: uuid::Uuid::new_v4().into(),
             window: None,
             offset: 0,
