@@ -22,8 +22,9 @@ const IDLE_STRETCH_BELOW: Duration = Duration::from_secs(3);
 /// Scans without a candidate after which a scanner slows down.
 const IDLE_AFTER: u8 = 3;
 /// How much earlier than its time a scanner may come along with another. A costly one runs rarely,
-/// so half its interval would be far too often.
-const SLACK_MAX: Duration = Duration::from_secs(1);
+/// so half its pause would be far too often. A little more than the longest pause of the quickest
+/// scanner, which then takes along everybody else of an idle partition.
+const SLACK_MAX: Duration = Duration::from_millis(1_750);
 /// Longest pause after refusals.
 const PENALTY_MAX: Duration = Duration::from_secs(30);
 
@@ -31,8 +32,12 @@ const PENALTY_MAX: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     next: EngineTime,
+    /// How long it rests until then.
+    pause: Duration,
     busy: bool,
     idle: u8,
+    /// Scans in a row that the store denied.
+    denials: u32,
     /// Asked for while busy: when to run again, whatever the interval says.
     hurried: Option<EngineTime>,
 }
@@ -46,6 +51,8 @@ pub(super) struct Ending {
     pub(super) due_in: Option<Duration>,
     /// It got on, had its share, and more is due already.
     pub(super) more: bool,
+    /// The store let it read but not act.
+    pub(super) denied: bool,
 }
 
 #[derive(Debug)]
@@ -81,7 +88,14 @@ impl Cadence {
         ];
         let mut clocks = Vec::new();
         for (family, count) in families {
-            let turn = Turn { next: now, busy: false, idle: 0, hurried: None };
+            let turn = Turn {
+                next: now,
+                pause: Duration::ZERO,
+                busy: false,
+                idle: 0,
+                denials: 0,
+                hurried: None,
+            };
             let turns: Vec<(usize, Turn)> = (0..SCANNERS.len())
                 .filter(|&at| SCANNERS[at].spec().family == family)
                 .map(|at| (at, turn))
@@ -101,12 +115,11 @@ impl Cadence {
     pub(super) fn next_visit(&mut self, now: EngineTime) -> Option<(Partition, Vec<usize>)> {
         let &(alarm, at) = self.agenda.first().filter(|(alarm, _)| *alarm <= now)?;
         self.agenda.remove(&(alarm, at));
-        let intervals = &self.intervals;
         let clock = &mut self.clocks[at];
         let mut scanners = Vec::new();
         for (scanner, turn) in &mut clock.turns {
             // Whoever is nearly due comes along: that saves a visit of its own.
-            let slack = (intervals[*scanner] / 2).min(SLACK_MAX);
+            let slack = (turn.pause / 2).min(SLACK_MAX);
             if !turn.busy && turn.next <= now.after(slack) {
                 turn.busy = true;
                 scanners.push(*scanner);
@@ -125,11 +138,9 @@ impl Cadence {
         ending: Ending,
     ) {
         let interval = if ending.more { INTERVAL_FLOOR } else { self.intervals[scanner] };
-        let Some(at) = self.position(partition) else { return };
-        let penalty = match self.clocks[at].refusals {
-            0 => Duration::ZERO,
-            refusals => (INTERVAL_FLOOR * 2u32.saturating_pow(refusals.min(10))).min(PENALTY_MAX),
-        };
+        let Some((at, turn)) = self.turn(partition, scanner) else { return };
+        turn.denials = if ending.denied { turn.denials.saturating_add(1) } else { 0 };
+        let penalty = penalty(turn.denials.max(self.clocks[at].refusals));
         let usual = self.wobble(interval.max(penalty));
         let Some((at, turn)) = self.turn(partition, scanner) else { return };
         turn.idle = if ending.found { 0 } else { turn.idle.saturating_add(1) };
@@ -139,6 +150,7 @@ impl Cadence {
             pause = ending.due_in.map_or(usual * 2, |due_in| due_in.clamp(usual, usual * 2));
         }
         turn.busy = false;
+        turn.pause = pause;
         turn.next = now.after(pause);
         if let Some(asked_for) = turn.hurried.take() {
             turn.next = turn.next.min(asked_for);
@@ -215,5 +227,13 @@ impl Cadence {
             clock.alarm = next;
             self.agenda.insert((next, at));
         }
+    }
+}
+
+/// How long to stay away after so many refusals in a row.
+fn penalty(refusals: u32) -> Duration {
+    match refusals {
+        0 => Duration::ZERO,
+        refusals => (INTERVAL_FLOOR * 2u32.saturating_pow(refusals.min(10))).min(PENALTY_MAX),
     }
 }

@@ -6,17 +6,22 @@
 //! too deep or cannot be reached is handed over to it by name.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::time::Duration;
 
+use super::Engine;
 use super::driver::if_ours;
 use super::observe::Observation;
-use super::scan::Scene;
-use super::step::{Step, Verdict};
+use super::scan::{self, ScannerName, Scene};
+use super::step::{Fate, Step, Verdict};
 use crate::call::flow::{OutgoingBatch, ResolveOutgoing};
 use crate::error::Code;
 use crate::id::ExecutionId;
+use crate::partition::Partition;
+
+/// How soon the reconciler looks after what dispatch handed over.
+const HAND_OVER_PAUSE: Duration = Duration::from_millis(500);
 
 /// Levels of children that a cascade goes down by itself; the reconciler goes on from there.
 pub const DEPTH_MAX: u32 = 50;
@@ -36,6 +41,9 @@ pub(super) struct Dispatch {
     /// Everything queued or running, so that a repeated push costs nothing.
     known: BTreeSet<ExecutionId>,
     running: BTreeMap<u64, Debt>,
+    /// How many of those each partition has. One that does not answer has at most half of all, so
+    /// that it does not hold up the others.
+    shares: BTreeMap<Partition, usize>,
     /// Those running that were pushed once more meanwhile: an edge may have come behind our back.
     again: BTreeSet<ExecutionId>,
     next: u64,
@@ -49,6 +57,7 @@ impl Dispatch {
             queue: VecDeque::new(),
             known: BTreeSet::new(),
             running: BTreeMap::new(),
+            shares: BTreeMap::new(),
             again: BTreeSet::new(),
             next: 0,
         }
@@ -81,15 +90,24 @@ impl Dispatch {
         if self.running.len() >= self.concurrency {
             return None;
         }
-        let debt = self.queue.pop_front()?;
+        let share = (self.concurrency / 2).max(1);
+        let taken = |debt: &Debt| self.shares.get(&debt.execution.partition()).copied();
+        let at = self.queue.iter().position(|debt| taken(debt).unwrap_or(0) < share)?;
+        let debt = self.queue.remove(at)?;
         let item = self.next;
         self.next += 1;
+        *self.shares.entry(debt.execution.partition()).or_default() += 1;
         self.running.insert(item, debt.clone());
         Some((item, debt))
     }
 
     pub(super) fn finish(&mut self, item: u64) -> Option<Debt> {
         let debt = self.running.remove(&item)?;
+        let partition = debt.execution.partition();
+        match self.shares.get_mut(&partition) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) | None => drop(self.shares.remove(&partition)),
+        }
         if self.again.remove(&debt.execution) {
             self.queue.push_back(Debt { depth: 0, ..debt.clone() });
         } else {
@@ -104,6 +122,50 @@ impl Dispatch {
             self.known.remove(&debt.execution);
         }
         core::mem::take(&mut self.queue)
+    }
+}
+
+impl Engine {
+    /// Takes on the edges of an execution that ended.
+    pub(super) fn owe(&mut self, debt: Debt) {
+        if debt.depth > DEPTH_MAX {
+            self.observe(Observation::DepthReached { execution: debt.execution.clone() });
+            return self.hand_over(&debt, "the cascade is too deep");
+        }
+        if self.draining {
+            return;
+        }
+        if let Err(debt) = self.dispatch.push(debt) {
+            self.hand_over(&debt, "too many completions at once");
+        }
+    }
+
+    pub(super) fn close_debt(&mut self, item: u64, verdict: Verdict) {
+        let Some(debt) = self.dispatch.finish(item) else { return };
+        let failed = match verdict.fate {
+            Fate::NotNow(_) => Some("the store cannot be reached"),
+            Fate::Perhaps(_) => Some("the store did not answer"),
+            Fate::Failed(_) | Fate::Poison(_) | Fate::Refused(_) => {
+                Some("the edges cannot be resolved")
+            }
+            Fate::Processed(_) | Fate::Nothing | Fate::Skipped => None,
+        };
+        for execution in verdict.ended {
+            self.owe(Debt { execution, depth: debt.depth + 1 });
+        }
+        if let Some(reason) = failed {
+            self.hand_over(&debt, reason);
+        }
+    }
+
+    fn hand_over(&mut self, debt: &Debt, reason: &'static str) {
+        let execution = debt.execution.clone();
+        let partition = execution.partition();
+        self.observe(Observation::HandedOver { execution, reason });
+        if let Some(scanner) = scan::position(ScannerName::DependencyReconciler) {
+            let soon = self.now.after(HAND_OVER_PAUSE);
+            self.cadence.hurry(soon, partition, scanner);
+        }
     }
 }
 
@@ -188,6 +250,22 @@ mod tests {
         assert_eq!((again.execution, again.depth), (id, 0));
         dispatch.finish(item);
         assert!(dispatch.start().is_none(), "what waits in the queue needs no second look");
+    }
+
+    #[test]
+    fn one_partition_has_at_most_half_of_what_runs() {
+        let mut dispatch = Dispatch::new(4, 100);
+        for number in 0..10 {
+            assert!(dispatch.push(debt(number)).is_ok());
+        }
+        let other = ExecutionId::new(1, uuid::Uuid::from_u128(1));
+        assert!(dispatch.push(Debt { execution: other.clone(), depth: 0 }).is_ok());
+        let (first, _) = dispatch.start().unwrap();
+        dispatch.start().unwrap();
+        assert_eq!(dispatch.start().unwrap().1.execution, other);
+        assert!(dispatch.start().is_none(), "its share is used up");
+        dispatch.finish(first);
+        assert!(dispatch.start().is_some(), "and free again");
     }
 
     #[test]

@@ -157,9 +157,11 @@ impl Strip {
         self.stayed += u64::from(verdict.stays);
     }
 
-    /// Whether it has come by all that is due, at `place`.
+    /// Whether at `place` there is more of what it looks for: what is due, or in a sweep what may
+    /// be.
     pub(super) fn leaves_due(&self, place: Option<u64>) -> bool {
-        place.is_some() && self.order.request.mode == PageMode::Due
+        let sweeps = self.order.younger_than_ms.is_some();
+        place.is_some() && (self.order.request.mode == PageMode::Due || sweeps)
     }
 
     /// Where the index goes on after this page; none at its end.

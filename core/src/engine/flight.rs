@@ -119,6 +119,16 @@ impl Flight {
         self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|&(_, ticket)| ticket)
     }
 
+    /// Drops what waits for the slot of a ticket, which does not answer; says whose questions those
+    /// were. They would only wait for the next ticket to run out.
+    pub(super) fn strand(&mut self, ticket: Ticket) -> Vec<Route> {
+        let Some(slot) = self.open.get(&ticket).map(|open| open.slot) else { return Vec::new() };
+        let (stranded, waiting): (VecDeque<_>, _) =
+            core::mem::take(&mut self.waiting).into_iter().partition(|batch| batch.slot == slot);
+        self.waiting = waiting;
+        stranded.into_iter().flat_map(|batch| batch.routes).flatten().collect()
+    }
+
     /// When the first open ticket runs out.
     pub(super) fn deadline(&self) -> Option<EngineTime> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
@@ -176,6 +186,20 @@ mod tests {
         let sizes: Vec<usize> =
             core::iter::from_fn(|| flight.depart(now)).map(|d| d.batch.len()).collect();
         assert_eq!(sizes, [BATCH_MAX, BATCH_MAX, 1]);
+    }
+
+    #[test]
+    fn what_waits_for_a_slot_that_does_not_answer_is_given_back() {
+        let mut flight = flight(9, 1);
+        for slot in [1, 2, 1, 2, 1] {
+            flight.queue(slot, asked(2));
+        }
+        let first = flight.depart(EngineTime(0)).unwrap();
+        assert_eq!(first.slot, 1);
+        assert_eq!(flight.strand(first.ticket).len(), 4, "both batches that wait behind it");
+        assert!(flight.land(first.ticket).is_some());
+        assert_eq!(flight.depart(EngineTime(0)).unwrap().slot, 2, "the other slot goes on");
+        assert!(flight.strand(Ticket(99)).is_empty(), "nobody's ticket");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::scan::{SCANNERS, ScannerName};
 use super::step::{Fate, Notes, Verdict};
 use super::tracker::{BACKOFF_CYCLES, FAILURES_MAX, Tracker};
 use crate::call::library::{Page, PageMode};
+use crate::error::Class;
 use crate::partition::Partition;
 use crate::time::{EngineTime, ServerTime};
 
@@ -147,6 +148,11 @@ impl Scans {
         }
     }
 
+    /// Whether the store does not let this scan act: then going on only makes things worse.
+    pub(super) fn is_denied(&self, scanner: usize, partition: Partition) -> bool {
+        self.running.get(&(scanner, partition)).is_some_and(|running| running.ending.denied)
+    }
+
     /// A strip is at its end for now; `more` says that it leaves something due.
     pub(super) fn strip_done(&mut self, scanner: usize, partition: Partition, more: bool) {
         if let Some(running) = self.running.get_mut(&(scanner, partition)) {
@@ -182,15 +188,17 @@ impl Scans {
         let name = SCANNERS[scanner].spec().name;
         let mut facts = Vec::new();
         let mut charge = None;
-        let tally = match self.running.get_mut(&(scanner, partition)) {
-            Some(running) => &mut running.tally,
-            None => return facts,
-        };
+        let Some(running) = self.running.get_mut(&(scanner, partition)) else { return facts };
+        let tally = &mut running.tally;
         match &verdict.fate {
             Fate::Processed(work) => tally.processed += u64::from(*work),
             Fate::Nothing => tally.nothing += 1,
             Fate::Skipped => tally.skipped += 1,
-            Fate::NotNow(_) | Fate::Perhaps(_) => tally.deferred += 1,
+            Fate::NotNow(error) => {
+                tally.deferred += 1;
+                running.ending.denied |= error.class == Class::Denied;
+            }
+            Fate::Perhaps(_) => tally.deferred += 1,
             Fate::Refused(refusal) => {
                 tally.refused += 1;
                 charge = Some(refusal.to_string());

@@ -11,8 +11,12 @@ use alloc::string::String;
 pub const FAILURES_MAX: u32 = 3;
 /// For how many cycles it is left alone.
 pub const BACKOFF_CYCLES: u64 = 10;
+/// For how many cycles a failure is remembered: whoever has not failed again by then is gone.
+pub const KEPT_CYCLES: u64 = 50;
 /// Most items remembered; past it the oldest news goes first.
 pub const ITEMS_MAX: usize = 10_000;
+
+const _: () = assert!(BACKOFF_CYCLES < KEPT_CYCLES, "no backoff may be forgotten before its end");
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
@@ -33,7 +37,10 @@ impl Tracker {
     /// Moves the clock to `cycle`; it never runs backwards. Says whether it moved.
     pub fn advance_to(&mut self, cycle: u64) -> bool {
         let moved = cycle > self.cycle;
-        self.cycle = self.cycle.max(cycle);
+        if moved {
+            self.cycle = cycle;
+            self.forget_stale();
+        }
         moved
     }
 
@@ -82,6 +89,12 @@ impl Tracker {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// Drops those that nobody has met for long.
+    fn forget_stale(&mut self) {
+        let cycle = self.cycle;
+        self.records.retain(|_, record| cycle - record.seen <= KEPT_CYCLES);
     }
 
     /// Drops the half that failed longest ago, so that the next drop is far away.
@@ -134,7 +147,7 @@ mod tests {
     fn memory_is_bounded_and_keeps_the_latest() {
         let mut tracker = Tracker::default();
         for n in 0..(ITEMS_MAX as u64 * 2) {
-            tracker.advance_to(n);
+            tracker.advance_to(n / 1_000);
             tracker.failed(&n.to_string());
             assert!(tracker.len() <= ITEMS_MAX);
         }

@@ -93,6 +93,17 @@ pub enum Source {
     Members(PartitionIndex),
 }
 
+impl Source {
+    /// Whether it is an index of each lane.
+    #[must_use]
+    pub const fn is_by_lane(&self) -> bool {
+        match self {
+            Self::DueInLane(..) | Self::SweepLane(..) | Self::AllInLane(_) => true,
+            Self::Due(_) | Self::Members(_) => false,
+        }
+    }
+}
+
 /// What the driver must know about a scanner.
 #[derive(Clone, Copy, Debug)]
 pub struct Spec {

@@ -1,9 +1,13 @@
 //! Lets go what admission held back, when its reason is over: a budget with room, a quota with a
-//! free slot, a worker that can do it. What cannot be read clearly keeps its candidate waiting, and
-//! one free slot releases one candidate, the one that waits longest.
+//! free slot, a worker that can do it. One free slot releases one candidate, the one that waits
+//! longest.
+//!
+//! A limit that cannot be read keeps its candidate waiting, for what it guards may be spent. A
+//! worker that cannot be read may be the one that can do it: its candidate goes, and the claim
+//! compares capabilities once more.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -12,14 +16,13 @@ use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
 use crate::call::budget::{HoldReason, UnblockExecution};
 use crate::call::quota::ADMISSION_DIMENSION;
 use crate::capability::Capabilities;
-use crate::engine::step::{Reply, Step, Verdict};
-use crate::engine::texts::{hash, number, texts};
+use crate::engine::step::{Fate, Reply, Step, Verdict};
+use crate::engine::texts::{hash, number, text, texts};
 use crate::engine::wire::Command;
 use crate::error::Code;
 use crate::id::{BudgetId, ExecutionId, Namespace, QuotaPolicyId, WorkerInstanceId};
 use crate::key::{IndexPart, Key, LaneIndex};
 use crate::partition::Family;
-use crate::value::Value;
 
 pub(super) struct Unblock;
 
@@ -183,7 +186,7 @@ impl Held {
                     Err(verdict) => return verdict.into(),
                 }
             }
-            if notes.take_one(&alloc::string::ToString::to_string(&id), free) {
+            if notes.take_one(&id.to_string(), free) {
                 self.release()
             } else {
                 Verdict::nothing().staying().into()
@@ -192,8 +195,9 @@ impl Held {
     }
 
     fn ask_workers(self, namespace: &str, needs: &str) -> Step {
-        let Ok(needs) = needs.parse::<Capabilities>() else {
-            return Verdict::nothing().staying().into();
+        let needs = match needs.parse::<Capabilities>() {
+            Ok(needs) => needs,
+            Err(error) => return Verdict::unworkable(error.to_string()).into(),
         };
         if needs == Capabilities::default() {
             return self.release();
@@ -203,6 +207,7 @@ impl Held {
         let reads = alloc::vec![Command::read("SMEMBERS", &index, &[])];
         Step::read(reads, move |replies| match texts(replies.into_iter().next()) {
             Ok(workers) => self.ask_offers(namespace, needs, workers),
+            Err(Verdict { fate: Fate::Failed(_), .. }) => self.release(),
             Err(verdict) => verdict.into(),
         })
     }
@@ -225,25 +230,34 @@ impl Held {
             })
             .collect();
         Step::read(reads, move |offers| {
-            if offers.iter().any(|offer| covers(offer, &needs)) {
-                self.release()
-            } else if rest.is_empty() {
-                Verdict::nothing().staying().into()
-            } else {
-                self.ask_offers(namespace, needs, rest)
+            let mut unknown = None;
+            for offer in offers {
+                match covers(offer, &needs) {
+                    Ok(true) => return self.release(),
+                    Ok(false) => {}
+                    Err(verdict) => unknown = Some(verdict),
+                }
+            }
+            match unknown {
+                Some(verdict) => verdict.into(),
+                None if rest.is_empty() => Verdict::nothing().staying().into(),
+                None => self.ask_offers(namespace, needs, rest),
             }
         })
     }
 }
 
-/// Whether this one worker has all of them: spread over several they help nobody.
-fn covers(offer: &Reply, needs: &Capabilities) -> bool {
-    match offer {
-        Ok(Value::Bulk(csv)) => core::str::from_utf8(csv)
-            .ok()
-            .and_then(|csv| csv.parse::<Capabilities>().ok())
-            .is_some_and(|offered| needs.missing_from(&offered).is_empty()),
-        Ok(_) | Err(_) => false,
+/// Whether this one worker has all of them, as far as anybody can tell: spread over several they
+/// help nobody. The verdict, when the store could not say now.
+fn covers(offer: Reply, needs: &Capabilities) -> Result<bool, Verdict> {
+    match text(Some(offer)) {
+        // A worker that registered none, or is gone.
+        Ok(csv) if csv.is_empty() => Ok(false),
+        Ok(csv) => Ok(csv
+            .parse::<Capabilities>()
+            .map_or(true, |offered| needs.missing_from(&offered).is_empty())),
+        Err(Verdict { fate: Fate::Failed(_), .. }) => Ok(true),
+        Err(verdict) => Err(verdict),
     }
 }
 
