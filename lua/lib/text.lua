@@ -39,6 +39,13 @@ function text.execution_of(core_key)
   return core_key:match("^ff:exec:%b{}:(.*):core$") or ""
 end
 
+-- Whether a text is an execution id: a flow partition's tag and a UUID, however that is spelled.
+function text.is_execution(id)
+  local partition, uuid = id:match("^{fp:(%d+)}:(.+)$")
+  local digits = (uuid or ""):gsub("^urn:uuid:", ""):gsub("[{}-]", "")
+  return #digits == 32 and not digits:find("%X") and tonumber(partition) <= 65535
+end
+
 -- The items of a list joined by `separator` (one plain character); empty items are left out.
 function text.split(joined, separator)
   local items = {}

@@ -3,7 +3,8 @@
 -- the caller can go on with theirs, and which it made eligible. An added function.
 --
 -- An edge that was re-armed by a replay of its child is not failed again by the same old end of its
--- upstream. Such edges, those not yet applied and those under a foreign key count as left.
+-- upstream. Such edges, those not yet applied and those under a foreign key count as left. What had
+-- been resolved before counts as neither: only work done is counted as done.
 -- Keys: upstream_core (hash)
 -- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch,
 --   about; 100 unless given, 500 at most), only_edge (this edge alone, when set)
@@ -20,7 +21,7 @@ local function outlived(core, dep_key)
     and number.either(core.completed_at, 0) <= rearmed_at
 end
 
--- Resolves one edge: `left`, or nil and what became of the child.
+-- Resolves one edge: `resolved`, `before` or `left`, and what became of the child.
 local function resolve(tag, id, core, edge_id, now)
   local edge_key = flow.prefix(tag, core.flow_id) .. ":edge:" .. edge_id
   local child = record.peek(edge_key, "downstream_execution_id")
@@ -38,7 +39,7 @@ local function resolve(tag, id, core, edge_id, now)
   if reply.err or reply[1] == 0 then
     return "left"
   end
-  return nil, effect, child
+  return reply[3] == "already_resolved" and "before" or "resolved", effect, child
 end
 
 define("ff_resolve_outgoing",
@@ -69,16 +70,16 @@ define("ff_resolve_outgoing",
         number.digits(math.min(limit, LIMIT_MAX))))
     end
     local now = number.digits(number.now())
-    local left, skipped, released = 0, {}, {}
+    local count, skipped, released = { resolved = 0, before = 0, left = 0 }, {}, {}
     -- write; each edge is judged before it is written, and nothing below can fail
     for _, edge_id in ipairs(edges) do
-      local missed, effect, child = resolve(tag, a.execution_id, core, edge_id, now)
-      left = left + (missed and 1 or 0)
+      local word, effect, child = resolve(tag, a.execution_id, core, edge_id, now)
+      count[word] = count[word] + 1
       if effect then
         text.append(effect == "skipped" and skipped or released, { child })
       end
     end
     local word = cursor == "0" and "done" or "more"
-    return text.append(ok(word, cursor, #edges - left, left, #skipped), skipped,
+    return text.append(ok(word, cursor, count.resolved, count.left, #skipped), skipped,
       { number.digits(#released) }, released)
   end)

@@ -1,14 +1,27 @@
 -- Makes the counter of a capped policy equal to its holders, drops what left the rate windows, and
 -- answers a page of the holders. Whether a holder still runs is written in another slot: the engine
 -- asks there and gives back the slots of those that ended (ff_release_admission). The guard proves
--- nothing: it lapses with the window while the execution may still run. An added function.
+-- nothing: it lapses with the window while the execution may still run. Only for a holder that is
+-- no execution id, which has no record anywhere, the guard decides. An added function.
 -- Keys: def (hash), window_default (zset), window_requests (zset), concurrency (string),
 --   admitted_set (set of executions), policies (set of policy ids)
 -- Arguments: quota_policy_id, cursor (of the holders, first "0"), count (of holders, 1 to 1000)
 -- Replies: reconciled, unchanged, unknown_cleaned
 -- Errors: invalid_input
--- Bound: 12
+-- Bound: 12 + 2 * n
 -- Keeps: LedgerAdds, QuietAtRest, BoundedWork
+
+-- Parts the holders of a page into those that stay and those that nobody will ever release.
+local function part(def_key, page)
+  local stay, lapsed = {}, {}
+  for _, holder in ipairs(page) do
+    local known = text.is_execution(holder)
+      or call("EXISTS", def_key .. ":admitted:" .. holder) == 1
+    text.append(known and stay or lapsed, { holder })
+  end
+  return stay, lapsed
+end
+
 define("ff_reconcile_quota",
   { "def!=hash", "window_default!:zset", "window_requests!:zset", "concurrency!=string",
     "admitted_set!=set", "policies!:set" },
@@ -26,6 +39,7 @@ define("ff_reconcile_quota",
     local holders, in_use = call("SCARD", k.admitted_set), quota.counter(k.concurrency)
     local page = call("SSCAN", k.admitted_set, cursor,
       "COUNT", number.digits(math.max(1, math.min(count, 1000))))
+    local stay, lapsed = part(k.def, page[2])
     local window_ms = def and number.either(def.requests_per_window_seconds, 0) * 1000 or 0
     local since = number.digits(number.now() - window_ms)
     -- write; nothing below can fail
@@ -38,9 +52,13 @@ define("ff_reconcile_quota",
       + call("ZREMRANGEBYSCORE", k.window_requests, "-inf", since) > 0 then
       word = "reconciled"
     end
+    for _, holder in ipairs(lapsed) do
+      holders = holders - call("SREM", k.admitted_set, holder)
+      word = "reconciled"
+    end
     if number.either(def.active_concurrency_cap, 0) > 0 and in_use ~= holders then
       call("SET", k.concurrency, number.digits(holders))
       in_use, word = holders, "reconciled"
     end
-    return text.append(ok(word, in_use, page[1]), page[2])
+    return text.append(ok(word, in_use, page[1]), stay)
   end)

@@ -29,7 +29,7 @@ pub struct ResolveOutgoing {
 pub struct OutgoingBatch {
     /// Where to go on; none when all edges were seen.
     pub cursor: Option<String>,
-    /// Edges that are resolved now, or were before.
+    /// Edges that this batch resolved; those that were before are counted nowhere.
     pub resolved: u64,
     /// Edges that cannot be resolved yet: not applied, re-armed since, or under a foreign key.
     pub left: u64,
