@@ -11,6 +11,7 @@ pub mod header;
 pub mod history;
 pub mod hostile;
 pub mod patience;
+pub mod planted;
 pub use selvedge_sim::rig;
 pub mod server;
 pub mod shared;

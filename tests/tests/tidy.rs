@@ -159,6 +159,20 @@ fn every_oracle_has_its_file_and_a_planted_bug() {
     none(&complaints);
 }
 
+#[test]
+fn the_scanner_that_contributing_shows_is_the_real_one() {
+    let shown = fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+    let shown = shown.split("```rust,ignore\n").nth(1).and_then(|rest| rest.split("```").next());
+    let file = root().join("core/src/engine/scan/delayed_promoter.rs");
+    let file = fs::read_to_string(file).unwrap();
+    let (_, real) = file.split_once("use crate::partition::Family;\n\n").unwrap();
+    assert_eq!(shown, Some(real), "CONTRIBUTING.md shows delayed_promoter.rs as it was");
+    // About 60 lines, and one line of registration.
+    assert!(file.lines().count() <= 60, "the example has become long");
+    let registered = fs::read_to_string(root().join("core/src/engine/scan/mod.rs")).unwrap();
+    assert!(registered.contains("    &delayed_promoter::DelayedPromoter,\n"));
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
 }
@@ -231,8 +245,8 @@ fn none(complaints: &[String]) {
 /// Folders that are not ours, or not source.
 const SKIPPED: [&str; 6] = ["target", ".git", ".tools", "corpus", "artifacts", "node_modules"];
 
-/// The aim is 500; a file may outgrow it a little while it has one subject.
-const FILE_LINES_MAX: usize = 700;
+/// Longer ones have more than one subject.
+const FILE_LINES_MAX: usize = 500;
 
 /// The aim is 70.
 const FUNCTION_LINES_MAX: usize = 100;

@@ -1,90 +1,69 @@
 //! The machine itself: the same inputs give the same outputs, answers may come late, twice or from
 //! strangers, and nobody waits for a dead slot.
 
-use std::collections::VecDeque;
 use std::num::NonZeroU16;
 use std::time::Duration;
 
 use selvedge_core::engine::{
-    Answer, Command, Effect, Engine, EngineConfig, Filter, Input, Observation, ScannerName, Ticket,
+    Answer, Command, Engine, EngineConfig, Filter, Input, Observation, ScannerName,
 };
+use selvedge_core::error::ServerError;
 use selvedge_core::time::EngineTime;
-use selvedge_lua::host::Host;
+use selvedge_core::value::Value;
 use selvedge_tests::rig::{Rig, Tape, silence};
 
+use crate::hand::Hand;
 use crate::kit::{World, core, execution, lane, only};
-use crate::rows::plant;
+use crate::rows::{plant, rows};
 
-/// One engine by hand: batches wait until the test answers them.
-struct Hand {
-    engine: Engine,
-    rig: Rig,
-    open: VecDeque<(Ticket, u16, Vec<Command>)>,
-    facts: Vec<Observation>,
+/// One fault of each kind after the other, and most commands without any.
+fn faulty() -> selvedge_tests::rig::Rule {
+    let mut count = 0;
+    Box::new(move |_: &Command| {
+        count += 1;
+        let error = |text: &str| Some(Answer::Applied(Value::Error(text.into())));
+        match count % 40 {
+            3 => Some(silence()),
+            8 => Some(Answer::NotApplied(ServerError::never_sent("not connected"))),
+            13 => error("LOADING come back later"),
+            18 => error("WRONGTYPE of that kind"),
+            23 => error("ERR Function not found"),
+            28 => error("OOM command not allowed when used memory > 'maxmemory'."),
+            33 => Some(Answer::Applied(Value::Array(vec![Value::Int(0), Value::Bulk(vec![7])]))),
+            38 => Some(Answer::Applied(Value::Array(vec![Value::Nil, Value::Int(-1)]))),
+            _ => None,
+        }
+    })
 }
 
-impl Hand {
-    fn new(config: EngineConfig, rig: Rig) -> Self {
-        let engine = Engine::new(config, 1, EngineTime(0));
-        Self { engine, rig, open: VecDeque::new(), facts: Vec::new() }
-    }
-
-    /// Feeds one input; answers how many batches it led to.
-    fn feed(&mut self, at_ms: u64, input: Input) -> usize {
-        self.engine.handle(EngineTime(at_ms), input);
-        let before = self.open.len();
-        while let Some(effect) = self.engine.next_effect() {
-            match effect {
-                Effect::Send { ticket, slot, batch } => self.open.push_back((ticket, slot, batch)),
-                Effect::Observe(fact) => self.facts.push(fact),
-            }
-        }
-        self.open.len() - before
-    }
-
-    /// Has the oldest batch carried out; its answers are not delivered yet.
-    fn carry_out(&mut self) -> Option<Input> {
-        let (ticket, _, batch) = self.open.pop_front()?;
-        let host: &mut Host = &mut self.rig.host;
-        let answers = batch.iter().map(|c| Answer::Applied(host.call(&c.argv))).collect();
-        Some(Input::Settled { ticket, answers })
-    }
-
-    /// Answers everything until the engine rests; says how many batches that took.
-    fn rest(&mut self, at_ms: u64) -> usize {
-        let mut batches = 0;
-        while let Some(settled) = self.carry_out() {
-            batches += 1;
-            self.feed(at_ms, settled);
-        }
-        batches
-    }
-}
-
-/// A busy, faulty life of an engine on tape.
+/// A busy, faulty life of an engine on tape: candidates of every scanner, completions, poison,
+/// every kind of fault, a dead slot, answers that come twice, and a stop in the middle.
 fn recorded() -> Tape {
     let mut rig = Rig::new();
     rig.push = true;
     rig.tape = Some(Tape::default());
     rig.start(busy_config());
-    for &name in ScannerName::ALL {
-        if name == ScannerName::LeaseExpiry || name == ScannerName::DelayedPromoter {
-            for n in 0..60 {
-                plant(&mut rig, name, n + if name == ScannerName::LeaseExpiry { 0 } else { 100 });
-            }
+    for (at, row) in rows().enumerate() {
+        for n in 0..8 {
+            row.plant(&mut rig, 100 * at + n);
         }
+        row.list(&mut rig, "garbage");
     }
-    rig.run(&format!("ZADD {} 1 garbage", lane("delayed")));
+    for n in 2_000..2_060 {
+        plant(&mut rig, ScannerName::DelayedPromoter, n);
+    }
     rig.run_for(5_000);
-    let mut count = 0;
-    rig.rule = Some(Box::new(move |_| {
-        count += 1;
-        (count % 5 == 0).then(silence)
-    }));
-    rig.run(&format!("SET {} text", core(&execution(900))));
-    rig.run(&format!("ZADD {} 1 {}", lane("delayed"), execution(900)));
-    rig.run_for(20_000);
-    rig.dead_slots.insert(0);
+    rig.rule = Some(faulty());
+    rig.run(&format!("SET {} text", core(&execution(9_000))));
+    rig.run(&format!("ZADD {} 1 {}", lane("delayed"), execution(9_000)));
+    rig.run_for(40_000);
+    let again = rig.tape.as_ref().unwrap().inputs.iter().rev().map(|(_, input)| input);
+    let settled = again.filter(|input| matches!(input, Input::Settled { .. })).take(20);
+    let settled: Vec<Input> = settled.cloned().collect();
+    for input in settled {
+        rig.tell(0, input);
+    }
+    rig.dead_slots.insert(selvedge_core::partition::slot(b"{fp:1}"));
     rig.tell(0, Input::PushGap);
     rig.tell(0, Input::LibraryLoaded);
     rig.tell(0, Input::Lanes(vec!["other".parse().unwrap()]));
@@ -119,7 +98,21 @@ fn replayed(inputs: &[(EngineTime, Input)], seed: u64) -> Vec<String> {
 #[test]
 fn the_same_inputs_give_the_same_outputs_byte_for_byte() {
     let tape = recorded();
-    assert!(tape.effects.len() > 500, "{} effects", tape.effects.len());
+    assert!(tape.effects.len() > 1_000, "{} effects", tape.effects.len());
+    for fault in [
+        "TicketExpired",
+        "AnswerIgnored",
+        "PoisonSetAside",
+        "ItemBackedOff",
+        "LibraryMissing",
+        "Denied",
+        "PartitionFailed",
+        "Dispatched",
+        "HandedOver",
+        "Drained",
+    ] {
+        assert!(tape.effects.iter().any(|effect| effect.contains(fault)), "no {fault} on tape");
+    }
     let (once, twice) = (replayed(&tape.inputs, 1), replayed(&tape.inputs, 1));
     assert_eq!(once, twice);
     let (mut recorded, mut once) = (tape.effects, once);

@@ -1,11 +1,12 @@
 //! Summaries of flows: exact, whatever the size of the flow, and finished flows leave the index.
 
 use selvedge_core::call::flow::{CancelFlow, CancellationPolicy};
-use selvedge_core::engine::{Answer, Engine, Input, Observation, ScannerName};
+use selvedge_core::engine::{Answer, Input, Observation, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_tests::rig::{Rig, silence};
 
 use crate::flows::{Flows, Graph, HOME, flow, of_flow};
+use crate::hand::Hand;
 use crate::kit::{World, core, execution, only};
 
 const NAME: ScannerName = ScannerName::FlowProjector;
@@ -133,16 +134,23 @@ fn j6_the_counts_are_of_all_members() {
 fn j7_a_stop_is_honoured_inside_a_large_flow() {
     let mut rig = Rig::new();
     by_hand(&mut rig, 1, 3_000, 0);
-    let engine = rig.start(only(&[NAME]));
-    let mut calls = 0;
-    rig.rule = Some(Box::new(move |command| {
-        calls += usize::from(command.argv[1] == b"ff_project_flow");
-        (calls == 3).then(silence)
-    }));
-    rig.run_for(0);
-    rig.tell(engine, Input::Drain);
-    assert!(rig.engine(engine).is_some_and(Engine::is_drained));
-    rig.rule = None;
+    let mut hand = Hand::new(only(&[NAME]), rig);
+    hand.feed(0, Input::Wake);
+    let projects = |hand: &Hand| {
+        let commands = hand.open.iter().flat_map(|(_, _, batch)| batch);
+        commands.filter(|command| command.argv[1] == b"ff_project_flow").count()
+    };
+    while projects(&hand) == 0 {
+        let settled = hand.carry_out().unwrap();
+        hand.feed(1, settled);
+    }
+    hand.feed(2, Input::Drain);
+    while let Some(settled) = hand.carry_out() {
+        assert_eq!(hand.feed(3, settled), 0, "nothing new is sent");
+    }
+    assert!(hand.engine.is_drained());
+    let mut rig = hand.rig;
+    assert_eq!(summary(&mut rig, 1, "members_completed"), "", "it stopped in the middle");
     rig.start(only(&[NAME]));
     rig.run_for(0);
     assert_eq!(summary(&mut rig, 1, "members_completed"), "3000", "another goes on");

@@ -280,7 +280,7 @@ fn two_engines_at_once_release_a_child_once() {
         rig.trace,
         [
             "engine-1 resolve_outgoing E1 -> done 0 1 0 0 1 E2",
-            "engine-2 resolve_outgoing E1 -> done 0 1 0 0 0",
+            "engine-2 resolve_outgoing E1 -> done 0 0 0 0 0",
         ]
     );
     assert_eq!(rig.state(2), "waiting");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use selvedge_core::engine::{Command, EngineConfig, Observation, ScannerName};
 use selvedge_tests::rig::Rig;
 
+use crate::flow_rows::FLOW_ROWS;
 use crate::kit::{World, core, execution, lane, only};
 
 /// How one scanner's candidates are made.
@@ -59,7 +60,7 @@ fn leased(rig: &mut Rig, n: usize) {
     rig.claim(&execution(n), 1_000);
 }
 
-pub(crate) const ROWS: &[Row] = &[
+const ROWS: &[Row] = &[
     Row {
         name: ScannerName::LeaseExpiry,
         function: "ff_mark_lease_expired_if_due",
@@ -302,7 +303,7 @@ impl Row {
         move |command: &Command| command.argv.get(1).is_some_and(|name| name == function)
     }
 
-    /// What happened, lines that only repeat left out; a reply of many words is cut.
+    /// What happened, lines that only repeat left out, and what was counted.
     pub(crate) fn tell(&self, told: &mut String, rig: &Rig) {
         let mut trace = rig.trace.clone();
         trace.dedup();
@@ -316,10 +317,61 @@ impl Row {
                     .unwrap();
             }
         }
+        writeln!(told, "  = {}", self.counted(rig)).unwrap();
     }
+
+    /// What happened to many candidates: each kind of line once, with its number.
+    pub(crate) fn sum_up(&self, told: &mut String, rig: &Rig) {
+        let mut kinds: Vec<(String, usize)> = Vec::new();
+        for line in &rig.trace {
+            let kind: Vec<&str> = line.split(' ').filter(|word| !is_number(word)).collect();
+            let kind = kind.join(" ");
+            match kinds.iter_mut().find(|(known, _)| *known == kind) {
+                Some((_, count)) => *count += 1,
+                None => kinds.push((kind, 1)),
+            }
+        }
+        writeln!(told, "{}", self.name).unwrap();
+        for (kind, count) in kinds {
+            writeln!(told, "  {count:>3} x {kind}").unwrap();
+        }
+        writeln!(told, "  = {}", self.counted(rig)).unwrap();
+    }
+
+    /// The scanner's tally in words.
+    pub(crate) fn counted(&self, rig: &Rig) -> String {
+        let tally = rig.tally(self.name);
+        let counts = [
+            ("processed", tally.processed),
+            ("nothing to do", tally.nothing),
+            ("refused", tally.refused),
+            ("skipped", tally.skipped),
+            ("failed", tally.failed),
+            ("deferred", tally.deferred),
+            ("poisoned", tally.poisoned),
+        ];
+        let words: Vec<String> = counts
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(word, count)| format!("{count} {word}"))
+            .collect();
+        words.join(", ")
+    }
+}
+
+/// Whether a word of a trace differs from candidate to candidate: a short name, an id, a number.
+fn is_number(word: &str) -> bool {
+    let digits = word.trim_start_matches("{fp:0}:").trim_start_matches(['X', 'E', 'F', 'S']);
+    !digits.is_empty() && digits.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
+        || word.contains("garbage")
+}
+
+/// Every scanner's row.
+pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().chain(FLOW_ROWS)
 }
 
 /// Makes the `n`-th candidate of a scanner, due at once (a lease within a second).
 pub(crate) fn plant(rig: &mut Rig, name: ScannerName, n: usize) {
-    ROWS.iter().find(|row| row.name == name).unwrap().plant(rig, n);
+    rows().find(|row| row.name == name).unwrap().plant(rig, n);
 }

@@ -1,19 +1,28 @@
 //! Expectations kept as text files beside the tests. `SELVEDGE_UPDATE=1` rewrites them; commit the
 //! difference only when each line of it can be explained.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Demands that `told` is what the file says.
 pub(crate) fn assert_snapshot(file: &str, told: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine").join(file);
+    let path = path(file);
     if std::env::var_os("SELVEDGE_UPDATE").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, told).unwrap();
         return;
     }
-    let known = std::fs::read_to_string(&path).unwrap_or_default();
+    let known = read_snapshot(file);
     for (at, (known, told)) in known.lines().zip(told.lines()).enumerate() {
         assert_eq!(told, known, "{file}, line {}", at + 1);
     }
     assert_eq!(told.lines().count(), known.lines().count(), "{file}: lines");
+}
+
+/// What a file says; nothing when it is not there yet.
+pub(crate) fn read_snapshot(file: &str) -> String {
+    std::fs::read_to_string(path(file)).unwrap_or_default()
+}
+
+fn path(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine").join(file)
 }

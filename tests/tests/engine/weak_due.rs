@@ -3,6 +3,7 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use selvedge_core::engine::tracker::Tracker;
 use selvedge_core::engine::{Answer, EngineConfig, Filter, Input, Observation, ScannerName, Tally};
 use selvedge_core::partition::{Family, Partition};
 use selvedge_core::value::Value;
@@ -188,6 +189,59 @@ fn r9_lanes_of_the_registry_are_served_too() {
         rig.run_for(3_000);
         assert_eq!(rig.field(&core, "public_state"), "waiting");
     }
+}
+
+#[test]
+fn r9_what_waits_in_a_new_lane_is_found_at_once_by_every_scanner_of_lanes() {
+    let mut rig = settled(only(&[]));
+    let delayed = delay(&mut rig, 0, "x", 1);
+    let held = core(&execution(2));
+    rig.run(&format!(
+        "HSET {held} lifecycle_phase runnable eligibility_state blocked_by_budget lane_id x \
+         blocking_reason waiting_for_budget"
+    ));
+    rig.run(&format!("ZADD ff:idx:{{fp:0}}:lane:x:blocked:budget 1 {}", execution(2)));
+    rig.tell(0, Input::Lanes(vec!["x".parse().unwrap(), "y".parse().unwrap()]));
+    assert_eq!(rig.field(&delayed, "public_state"), "waiting");
+    assert_eq!(rig.field(&held, "eligibility_state"), "eligible_now");
+    // Told of nothing new, it does nothing new.
+    let before = rig.commands;
+    rig.tell(0, Input::Lanes(vec!["y".parse().unwrap(), "x".parse().unwrap()]));
+    assert_eq!(rig.commands, before);
+}
+
+#[test]
+fn r9_many_lanes_are_read_in_calls_of_bounded_length() {
+    let mut rig = Rig::new();
+    let lanes = (0..500).map(|n| format!("lane-{n}").parse().unwrap()).collect();
+    let longest = std::rc::Rc::new(std::cell::Cell::new(0));
+    let seen = longest.clone();
+    rig.rule = Some(Box::new(move |command| {
+        seen.set(seen.get().max(command.argv.len()));
+        None
+    }));
+    let core = delay(&mut rig, 0, "lane-499", 1);
+    rig.start(EngineConfig { lanes, ..only(&[]) });
+    rig.run_for(10);
+    assert_eq!(rig.field(&core, "public_state"), "waiting");
+    // A page is a key and four arguments.
+    assert!((64..=64 * 5 + 3).contains(&longest.get()), "{} words", longest.get());
+}
+
+#[test]
+fn f6_items_that_vanished_are_forgotten_and_no_count_is_reset() {
+    let mut tracker = Tracker::default();
+    for n in 0..400 {
+        tracker.failed(&format!("gone-{n}"));
+    }
+    for cycle in 1..=120 {
+        tracker.advance_to(cycle);
+        // Fails now and then: the third time is the third time.
+        if [40, 48, 56].contains(&cycle) {
+            assert_eq!(tracker.failed("slow"), cycle == 56, "in cycle {cycle}");
+        }
+    }
+    assert_eq!(tracker.len(), 0, "nobody is remembered for ever");
 }
 
 #[test]
@@ -401,6 +455,18 @@ fn w1_waitpoints_that_are_gone_do_not_hide_the_one_that_waits() {
     rig.run_for(2_300);
     let tally = rig.tally(ScannerName::PendingWpExpiry);
     assert_eq!(tally, Tally { processed: 1, nothing: 150, ..Tally::default() });
+}
+
+#[test]
+fn w2_an_entry_whose_waitpoint_is_gone_leaves_whatever_the_filter_says() {
+    let mut config = every_second(ScannerName::PendingWpExpiry, 1);
+    config.filter = Filter { namespace: Some("ns".into()), instance_tag: None };
+    let mut rig = settled(config);
+    let orphan = "11111111-1111-4111-8111-111111111111";
+    rig.run(&format!("ZADD ff:idx:{{fp:0}}:pending_waitpoint_expiry 1 {orphan}"));
+    rig.run_for(2_300);
+    let index = "ff:idx:{fp:0}:pending_waitpoint_expiry";
+    assert_eq!(rig.call(&["ZCARD", index]), Value::Int(0), "{:?}", rig.trace);
 }
 
 #[test]

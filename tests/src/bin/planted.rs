@@ -1,0 +1,176 @@
+//! Plants every bug of `weak-spots/planted.txt` and demands that its stories turn red.
+//!
+//! `cargo run -p selvedge-tests --bin planted [-- WORD…]` takes all bugs, or those whose name has
+//! one of the words. The bugs go into a copy of the workspace under the target folder, each behind
+//! a switch, so one build serves all of them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::{env, fs};
+
+use selvedge_tests::planted::{Bug, folder, parse};
+
+fn main() -> ExitCode {
+    match run(&env::args().skip(1).collect::<Vec<_>>()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(missed) => {
+            eprintln!("{missed} stories stayed green with their bug");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers how many stories did not notice.
+fn run(words: &[String]) -> Result<usize, String> {
+    let list = folder().join("planted.txt");
+    let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
+    let bugs = parse(&text).map_err(|error| error.to_string())?;
+    let root = folder().parent().and_then(Path::parent).ok_or("the workspace has no root")?;
+    let target = target(root);
+    let copy = target.join("planted");
+    mirror(root, &copy, &plant(root, &bugs)?)?;
+    let suite = build(&copy, &target)?;
+    if !run_suite(&suite, None, &[]).is_some_and(|told| told.contains("test result: ok")) {
+        return Err("the suite is red without any bug".to_owned());
+    }
+    let mut missed = 0;
+    for (number, bug) in bugs.iter().enumerate() {
+        if !words.is_empty() && !words.iter().any(|word| bug.name.contains(word)) {
+            continue;
+        }
+        let told = run_suite(&suite, Some(number), &bug.reds).unwrap_or_default();
+        println!("{}", bug.name);
+        for red in &bug.reds {
+            let noticed = told.contains(&format!("test {red} ... FAILED"));
+            println!("  {} {red}", if noticed { "red  " } else { "GREEN" });
+            missed += usize::from(!noticed);
+        }
+    }
+    Ok(missed)
+}
+
+fn target(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
+}
+
+/// The files that differ from their originals, by their path.
+fn plant(root: &Path, bugs: &[Bug]) -> Result<BTreeMap<PathBuf, String>, String> {
+    let mut files: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let mut library = String::new();
+    // Several bugs may begin with the same words: their switches stand one inside the other.
+    for (number, bug) in bugs.iter().enumerate() {
+        for edit in &bug.edits {
+            let Some(file) = &edit.file else {
+                writeln!(
+                    library,
+                    "    if planted({number}) {{ text = text.replace(r####\"{}\"####, \
+                     r####\"{}\"####); }}",
+                    edit.sound, edit.broken
+                )
+                .map_err(|error| error.to_string())?;
+                continue;
+            };
+            let path = PathBuf::from(file);
+            let text = match files.remove(&path) {
+                Some(text) => text,
+                None => edit.text(root).map_err(|error| format!("{file}: {error}"))?,
+            };
+            if text.matches(&edit.sound).count() != 1 {
+                return Err(format!("{}: {file} has other words for\n{}", bug.name, edit.sound));
+            }
+            files.insert(path, text.replace(&edit.sound, &edit.switched(number)));
+        }
+    }
+    let mut add = |file: &str, change: &dyn Fn(String) -> String| {
+        let path = PathBuf::from(file);
+        let text = match files.remove(&path) {
+            Some(text) => text,
+            None => fs::read_to_string(root.join(file)).map_err(|e| format!("{file}: {e}"))?,
+        };
+        files.insert(path, change(text));
+        Ok::<(), String>(())
+    };
+    add("core/src/lib.rs", &|text| format!("{text}\nextern crate std;\n{SWITCH}"))?;
+    add("sim/src/rig.rs", &|text| {
+        let text = text.replace("library::SOURCE", "&planted_library()");
+        format!(
+            "{text}\n{SWITCH}\nfn planted_library() -> String {{\n    let mut text = \
+             library::SOURCE.to_owned();\n{library}    text\n}}\n"
+        )
+    })?;
+    Ok(files)
+}
+
+/// Whether the bug with this number is wanted.
+const SWITCH: &str = "/// Whether the bug with this number is wanted.
+pub fn planted(number: usize) -> bool {
+    static WANTED: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+    let wanted = || std::env::var(\"SELVEDGE_PLANTED\").ok().and_then(|text| text.parse().ok());
+    *WANTED.get_or_init(wanted) == Some(number)
+}
+";
+
+/// Brings the copy up to date; what has not changed keeps its time, so that it is not built again.
+fn mirror(root: &Path, copy: &Path, planted: &BTreeMap<PathBuf, String>) -> Result<(), String> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("git: {error}"))?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for file in listed.split('\0').filter(|file| !file.is_empty()) {
+        let path = Path::new(file);
+        let text = match planted.get(path) {
+            Some(text) => text.clone().into_bytes(),
+            // Deleted, and git has not been told yet.
+            None => match fs::read(root.join(path)) {
+                Ok(text) => text,
+                Err(_) => continue,
+            },
+        };
+        let to = copy.join(path);
+        if fs::read(&to).is_ok_and(|known| known == text) {
+            continue;
+        }
+        let made = to.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::write(&to, text)).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    Ok(())
+}
+
+/// Builds the engine suite of the copy; answers its program.
+fn build(copy: &Path, target: &Path) -> Result<PathBuf, String> {
+    println!("building the planted copy ...");
+    let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["test", "-p", "selvedge-tests", "--test", "engine", "--no-run"])
+        .args(["--message-format", "json-render-diagnostics", "--quiet", "--target-dir"])
+        .arg(target)
+        .current_dir(copy)
+        .output()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !built.status.success() {
+        return Err(String::from_utf8_lossy(&built.stderr).into_owned());
+    }
+    String::from_utf8_lossy(&built.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["target"]["name"] == "engine")
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| "cargo built no engine suite".to_owned())
+}
+
+/// Runs stories with a bug, or all without any; answers what was told.
+fn run_suite(suite: &Path, bug: Option<usize>, stories: &[String]) -> Option<String> {
+    let mut command = Command::new(suite);
+    if let Some(number) = bug {
+        command.arg("--exact").env("SELVEDGE_PLANTED", number.to_string());
+    }
+    let told = command.args(stories).stderr(Stdio::null()).output().ok()?;
+    Some(String::from_utf8_lossy(&told.stdout).into_owned())
+}
