@@ -245,8 +245,8 @@ fn none(complaints: &[String]) {
 /// Folders that are not ours, or not source.
 const SKIPPED: [&str; 6] = ["target", ".git", ".tools", "corpus", "artifacts", "node_modules"];
 
-/// Longer ones have more than one subject.
-const FILE_LINES_MAX: usize = 500;
+/// The aim is 500; a file may outgrow it a little while it has one subject.
+const FILE_LINES_MAX: usize = 700;
 
 /// The aim is 70.
 const FUNCTION_LINES_MAX: usize = 100;

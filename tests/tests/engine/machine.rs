@@ -103,7 +103,7 @@ fn the_same_inputs_give_the_same_outputs_byte_for_byte() {
         "TicketExpired",
         "AnswerIgnored",
         "PoisonSetAside",
-        "ItemBackedOff",
+        "ItemFailed",
         "LibraryMissing",
         "Denied",
         "PartitionFailed",
