@@ -123,6 +123,12 @@ impl FromStr for StoreUrl {
         };
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        // Then it is a part of a password that stands here, and must not be quoted.
+        if path.contains('@') || query.contains('@') {
+            return Err(wrong(
+                "an `@` comes after a `/` or `?`; in a password, write these as %2F and %3F",
+            ));
+        }
         // A password may hold an `@` that nobody escaped; a host never does.
         let (credentials, hosts) = match authority.rsplit_once('@') {
             Some((credentials, hosts)) => (Some(credentials), hosts),
@@ -322,6 +328,8 @@ mod tests {
             ("valkey://u:s3cret@host:0", "no port"),
             ("valkey://u:s3cret%zz@host", "not followed by two hex digits"),
             ("valkey://u:s3cret%ff@host", "the password is not UTF-8"),
+            ("valkey://u:s3/cret@host", "%2F"),
+            ("valkey://u:s3?cret=1@host", "%2F"),
             ("valkey://host/first", "no database number"),
             ("valkey://host/-1", "no database number"),
             ("valkey://[::1", "lacks its `]`"),
