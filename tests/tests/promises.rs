@@ -1,5 +1,7 @@
 //! What users are promised, each as one spec case, on the in-process host, on Valkey and on Redis.
 
+#![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
+
 use std::path::Path;
 
 use selvedge_lua::library::SOURCE;

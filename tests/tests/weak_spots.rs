@@ -50,7 +50,8 @@ fn the_list_is_whole_and_no_case_is_named_after_nothing() {
 
 /// Code, how it is decided, and what more the line says.
 fn list() -> BTreeMap<String, (String, String)> {
-    let text = fs::read_to_string(root().join("tests/spec/weak-spots.txt")).unwrap();
+    let text =
+        fs::read_to_string(root().join("tests/spec/weak-spots.txt")).expect("the list is there");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
@@ -63,7 +64,7 @@ fn list() -> BTreeMap<String, (String, String)> {
 
 /// The codes in front of the names of cases: `case K5 flow-17: an execution …`.
 fn codes_of_cases() -> BTreeSet<String> {
-    let suite = Suite::read(&root().join("tests/spec")).unwrap();
+    let suite = Suite::read(&root().join("tests/spec")).expect("the suite can be read");
     let cases = suite.functions.iter().flat_map(|file| &file.cases);
     cases
         .filter_map(|case| case.name.split_once(':'))
@@ -74,8 +75,8 @@ fn codes_of_cases() -> BTreeSet<String> {
 
 /// The parts of the names of the engine's tests: `e2_h2_siblings_…` is named after E2 and H2.
 fn words_of_engine_tests() -> BTreeSet<String> {
-    let folder = fs::read_dir(root().join("tests/tests/engine")).unwrap();
-    let sources = folder.filter_map(|entry| fs::read_to_string(entry.unwrap().path()).ok());
+    let folder = fs::read_dir(root().join("tests/tests/engine")).expect("the stories are there");
+    let sources = folder.filter_map(|entry| fs::read_to_string(entry.expect("a file").path()).ok());
     let words = |source: String| -> Vec<String> {
         let tests = source.split("#[test]\nfn ").skip(1);
         tests

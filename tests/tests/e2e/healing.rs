@@ -245,10 +245,13 @@ impl World {
             offset: 0,
             admitted: None,
         };
-        match self.client.store().call(&call).await? {
-            ClaimNextReply::Claimed(work) if work.execution_id == *id => Ok(work),
-            other => Err(format!("{id} was not claimed: {other:?}").into()),
+        let reply = self.client.store().call(&call).await?;
+        if let ClaimNextReply::Claimed(work) = &reply
+            && work.execution_id == *id
+        {
+            return Ok(work.clone());
         }
+        Err(format!("{id} was not claimed: {reply:?}").into())
     }
 
     /// Completes it by hand.
