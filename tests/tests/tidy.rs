@@ -210,7 +210,8 @@ fn rust_functions(lines: &[&str]) -> Vec<(usize, usize)> {
         let words: Vec<_> = line.split_whitespace().take(5).collect();
         let Some(at) = words.iter().position(|word| *word == "fn") else { continue };
         let qualifiers = ["pub", "pub(crate)", "pub(super)", "const", "async"];
-        if !words[..at].iter().all(|word| qualifiers.contains(word)) {
+        let is_declared_only = line.ends_with(';');
+        if is_declared_only || !words[..at].iter().all(|word| qualifiers.contains(word)) {
             continue;
         }
         let closing = format!("{}}}", " ".repeat(indent));

@@ -3,7 +3,7 @@
 use selvedge_core::error::{Broken, CallError, Class, Code, Refusal, Retry, ServerError};
 use thiserror::Error;
 
-use super::flow::InvalidFlow;
+use super::invalid_flow::InvalidFlow;
 use crate::store::{InvalidUrl, StoreError};
 
 /// Why a call of the [`Client`](super::Client) did not succeed.

@@ -12,7 +12,7 @@ use selvedge_core::id::{BudgetId, QuotaPolicyId};
 use selvedge_core::key::Key;
 use uuid::Uuid;
 
-use super::flow::millis;
+use super::millis;
 use super::read::{fields, text, text_hash};
 use super::{Client, ClientError};
 

@@ -27,6 +27,7 @@ mod control;
 mod error;
 mod flow;
 mod frames;
+mod invalid_flow;
 mod limits;
 mod list;
 mod read;
@@ -49,8 +50,9 @@ use tokio::time::{Instant, sleep};
 
 pub use control::CancelledFlow;
 pub use error::ClientError;
-pub use flow::{DEFAULT_LANE, Flow, InvalidFlow, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
+pub use flow::{DEFAULT_LANE, Flow, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
 pub use frames::{Frame, FramePage, Tail};
+pub use invalid_flow::InvalidFlow;
 pub use limits::{Budget, BudgetSpec, Quota, QuotaSpec};
 pub use list::{ExecutionCursor, FlowCursor, ListedExecution, MemberCursor};
 pub use read::{Execution, FlowRecord};
@@ -61,7 +63,6 @@ pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
 pub use wait::{FlowOutcome, Outcome};
 
-pub(crate) use flow::millis;
 pub(crate) use limits::deltas;
 pub(crate) use read::{as_bytes, fields, text, text_hash};
 pub(crate) use submit::{NAME_TAG, member_id};
@@ -295,6 +296,11 @@ fn replies(answers: Vec<selvedge_core::engine::Answer>) -> Result<Vec<Value>, Se
             other => other,
         })
         .collect()
+}
+
+/// Whole milliseconds, never too many for the wire.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(crate) fn default_lane() -> LaneId {

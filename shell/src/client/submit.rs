@@ -10,7 +10,9 @@ use selvedge_core::partition::Partition;
 use selvedge_core::time::ServerTime;
 use uuid::Uuid;
 
-use super::flow::{Flow, Identity, InvalidFlow, Start, Task, millis};
+use super::flow::{Flow, Identity, Start, Task};
+use super::invalid_flow::InvalidFlow;
+use super::millis;
 use super::{Client, ClientError};
 
 /// A flow that was submitted, and where its tasks are.

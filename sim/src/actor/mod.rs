@@ -1,5 +1,6 @@
 //! Everybody but engines and servers: workers, callers, signal senders, strangers.
 
+mod admission;
 pub mod caller;
 pub mod graph;
 mod names;

@@ -1,19 +1,13 @@
 //! Workers: they claim, work and report; slowly, twice, too late or never.
 
 use selvedge_core::call::Function;
-use selvedge_core::call::budget::{
-    BlockExecutionForAdmission, Delta, HoldReason, RecordSpend, UsageVerdict,
-};
 use selvedge_core::call::execution::{
     Authority, CompleteExecution, DelayExecution, FailExecution, Running,
 };
 use selvedge_core::call::lease::RenewLease;
-use selvedge_core::call::quota::{Admission, CheckAdmissionAndRecord};
 use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply, ClaimedWork};
 use selvedge_core::capability::Capabilities;
-use selvedge_core::id::{
-    AttemptId, ExecutionId, LaneId, LeaseId, QuotaPolicyId, WorkerId, WorkerInstanceId,
-};
+use selvedge_core::id::{AttemptId, ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
 use selvedge_core::partition::Partition;
 use selvedge_core::value::Value;
 
@@ -75,7 +69,7 @@ pub(crate) struct Worker {
     /// Where it looks next: every partition and lane in turn.
     turn: u64,
     offset: u32,
-    claim: Option<Claim>,
+    pub(super) claim: Option<Claim>,
     pub(crate) work: Option<Work>,
     tries: u32,
     /// Its next task is reported so long after the lease.
@@ -87,12 +81,12 @@ pub(crate) struct Worker {
 }
 
 #[derive(Clone)]
-struct Claim {
-    partition: Partition,
-    lane: LaneId,
-    lease_id: LeaseId,
-    attempt_id: AttemptId,
-    admitted: Option<ExecutionId>,
+pub(crate) struct Claim {
+    pub(super) partition: Partition,
+    pub(super) lane: LaneId,
+    pub(super) lease_id: LeaseId,
+    pub(super) attempt_id: AttemptId,
+    pub(super) admitted: Option<ExecutionId>,
 }
 
 /// What a worker holds, as far as it knows.
@@ -227,7 +221,7 @@ impl World {
         if self.faults_are_on() { lease_ms } else { lease_ms.max(SANE_LEASE_MS) }
     }
 
-    fn send_claim(&mut self, number: u8) {
+    pub(super) fn send_claim(&mut self, number: u8) {
         let lease_ttl_ms = self.lease_ms();
         let worker = self.worker(number);
         let Some(claim) = worker.claim.clone() else { return };
@@ -277,103 +271,11 @@ impl World {
         }
     }
 
-    fn rise_later(&mut self, number: u8) {
+    pub(super) fn rise_later(&mut self, number: u8) {
         let (actor, span) = (Actor::Worker(number), self.plan.config.idle.0);
         self.worker(number).claim = None;
         let wait = self.chance(Purpose::Workload, actor).within(span);
         self.rise(number, wait);
-    }
-
-    /// Quota first, then budget: both live elsewhere.
-    fn seek_admission(&mut self, number: u8, id: ExecutionId, budgets: &str, quota: &str) {
-        let spends = !budgets.is_empty();
-        let life = self.worker(number).life;
-        let Ok(quota_policy_id) = quota.parse::<QuotaPolicyId>() else {
-            return self.spend(number, id);
-        };
-        let (_, partition) = self.names.quota();
-        let call = CheckAdmissionAndRecord {
-            partition,
-            quota_policy_id,
-            execution_id: id.clone(),
-            now: self.server_time(partition, 0),
-            window_seconds: super::caller::WINDOW_S,
-            rate_limit: super::caller::RATE,
-            concurrency_cap: super::caller::CONCURRENT,
-            jitter_ms: 0,
-        };
-        self.ask(Actor::Worker(number), life, &call, Errand::Worker(Chore::Admit(id, spends)));
-    }
-
-    fn admit_answered(&mut self, number: u8, id: ExecutionId, spends: bool, heard: Heard) {
-        let admission = match heard {
-            Heard::Reply(reply) => CheckAdmissionAndRecord::parse(reply).ok(),
-            Heard::Again => None,
-        };
-        match admission {
-            Some(Admission::Admitted | Admission::AlreadyAdmitted) if spends => {
-                self.spend(number, id);
-            }
-            Some(Admission::Admitted | Admission::AlreadyAdmitted) => {
-                self.claim_admitted(number, id)
-            }
-            Some(Admission::RateExceeded { .. } | Admission::ConcurrencyExceeded) => {
-                self.put_aside(number, id, HoldReason::Quota);
-            }
-            None => self.rise_later(number),
-        }
-    }
-
-    fn spend(&mut self, number: u8, id: ExecutionId) {
-        let (budget_id, partition) = self.names.budget();
-        let call = RecordSpend {
-            partition,
-            budget_id,
-            execution_id: id.clone(),
-            deltas: vec![Delta { dimension: "tokens".to_owned(), delta: 3 }],
-            now: self.server_time(partition, 0),
-            dedup_id: Some(format!("spend-{id}")),
-        };
-        let life = self.worker(number).life;
-        self.ask(Actor::Worker(number), life, &call, Errand::Worker(Chore::Spend(id)));
-    }
-
-    fn spend_answered(&mut self, number: u8, id: ExecutionId, heard: Heard) {
-        let verdict = match heard {
-            Heard::Reply(reply) => RecordSpend::parse(reply).ok(),
-            Heard::Again => None,
-        };
-        match verdict {
-            Some(
-                UsageVerdict::Added | UsageVerdict::AlreadyAdded | UsageVerdict::SoftBreach(_),
-            ) => {
-                self.claim_admitted(number, id);
-            }
-            Some(UsageVerdict::HardBreach(_)) => self.put_aside(number, id, HoldReason::Budget),
-            None => self.rise_later(number),
-        }
-    }
-
-    fn claim_admitted(&mut self, number: u8, id: ExecutionId) {
-        match &mut self.worker(number).claim {
-            Some(claim) => {
-                claim.admitted = Some(id);
-                self.send_claim(number);
-            }
-            None => self.rise_later(number),
-        }
-    }
-
-    fn put_aside(&mut self, number: u8, id: ExecutionId, reason: HoldReason) {
-        let call = BlockExecutionForAdmission {
-            lane_id: self.worker(number).claim.as_ref().map_or_else(|| lane(0), |c| c.lane.clone()),
-            reason,
-            detail: "not admitted".to_owned(),
-            now: self.server_time(id.partition(), 0),
-            execution_id: id,
-        };
-        let life = self.worker(number).life;
-        self.ask(Actor::Worker(number), life, &call, Errand::Worker(Chore::PutAside));
     }
 
     /// What is done with a task: as the plan says, or as it comes.
