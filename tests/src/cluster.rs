@@ -23,13 +23,24 @@ impl Cluster {
     /// Starts this many primaries with this many replicas each, and returns when every node sees a
     /// whole cluster and every replica follows its primary.
     pub fn with_replicas(primaries: usize, replicas_each: usize) -> Result<Self, ServerError> {
+        Self::from_nodes(primaries, replicas_each, || {
+            let options = Options::cluster_node().line("cluster-node-timeout 2000");
+            Server::start(Kind::Valkey, options)
+        })
+    }
+
+    /// The same of nodes that somebody else starts.
+    pub fn from_nodes(
+        primaries: usize,
+        replicas_each: usize,
+        mut start: impl FnMut() -> Result<Server, ServerError>,
+    ) -> Result<Self, ServerError> {
         if primaries == 0 {
             return Err(ServerError::Cluster("needs a primary".into()));
         }
-        let cluster = Self {
-            primaries: start_nodes(primaries)?,
-            replicas: start_nodes(primaries * replicas_each)?,
-        };
+        let mut nodes = |count| (0..count).map(|_| start()).collect::<Result<Vec<_>, _>>();
+        let cluster =
+            Self { primaries: nodes(primaries)?, replicas: nodes(primaries * replicas_each)? };
         cluster.assign_slots()?;
         cluster.introduce()?;
         cluster.await_on_all("does not know all its nodes", &cluster.knows_everybody())?;
@@ -50,6 +61,12 @@ impl Cluster {
     #[must_use]
     pub fn replicas(&self) -> &[Server] {
         &self.replicas
+    }
+
+    /// All nodes, primaries first, for whoever does without the cluster as a whole.
+    #[must_use]
+    pub fn into_nodes(self) -> Vec<Server> {
+        self.primaries.into_iter().chain(self.replicas).collect()
     }
 
     /// All nodes, to be killed and restarted.
@@ -110,14 +127,6 @@ impl Cluster {
     ) -> Result<(), ServerError> {
         await_on(self.nodes(), otherwise, holds)
     }
-}
-
-fn start_nodes(count: usize) -> Result<Vec<Server>, ServerError> {
-    (0..count)
-        .map(|_| {
-            Server::start(Kind::Valkey, Options::cluster_node().line("cluster-node-timeout 2000"))
-        })
-        .collect()
 }
 
 fn await_on<'a>(

@@ -1,9 +1,11 @@
-//! [`Keeper`]: a server's guardian, so that no server outlives the process that started it.
+//! [`Keeper`]: a server's guardian, so that no server outlives the process that started it. It
+//! keeps any other process as well.
 //!
 //! A `Drop` does not run for a static, nor in a process that is killed. So a server is started
 //! through a small shell that holds the reading end of a pipe of ours: however this process ends,
 //! the kernel closes the pipe, and the shell kills the server and removes its folder.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -45,10 +47,11 @@ pub(crate) struct Keeper {
 }
 
 impl Keeper {
-    /// Starts `executable config`, its output appended to `log`, all in `folder`.
+    /// Starts an executable with these arguments, its output appended to `log`, all in `folder`.
     pub(crate) fn start(
         executable: &Path,
-        config: &Path,
+        arguments: &[OsString],
+        environment: &[(String, String)],
         folder: &Path,
         log: &Path,
     ) -> io::Result<Self> {
@@ -56,7 +59,8 @@ impl Keeper {
             .args(["-c", SCRIPT, "selvedge-keeper"])
             .arg(folder)
             .arg(executable)
-            .arg(config)
+            .args(arguments)
+            .envs(environment.iter().cloned())
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -7,9 +7,13 @@
 pub mod cluster;
 pub mod conformance;
 pub mod connection;
+pub mod differential;
+pub mod draws;
+pub mod fuzz;
 pub mod header;
 pub mod history;
 pub mod hostile;
+pub mod live;
 pub mod patience;
 pub mod planted;
 pub use selvedge_sim::rig;

@@ -258,7 +258,9 @@ impl Site {
         let path = self.folder.path().join("server.conf");
         fs::write(&path, config)?;
         let log = self.log_path();
-        let mut keeper = Keeper::start(&self.executable, &path, self.folder.path(), &log)?;
+        let arguments = [path.into_os_string()];
+        let folder = self.folder.path();
+        let mut keeper = Keeper::start(&self.executable, &arguments, &[], folder, &log)?;
         match self.await_ready(ports, &mut keeper) {
             Ok(()) => Ok(keeper),
             Err(error) => {

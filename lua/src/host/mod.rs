@@ -165,6 +165,11 @@ impl Host {
         self.scripting.set_libraries(snapshot.libraries.clone());
     }
 
+    /// Begins the draws of SPOP, SRANDMEMBER and `math.random` anew.
+    pub fn reseed(&mut self, seed: u64) {
+        self.store.lock().reseed(seed);
+    }
+
     /// Lets the `at`-th inner command of the next call that gets so far answer `error`, once.
     ///
     /// Counted from one. The command itself is not carried out.

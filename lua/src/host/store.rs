@@ -71,6 +71,7 @@ pub(crate) struct ScriptRules {
 
 impl Store {
     fn new(config: &HostConfig) -> Self {
+        let (lua_random, random) = generators(config.seed);
         Self {
             keyspace: Keyspace::default(),
             now_us: 0,
@@ -80,10 +81,9 @@ impl Store {
             inner_log: None,
             failure: None,
             write_refusal: None,
-            // The generator of scripts has 32 bits of seed; both halves of ours count.
-            lua_random: LuaRandom::seeded((config.seed ^ (config.seed >> 32)) as u32),
+            lua_random,
             script: ScriptRules::default(),
-            random: ChaCha8Rng::seed_from_u64(config.seed),
+            random,
             cluster: config.cluster,
         }
     }
@@ -91,6 +91,11 @@ impl Store {
     /// The time as expiries count it.
     pub(crate) fn now_ms(&self) -> i64 {
         i64::try_from(self.now_us / 1000).unwrap_or(i64::MAX)
+    }
+
+    /// Begins all draws anew.
+    pub(crate) fn reseed(&mut self, seed: u64) {
+        (self.lua_random, self.random) = generators(seed);
     }
 
     /// Forgets what the last call left behind for inspection.
@@ -194,6 +199,12 @@ impl Store {
             }
         }
     }
+}
+
+/// Where the draws of scripts and of commands begin.
+fn generators(seed: u64) -> (LuaRandom, ChaCha8Rng) {
+    // The generator of scripts has 32 bits of seed; both halves of ours count.
+    (LuaRandom::seeded((seed ^ (seed >> 32)) as u32), ChaCha8Rng::seed_from_u64(seed))
 }
 
 /// The slots of some keys.

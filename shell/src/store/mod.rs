@@ -252,6 +252,13 @@ impl std::fmt::Debug for Store {
     }
 }
 
+/// Reads bytes of a server as a connection does; a door for fuzzers only.
+#[doc(hidden)]
+#[must_use]
+pub fn read_wire(bytes: &[u8]) -> Option<Value> {
+    reply::read(bytes)
+}
+
 fn parse<F: Function>(answer: Answer) -> Result<F::Reply, CallError> {
     match answer {
         Answer::Applied(value) => F::parse(value),

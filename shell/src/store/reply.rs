@@ -28,6 +28,11 @@ pub(super) fn value(wire: Wire) -> Value {
     }
 }
 
+/// What bytes of a server mean, if they are a whole reply.
+pub(super) fn read(bytes: &[u8]) -> Option<Value> {
+    redis::parse_redis_value(bytes).ok().map(value)
+}
+
 /// The server's own words, which the client library takes apart.
 pub(super) fn error_text(error: &redis::ServerError) -> String {
     match error.details() {

@@ -7,7 +7,12 @@ use super::{Comparison, Sequence, Step};
 /// The sequence of a seed.
 #[must_use]
 pub fn sequence(seed: u64, steps: usize) -> Sequence {
-    let mut dice = Dice::new(seed);
+    drawn(Dice::new(seed), steps)
+}
+
+/// The sequence that these dice choose.
+#[must_use]
+pub fn drawn(mut dice: Dice, steps: usize) -> Sequence {
     let steps = (0..steps).map(|_| step(&mut dice)).collect();
     Sequence { steps, on_redis: true }
 }

@@ -1,17 +1,28 @@
 //! [`Dice`]: seeded draws, the same on every machine.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng as _, SeedableRng as _};
+use crate::draws::Draws;
 
 /// Where everything random in a sequence comes from.
 #[derive(Clone, Debug)]
-pub struct Dice(ChaCha8Rng);
+pub struct Dice(Draws);
 
 impl Dice {
     /// Dice that roll the same for the same seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        Self(ChaCha8Rng::seed_from_u64(seed))
+        Self(Draws::seeded(seed, 0))
+    }
+
+    /// Dice that fall as these bytes say.
+    #[must_use]
+    pub fn given(bytes: &[u8]) -> Self {
+        Self(Draws::given(bytes))
+    }
+
+    /// Whether given bytes are used up.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.0.is_over()
     }
 
     /// A number from zero up to but not including `bound`.
@@ -20,8 +31,8 @@ impl Dice {
     ///
     /// When there is no such number.
     pub fn below(&mut self, bound: usize) -> usize {
-        let bound = u64::try_from(bound).expect("a usize fits into 64 bits");
-        usize::try_from(self.0.next_u64() % bound).expect("less than a usize")
+        assert!(bound > 0, "nothing to choose from");
+        self.0.below(bound)
     }
 
     /// True `hits` times out of `of`.
@@ -40,6 +51,6 @@ impl Dice {
 
     /// All 64 bits at once.
     pub fn bits(&mut self) -> u64 {
-        self.0.next_u64()
+        self.0.bits()
     }
 }

@@ -4,17 +4,21 @@ use super::{Sequence, Step};
 
 /// Removes steps, in ever smaller runs, as long as what is left still fails.
 pub fn shrink(sequence: &Sequence, mut fails: impl FnMut(&Sequence) -> bool) -> Sequence {
-    let mut best = sequence.clone();
-    let mut run = best.steps.len().div_ceil(2);
+    let with = |steps: &[Step]| Sequence { steps: steps.to_vec(), ..sequence.clone() };
+    with(&shrink_list(&sequence.steps, |steps| fails(&with(steps))))
+}
+
+/// Removes items of a list, in ever smaller runs, as long as what is left still fails.
+pub fn shrink_list<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
+    let mut best = list.to_vec();
+    let mut run = best.len().div_ceil(2);
     while run > 0 {
         let mut start = 0;
-        while start < best.steps.len() {
-            let end = (start + run).min(best.steps.len());
-            let rest: Vec<Step> =
-                best.steps[..start].iter().chain(&best.steps[end..]).cloned().collect();
-            let shorter = Sequence { steps: rest, ..best.clone() };
-            if fails(&shorter) {
-                best = shorter;
+        while start < best.len() {
+            let end = (start + run).min(best.len());
+            let rest = [&best[..start], &best[end..]].concat();
+            if fails(&rest) {
+                best = rest;
             } else {
                 start = end;
             }

@@ -7,7 +7,7 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use super::operation::histories;
 use super::world::Tally;
-use super::{Downfall, Operation, run};
+use super::{Downfall, Operation, World, run};
 
 /// Which histories to run.
 #[derive(Clone, Debug)]
@@ -58,6 +58,15 @@ impl Campaign {
                 downfall.findings.iter().any(|finding| finding.starts_with(oracle))
             })
         })
+    }
+
+    /// The world that the history of a seed leaves.
+    ///
+    /// # Errors
+    /// The history, if it goes wrong.
+    pub fn world(&self, library: &str, seed: u64) -> Result<World, String> {
+        run(library, &self.history(seed).current())
+            .map_err(|_| self.shortest_downfall(library, seed))
     }
 
     fn seeds(&self) -> impl Iterator<Item = u64> + use<> {

@@ -24,6 +24,7 @@ use selvedge_sim::world::ledger::Ledger;
 use super::Downfall;
 use super::perform::flow::StagedEdge;
 use super::perform::suspension::KnownWaitpoint;
+use crate::differential::{Step, Tape};
 
 /// How often each function was accepted and refused.
 pub type Tally = BTreeMap<&'static str, [u64; 2]>;
@@ -35,6 +36,7 @@ pub struct World {
     bench: Bench,
     calls: u64,
     trace: Vec<String>,
+    tape: Tape,
     findings: Vec<String>,
     next_id: u64,
     tally: Tally,
@@ -67,7 +69,10 @@ impl World {
         let loaded = host.call(&["FUNCTION", "LOAD", library]);
         assert!(!matches!(loaded, Value::Error(_)), "the host refuses the library: {loaded:?}");
         let secrets = Key::WaitpointSecrets(PARTITION).to_string();
-        host.call(&["HSET", &secrets, "current_kid", "k1", "secret:k1", &"00".repeat(32)]);
+        let secret = ["HSET", &secrets, "current_kid", "k1", "secret:k1", &"00".repeat(32)]
+            .map(|word| word.as_bytes().to_vec());
+        host.call(&secret);
+        let tape = vec![Step { now_us: STARTS_AT_US, command: secret.to_vec() }];
         let snapshot = host.audited();
         let mut world = Self {
             host,
@@ -75,6 +80,7 @@ impl World {
             bench: Bench::new(None),
             calls: 0,
             trace: Vec::new(),
+            tape,
             findings: Vec::new(),
             next_id: 0,
             tally: Tally::new(),
@@ -96,6 +102,7 @@ impl World {
         self.wait_ms(1);
         let command = function.command();
         let reply = self.host.call(&command);
+        self.tape.push(Step { now_us: self.host.now_us(), command: command.clone() });
         self.host.refresh(&mut self.snapshot);
         let outcome = F::parse(reply.clone());
         let arguments: Vec<String> =
@@ -146,6 +153,12 @@ impl World {
     #[must_use]
     pub fn trace(&self) -> &[String] {
         &self.trace
+    }
+
+    /// Every command that the store was given, and when.
+    #[must_use]
+    pub fn into_tape(self) -> Tape {
+        self.tape
     }
 
     /// How often each function was accepted and refused.
@@ -290,5 +303,6 @@ pub fn namespace() -> Namespace {
     Namespace::new("tenant")
 }
 
-/// Some day of this century, so that times have as many digits as on a server.
-const STARTS_AT_US: u64 = 1_800_000_000_000_000;
+/// Times have as many digits as on a server, and yet are later than any real clock's: so a tape can
+/// be played on a server too, and nothing expires there before it is told.
+const STARTS_AT_US: u64 = 4_000_000_000_000_000;

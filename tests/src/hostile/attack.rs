@@ -88,7 +88,8 @@ fn touched(call: &Call, host: &mut Host) -> Vec<InnerCommand> {
     host.last_inner_log()
 }
 
-fn spoil_args(dice: &mut Dice, corpus: &Corpus, contract: &Contract, call: &mut Call) {
+/// Makes one argument of a call another one, or takes it away, or adds one.
+pub fn spoil_args(dice: &mut Dice, corpus: &Corpus, contract: &Contract, call: &mut Call) {
     let at = dice.below(call.args.len());
     let other = dice.below(call.args.len());
     let pool = contract.args.get(at).map_or(&[][..], |name| corpus.args_named(name));

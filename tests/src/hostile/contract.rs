@@ -97,6 +97,37 @@ impl Contract {
         }
     }
 
+    /// Every answer that the header lists: words of successes, and codes of errors behind a `!`.
+    #[must_use]
+    pub fn answers(&self) -> BTreeSet<String> {
+        let Replies { words, bare, open } = &self.replies;
+        let errors = self.errors.iter().map(|code| format!("!{code}"));
+        let open = open.then(|| OPEN.to_owned());
+        words.iter().chain(bare).cloned().chain(errors).chain(open).collect()
+    }
+
+    /// Which of these answers a reply is: by the most particular of its words.
+    #[must_use]
+    pub fn answer(&self, reply: &Value) -> Option<String> {
+        let (refused, words) = match reply {
+            Value::Array(elements) => match elements.split_first() {
+                Some((Value::Int(head), rest)) => (*head == 0, texts_of(rest)),
+                _ => (false, texts_of(elements)),
+            },
+            Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Error(_) => {
+                (false, texts_of(std::slice::from_ref(reply)))
+            }
+        };
+        let status = words.first()?;
+        if refused {
+            return self.lists_error(status).then(|| format!("!{}", stem(status)));
+        }
+        let Replies { words: listed, bare, open } = &self.replies;
+        let known = |word: &&String| listed.contains(*word) || bare.contains(*word);
+        let particular = words[1..].iter().find(known).or_else(|| Some(status).filter(known));
+        particular.cloned().or_else(|| open.then(|| OPEN.to_owned()))
+    }
+
     /// The most inner commands that a call may take when the largest collection has `n` elements.
     #[must_use]
     pub fn bound(&self, n: usize) -> usize {
@@ -135,6 +166,21 @@ impl Bound {
 fn stem(code: &str) -> String {
     code.split(':').next().unwrap_or_default().to_owned()
 }
+
+/// The texts among the elements of a reply, up to the first that is none.
+fn texts_of(elements: &[Value]) -> Vec<String> {
+    let text = |element: &Value| {
+        if let Value::Bulk(bytes) = element {
+            Some(String::from_utf8_lossy(bytes).into_owned())
+        } else {
+            None
+        }
+    };
+    elements.iter().map_while(text).collect()
+}
+
+/// Stands for a count or an id that a header leaves open.
+const OPEN: &str = "<open>";
 
 /// The statuses that any function may answer before its own word.
 const STATUSES: [&str; 3] = ["OK", "ALREADY_SATISFIED", "DUPLICATE"];

@@ -4,6 +4,7 @@
 //! it. An attack starts from one of these and spoils something.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 
 use selvedge_core::value::Value;
@@ -11,7 +12,7 @@ use selvedge_lua::host::{Host, HostConfig};
 
 use crate::connection::Message;
 use crate::hostile::contract::Contract;
-use crate::hostile::world::World;
+use crate::hostile::world::{World, shorten};
 use crate::spec::arm::Arm;
 use crate::spec::run_on;
 use crate::spec::suite::Suite;
@@ -27,6 +28,17 @@ pub struct Call {
     pub keys: Vec<Vec<u8>>,
     /// ARGV.
     pub args: Vec<Vec<u8>>,
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |words: &[Vec<u8>]| -> String {
+            words.iter().map(|word| shorten(word)).collect::<Vec<_>>().join(" ")
+        };
+        write!(out, "{}", self.world)?;
+        let (keys, args) = (shown(&self.keys), shown(&self.args));
+        writeln!(out, "  fcall {} {keys} -- {args}", self.function)
+    }
 }
 
 /// Calls by function, and the values that keys and arguments of each name usually have.
@@ -182,5 +194,6 @@ fn recordable(host: &mut Host, command: &[Vec<u8>]) -> Option<Call> {
     })
 }
 
-/// Some day of this century, so that times have as many digits as on a server.
-const STARTS_AT_US: u64 = 1_800_000_000_000_000;
+/// Times have as many digits as on a server, and yet are later than any real clock's: so these
+/// worlds can be put into a server too, and nothing expires there before it is told.
+const STARTS_AT_US: u64 = 4_000_000_000_000_000;

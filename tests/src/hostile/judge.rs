@@ -10,13 +10,34 @@ use crate::hostile::tied::tied_to_code;
 use crate::hostile::world::{World, shorten};
 use crate::spec::report::show_reply;
 
-/// Carries out a call in its world; answers what is wrong with what came of it, if anything.
-pub fn judge(call: &Call, contract: &Contract, corpus: &Corpus, host: &mut Host) -> Option<String> {
+/// What came of a call.
+#[derive(Debug)]
+pub struct Judged {
+    /// What it answered.
+    pub reply: Value,
+    /// What is wrong with that, or with what it did.
+    pub fault: Option<String>,
+}
+
+/// Carries out a call in its world, and judges what came of it.
+pub fn judge(call: &Call, contract: &Contract, corpus: &Corpus, host: &mut Host) -> Judged {
     call.world.put(host);
     let before = host.digest();
     let reply = perform(call, host);
+    let fault = fault(call, contract, corpus, host, &reply, &before);
+    Judged { reply, fault }
+}
+
+fn fault(
+    call: &Call,
+    contract: &Contract,
+    corpus: &Corpus,
+    host: &mut Host,
+    reply: &Value,
+    before: &[u8; 32],
+) -> Option<String> {
     let inner = host.last_inner_log();
-    let unchanged = host.digest() == before;
+    let unchanged = host.digest() == *before;
     let published = !host.take_published().is_empty();
     let most = contract.bound(call.world.largest() + call.args.len() + call.keys.len());
     if inner.len() > most {
@@ -25,16 +46,16 @@ pub fn judge(call: &Call, contract: &Contract, corpus: &Corpus, host: &mut Host)
     if contract.reads_only && !unchanged {
         return Some("a function that only reads has changed something".to_owned());
     }
-    match &reply {
+    match reply {
         Value::Error(text) => broken(text, unchanged && !published, &inner),
         Value::Array(elements) if elements.first() == Some(&Value::Int(0)) => {
             refused(call, contract, elements, unchanged && !published, host)
         }
-        Value::Array(_) | Value::Bulk(_) => answered(contract, &reply),
+        Value::Array(_) | Value::Bulk(_) => answered(contract, reply),
         Value::Nil | Value::Int(_) | Value::Status(_) => Some("no reply of ours".to_owned()),
     }
-    .or_else(|| cut_short(contract, corpus, &reply))
-    .map(|fault| format!("{fault}: {}", shorten(show_reply(&reply).as_bytes())))
+    .or_else(|| cut_short(contract, corpus, reply))
+    .map(|fault| format!("{fault}: {}", shorten(show_reply(reply).as_bytes())))
 }
 
 /// Only the server's own refusal of a foreign key may pass, and only before the first write.

@@ -28,7 +28,7 @@ use crate::spec::suite::Suite;
 use contract::Contract;
 use corpus::{Call, Corpus};
 use dice::Dice;
-use world::shorten;
+use judge::Judged;
 
 /// Everything a campaign needs: a host with the library, its contracts, and real calls.
 pub struct Campaign {
@@ -74,33 +74,41 @@ impl Campaign {
             Some(name) => self.contracts.get(name),
             None => self.contracts.values().nth(turn),
         }?;
-        let (corpus, host) = (&self.corpus, &mut self.host);
-        let call = attack::attack(&mut Dice::new(seed, attack), corpus, contract, host);
-        judge::judge(&call, contract, corpus, host)?;
-        let mut fault = String::new();
+        let function = contract.function.clone();
+        let call = self.draw(&mut Dice::new(seed, attack), &function)?;
+        let fault = self.judge(&call)?.fault?;
+        let (fault, call) = self.shrink(fault, call);
+        Some(Finding { seed, attack, fault, call })
+    }
+
+    /// The attack that these dice choose on a function.
+    pub fn draw(&mut self, dice: &mut Dice, function: &str) -> Option<Call> {
+        let contract = self.contracts.get(function)?;
+        Some(attack::attack(dice, &self.corpus, contract, &mut self.host))
+    }
+
+    /// Carries out a call and judges what came of it.
+    pub fn judge(&mut self, call: &Call) -> Option<Judged> {
+        let contract = self.contracts.get(&call.function)?;
+        Some(judge::judge(call, contract, &self.corpus, &mut self.host))
+    }
+
+    /// Makes a call that showed a fault as small as it gets.
+    pub fn shrink(&mut self, mut fault: String, call: Call) -> (String, Call) {
         let call = shrink::shrink(call, |smaller| {
-            let found = judge::judge(smaller, contract, corpus, host);
+            let found = self.judge(smaller).and_then(|judged| judged.fault);
             found.inspect(|found| fault.clone_from(found)).is_some()
         });
-        let fault = judge::judge(&call, contract, corpus, host).unwrap_or(fault);
-        Some(Finding { seed, attack, fault, call })
+        let last = self.judge(&call).and_then(|judged| judged.fault);
+        (last.unwrap_or(fault), call)
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seed, attack, function) = (self.seed, self.attack, &self.call.function);
-        let shown = |words: &[Vec<u8>]| -> String {
-            words.iter().map(|word| shorten(word)).collect::<Vec<_>>().join(" ")
-        };
         writeln!(out, "{function}: {}", self.fault)?;
-        write!(out, "{}", self.call.world)?;
-        writeln!(
-            out,
-            "  fcall {function} {} -- {}",
-            shown(&self.call.keys),
-            shown(&self.call.args)
-        )?;
+        write!(out, "{}", self.call)?;
         writeln!(
             out,
             "  alone: cargo run -p selvedge-tests --bin hostile -- --seed {seed} --attack {attack} \

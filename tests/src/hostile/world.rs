@@ -61,15 +61,24 @@ impl World {
     pub fn put(&self, host: &mut Host) {
         host.set_now_us(self.now_us);
         host.call(&["FLUSHALL"]);
-        for (key, entry) in &self.keys {
-            for command in entry.content.commands(key) {
-                host.call(&command);
-            }
-            if let Some(at) = entry.expires_at_ms {
-                host.call(&[b"PEXPIREAT", key.as_slice(), at.to_string().as_bytes()]);
-            }
+        for command in self.commands() {
+            host.call(&command);
         }
         host.take_published();
+    }
+
+    /// The commands that make an empty store hold this.
+    #[must_use]
+    pub fn commands(&self) -> Vec<Vec<Vec<u8>>> {
+        let mut commands = Vec::new();
+        for (key, entry) in &self.keys {
+            commands.extend(entry.content.commands(key));
+            if let Some(at) = entry.expires_at_ms {
+                let at = at.to_string().into_bytes();
+                commands.push(vec![b"PEXPIREAT".to_vec(), key.clone(), at]);
+            }
+        }
+        commands
     }
 
     /// The size of the largest collection.

@@ -26,7 +26,12 @@ struct Writer {
 /// The sequence of a seed: a library is loaded, then its functions and other scripts are called.
 #[must_use]
 pub fn sequence(seed: u64, steps: usize) -> Sequence {
-    let mut dice = Dice::new(seed);
+    drawn(Dice::new(seed), steps)
+}
+
+/// The sequence that these dice choose.
+#[must_use]
+pub fn drawn(mut dice: Dice, steps: usize) -> Sequence {
     let on_redis = dice.chance(3, 4);
     let mut writer = Writer { dice, for_redis: on_redis, one_text_key: false };
     let bodies: Vec<_> = (0..FUNCTIONS).map(|_| bodies::body(&mut writer)).collect();

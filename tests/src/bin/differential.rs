@@ -1,0 +1,38 @@
+//! Compares the library in the host with the library in Valkey on one stream of operations.
+//!
+//! `cargo run --release -p selvedge-tests --bin differential -- [--operations N] [--seed S]`
+
+use std::env;
+use std::path::Path;
+use std::process::ExitCode;
+
+use selvedge_tests::differential::campaign::Campaign;
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+    match read(env::args().skip(1)).and_then(|campaign| {
+        campaign.run(selvedge_lua::library::SOURCE, &root).map(|report| report.to_string())
+    }) {
+        Ok(report) => {
+            print!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read(mut words: impl Iterator<Item = String>) -> Result<Campaign, String> {
+    let mut campaign = Campaign { operations: 50_000, seed: 1 };
+    while let Some(name) = words.next() {
+        let value = words.next().and_then(|value| value.parse::<u64>().ok());
+        match (name.as_str(), value) {
+            ("--operations", Some(count)) => campaign.operations = count,
+            ("--seed", Some(seed)) => campaign.seed = seed,
+            _ => return Err("differential [--operations N] [--seed S]".to_owned()),
+        }
+    }
+    Ok(campaign)
+}

@@ -1,0 +1,36 @@
+//! One stream of operations on the library in the host and on the library in Valkey: every answer
+//! and every keyspace agree.
+//!
+//! A [`Tape`] is what somebody asked, and when. Tapes come from random [`crate::history`]s, whose
+//! answers its own oracles and the reference [`model`] judge as well, and from the calls of the spec files, which are chosen to
+//! reach the answers that nobody has given yet ([`coverage`]). The [`pair`] plays a tape on both
+//! stores. What differs is cut down to the steps that matter and shown.
+
+pub mod campaign;
+pub mod coverage;
+pub mod model;
+pub mod pair;
+pub mod source;
+
+/// One command, and the time at which it comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The clock, in microseconds since the epoch.
+    pub now_us: u64,
+    /// The command as a client sends it.
+    pub command: Vec<Vec<u8>>,
+}
+
+/// Some commands from an empty keyspace on.
+pub type Tape = Vec<Step>;
+
+/// The library with its clock, its draws and the order of its JSON taken out of the store's hands.
+///
+/// # Panics
+/// When the library spells its door to the store in another way.
+#[must_use]
+pub fn steered(library: &str) -> String {
+    const DOOR: &str = "local function call(...)\n  return redis.call(...)\nend\n";
+    assert_eq!(library.matches(DOOR).count(), 1, "the library calls the store in another way");
+    library.replace("cjson.encode", "steady_json").replace(DOOR, include_str!("steered.lua"))
+}

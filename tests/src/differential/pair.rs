@@ -1,0 +1,187 @@
+//! [`Pair`]: the host and a Valkey, each with the library, playing the same tapes.
+
+use std::fmt;
+use std::io;
+
+use selvedge_core::value::Value;
+use selvedge_lua::host::{Host, HostConfig};
+
+use super::{Step, Tape};
+use crate::conformance::shrink::shrink_list;
+use crate::conformance::trio::spell;
+use crate::connection::Connection;
+use crate::server::{Server, ServerError};
+use crate::spec::report::show;
+
+/// The two stores.
+pub struct Pair {
+    library: String,
+    connection: Connection,
+    // Ends the process when it goes.
+    _server: Server,
+}
+
+/// Why a tape was not played to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum PlayError {
+    /// The stores disagree.
+    #[error("{0}")]
+    Diverged(Box<Divergence>),
+    /// The server did not start.
+    #[error("{0}")]
+    NoServer(#[from] ServerError),
+    /// The server went away.
+    #[error("the server: {0}")]
+    Gone(#[from] io::Error),
+}
+
+/// Where the stores part, told in as few steps as show it.
+#[derive(Debug)]
+pub struct Divergence {
+    /// The steps.
+    pub steps: Tape,
+    /// What the host says or holds after the last one.
+    pub host: String,
+    /// What Valkey says or holds.
+    pub valkey: String,
+}
+
+/// What a store answered to each step, and what it held at the end or after each.
+struct Played {
+    replies: Vec<Value>,
+    keyspaces: Vec<Value>,
+}
+
+/// How much to look at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    /// A digest of the keyspace at the end.
+    End,
+    /// The whole keyspace after each step.
+    EveryStep,
+}
+
+impl Pair {
+    /// Starts the server and puts a library into it.
+    pub fn start(library: &str) -> Result<Self, PlayError> {
+        let server = Server::valkey()?;
+        let mut connection = server.connect()?;
+        let loaded = connection.call(&["FUNCTION", "LOAD", "REPLACE", library])?;
+        if let Value::Error(error) = loaded {
+            return Err(io::Error::other(error).into());
+        }
+        Ok(Self { library: library.to_owned(), connection, _server: server })
+    }
+
+    /// Plays a tape on both; the answers, if they agree.
+    pub fn play(&mut self, tape: &[Step]) -> Result<Vec<Value>, PlayError> {
+        let host = self.on_host(tape, Detail::End);
+        let valkey = self.on_valkey(tape, Detail::End)?;
+        if host.replies == valkey.replies && host.keyspaces == valkey.keyspaces {
+            return Ok(host.replies);
+        }
+        let steps = shrink_list(tape, |fewer| matches!(self.parts(fewer), Ok(Some(_))));
+        let (at, host, valkey) = match self.parts(&steps)? {
+            Some(parting) => parting,
+            None => (tape.len(), show_all(&host), show_all(&valkey)),
+        };
+        let steps = steps.into_iter().take(at).collect();
+        Err(PlayError::Diverged(Box::new(Divergence { steps, host, valkey })))
+    }
+
+    /// The first step after which the stores differ, and what each has there.
+    fn parts(&mut self, tape: &[Step]) -> Result<Option<(usize, String, String)>, PlayError> {
+        let host = self.on_host(tape, Detail::EveryStep);
+        let valkey = self.on_valkey(tape, Detail::EveryStep)?;
+        let differs = |one: &[Value], other: &[Value]| {
+            one.iter().zip(other).position(|(one, other)| one != other)
+        };
+        let reply = differs(&host.replies, &valkey.replies).unwrap_or(usize::MAX);
+        let keyspace = differs(&host.keyspaces, &valkey.keyspaces).unwrap_or(usize::MAX);
+        Ok(match reply.min(keyspace) {
+            usize::MAX => None,
+            at if at == reply => Some((at + 1, show(&host.replies[at]), show(&valkey.replies[at]))),
+            at => {
+                let (host, valkey) = (&host.keyspaces[at], &valkey.keyspaces[at]);
+                Some((at + 1, lines_only_in(host, valkey), lines_only_in(valkey, host)))
+            }
+        })
+    }
+
+    fn on_host(&self, tape: &[Step], detail: Detail) -> Played {
+        let mut host = Host::new(HostConfig::default());
+        host.call(&["FUNCTION", "LOAD", &self.library]);
+        let mut played = Played { replies: Vec::new(), keyspaces: Vec::new() };
+        for step in tape {
+            host.set_now_us(step.now_us);
+            played.replies.push(host.call(&step.command));
+            if detail == Detail::EveryStep {
+                played.keyspaces.push(host.call(&["EVAL", DUMP, "0", "full"]));
+            }
+        }
+        if detail == Detail::End {
+            played.keyspaces.push(host.call(&["EVAL", DUMP, "0", "digest"]));
+        }
+        played
+    }
+
+    /// The same, but that the clock is a key, and whoever moves it removes what is over.
+    fn on_valkey(&mut self, tape: &[Step], detail: Detail) -> Result<Played, PlayError> {
+        let words = |line: &[&str]| -> Vec<Vec<u8>> {
+            line.iter().map(|word| word.as_bytes().to_vec()).collect()
+        };
+        let look = |detail: &str| [words(&["DEL", CLOCK]), words(&["EVAL", DUMP, "0", detail])];
+        let mut commands = vec![words(&["FLUSHALL"])];
+        let (mut answers, mut dumps) = (Vec::new(), Vec::new());
+        for step in tape {
+            let (now_us, now_ms) = (step.now_us.to_string(), (step.now_us / 1000).to_string());
+            commands.push(words(&["EVAL", SWEEP, "0", &now_ms]));
+            commands.push(words(&["SET", CLOCK, &now_us]));
+            answers.push(commands.len());
+            commands.push(step.command.clone());
+            if detail == Detail::EveryStep {
+                commands.push(words(&["EVAL", SWEEP, "0", &now_ms]));
+                commands.extend(look("full"));
+                dumps.push(commands.len() - 1);
+            }
+        }
+        if detail == Detail::End {
+            let now_ms = tape.last().map_or(0, |step| step.now_us / 1000).to_string();
+            commands.push(words(&["EVAL", SWEEP, "0", &now_ms]));
+            commands.extend(look("digest"));
+            dumps.push(commands.len() - 1);
+        }
+        let replies = self.connection.pipeline(&commands)?;
+        let at = |places: Vec<usize>| places.into_iter().map(|at| replies[at].clone()).collect();
+        Ok(Played { replies: at(answers), keyspaces: at(dumps) })
+    }
+}
+
+/// Whole keyspaces are long: what one has and the other has not is enough.
+fn lines_only_in(one: &Value, other: &Value) -> String {
+    let (Value::Bulk(one), Value::Bulk(other)) = (one, other) else { return show(one) };
+    let (one, other) = (String::from_utf8_lossy(one), String::from_utf8_lossy(other));
+    let other: Vec<&str> = other.lines().collect();
+    one.lines().filter(|line| !other.contains(line)).collect::<Vec<_>>().join("\n    ")
+}
+
+fn show_all(played: &Played) -> String {
+    played.replies.iter().chain(&played.keyspaces).map(show).collect::<Vec<_>>().join("\n")
+}
+
+impl fmt::Display for Divergence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "the host and Valkey part after:")?;
+        for step in &self.steps {
+            writeln!(f, "  at {} us: {}", step.now_us, spell(&step.command))?;
+        }
+        writeln!(f, "  host   {}", self.host)?;
+        writeln!(f, "  valkey {}", self.valkey)
+    }
+}
+
+/// Where the library finds the time on a server, whose own clock nobody can move.
+const CLOCK: &str = "selvedge:clock";
+
+const SWEEP: &str = include_str!("sweep.lua");
+const DUMP: &str = include_str!("../conformance/dump.lua");

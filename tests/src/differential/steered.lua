@@ -1,0 +1,64 @@
+-- Stands in for two doors of the library while it is compared across stores. Three things are a
+-- server's own affair, so they are taken out of its hands, in every store alike: the order in which
+-- a table yields its names (sorted), what is drawn from a set (the smallest member), and, if there
+-- is a key for it, what time it is.
+
+-- JSON with sorted names, as far as there are any; the rest is for the server's own codec.
+local function steady_json(value)
+  if type(value) ~= "table" or next(value) == nil then return cjson.encode(value) end
+  local parts = {}
+  if value[1] ~= nil then
+    for i, item in ipairs(value) do parts[i] = steady_json(item) end
+    return "[" .. table.concat(parts, ",") .. "]"
+  end
+  local names = {}
+  for name in pairs(value) do
+    if type(name) ~= "string" then return cjson.encode(value) end
+    names[#names + 1] = name
+  end
+  table.sort(names)
+  for i, name in ipairs(names) do
+    parts[i] = cjson.encode(name) .. ":" .. steady_json(value[name])
+  end
+  return "{" .. table.concat(parts, ",") .. "}"
+end
+
+-- With a clock of its own a store never sees an expiry come: whoever moves the clock removes what
+-- is over.
+local function call(...)
+  local name, argv = (...), { ... }
+  if name == "SRANDMEMBER" or name == "SPOP" then
+    local members = redis.call("SMEMBERS", argv[2])
+    table.sort(members)
+    if name == "SRANDMEMBER" then return members[1] or false end
+    local taken = {}
+    for i = 1, math.min(#members, tonumber(argv[3])) do taken[i] = members[i] end
+    if #taken > 0 then redis.call("SREM", argv[2], unpack(taken)) end
+    return taken
+  end
+  local now_us = redis.call("GET", "selvedge:clock")
+  if not now_us then return redis.call(...) end
+  local now_ms = tonumber(now_us:sub(1, -4))
+  local function in_ms(ttl) return string.format("%.0f", now_ms + tonumber(ttl)) end
+  if name == "TIME" then
+    return { now_us:sub(1, -7), tostring(tonumber(now_us:sub(-6))) }
+  elseif name == "PEXPIRE" then
+    return redis.call("PEXPIREAT", argv[2], in_ms(argv[3]))
+  elseif name == "SET" and argv[4] == "PX" then
+    argv[4], argv[5] = "PXAT", in_ms(argv[5])
+    return redis.call(unpack(argv))
+  elseif name == "XADD" then
+    local place = argv[3] == "MAXLEN" and 6 or 3
+    if argv[place] == "*" then
+      argv[place] = in_ms(0) .. "-*"
+      local id = redis.pcall(unpack(argv))
+      if type(id) ~= "table" then return id end
+      -- The newest entry is from a later time: the next one follows it.
+      local newest = redis.call("XREVRANGE", argv[2], "+", "-", "COUNT", "1")[1][1]
+      local ms, count = newest:match("^(%d+)-(%d+)$")
+      argv[place] = ms .. "-" .. string.format("%.0f", tonumber(count) + 1)
+    end
+    return redis.call(unpack(argv))
+  end
+  return redis.call(...)
+end

@@ -1,0 +1,361 @@
+//! Any inputs to the engine machine, strangers and repeats included: it never panics, never exceeds
+//! its bounds, and does the same on the same inputs.
+//!
+//! Answers come from a host that holds one of the keyspaces of the spec files, or are made up.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU16;
+use std::time::Duration;
+
+use arbitrary::{Arbitrary, Unstructured};
+use selvedge_core::completion::Completion;
+use selvedge_core::engine::{
+    Answer, BATCH_MAX, Command, Effect, Engine, EngineConfig, Filter, Input, Observation, Ticket,
+};
+use selvedge_core::error::ServerError;
+use selvedge_core::id::{ExecutionId, FlowId};
+use selvedge_core::partition::{PartitionCounts, slot};
+use selvedge_core::state::TerminalOutcome;
+use selvedge_core::time::EngineTime;
+use selvedge_core::value::Value;
+use selvedge_lua::host::Host;
+
+use super::{lua_call, notation};
+use crate::hostile::Campaign;
+
+/// What the engine is told at its start, and what happens to it then.
+#[derive(Arbitrary, Debug)]
+struct Story {
+    window: u8,
+    window_per_slot: u8,
+    dispatch_concurrency: u8,
+    dispatch_queue: u8,
+    ticket_timeout_ms: u16,
+    partitions: [u8; 3],
+    filter: u8,
+    seed: u64,
+    world: u16,
+    events: Vec<Event>,
+}
+
+/// One thing that happens.
+#[derive(Arbitrary, Debug)]
+enum Event {
+    /// Time passes, or jumps back.
+    Wake { after_ms: u16, back: bool },
+    /// The deadline comes.
+    Deadline,
+    /// The server answers everything that is open.
+    AnswerAll,
+    /// An open batch is answered, in whole or in part.
+    Answer { which: u8, answers: Vec<Said> },
+    /// A batch that was answered before, or that nobody sent, is answered.
+    AnswerStranger { which: u8, answers: Vec<Said> },
+    /// A completion is pushed.
+    Completed { partition: u8, number: u8, outcome: u8 },
+    /// The push channel was down.
+    PushGap,
+    /// The library was loaded again.
+    LibraryLoaded,
+    /// Lanes exist.
+    Lanes(Vec<u8>),
+    /// The engine shall stop.
+    Drain,
+}
+
+/// How one command of a batch is answered.
+#[derive(Arbitrary, Debug)]
+enum Said {
+    /// By the server.
+    Truth,
+    /// By the server, but the answer is lost.
+    TruthLost,
+    /// With what these lines spell.
+    Lines(Vec<u8>),
+    /// With a server's error.
+    Error(u8),
+    /// It was never sent.
+    NeverSent,
+    /// Nobody knows.
+    Silence,
+}
+
+/// Tells an engine a story.
+///
+/// # Panics
+/// When the engine exceeds a bound, sends what it must not, or does not do the same twice.
+pub fn run(data: &[u8]) {
+    let Ok(story) = Story::arbitrary_take_rest(Unstructured::new(data)) else { return };
+    lua_call::with_campaign(|campaign| {
+        prepare(campaign, story.world);
+        let mut stage = Stage::new(&story, &mut campaign.host);
+        for event in story.events.iter().take(EVENTS_MAX) {
+            stage.happen(event);
+        }
+        stage.end();
+    });
+}
+
+/// Puts one of the recorded keyspaces into the host.
+fn prepare(campaign: &mut Campaign, which: u16) {
+    campaign.host.reseed(0);
+    let functions = campaign.corpus.functions();
+    let function = &functions[usize::from(which) % functions.len()];
+    let calls = campaign.corpus.calls(function);
+    let call = &calls[usize::from(which) / functions.len() % calls.len()];
+    call.world.put(&mut campaign.host);
+}
+
+/// The engine, its twin, and what is known of its batches.
+struct Stage<'a> {
+    host: &'a mut Host,
+    engine: Engine,
+    /// Gets the same inputs, and must do the same.
+    twin: Engine,
+    window: usize,
+    window_per_slot: usize,
+    now: EngineTime,
+    open: BTreeMap<Ticket, (u16, Vec<Command>)>,
+    closed: Vec<Ticket>,
+    seen: BTreeSet<Ticket>,
+    draining: bool,
+}
+
+impl<'a> Stage<'a> {
+    fn new(story: &Story, host: &'a mut Host) -> Self {
+        let config = config(story);
+        let now = EngineTime(1_000);
+        Self {
+            host,
+            window: config.window,
+            window_per_slot: config.window_per_slot,
+            engine: Engine::new(config.clone(), story.seed, now),
+            twin: Engine::new(config, story.seed, now),
+            now,
+            open: BTreeMap::new(),
+            closed: Vec::new(),
+            seen: BTreeSet::new(),
+            draining: false,
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match event {
+            Event::Wake { after_ms, back: false } => {
+                self.pass(u64::from(*after_ms));
+                self.feed(Input::Wake);
+            }
+            Event::Wake { after_ms, back: true } => {
+                let earlier = EngineTime(self.now.0.saturating_sub(u64::from(*after_ms)));
+                self.feed_at(earlier, Input::Wake);
+            }
+            Event::Deadline => {
+                let due = self.engine.deadline().unwrap_or(self.now);
+                self.pass(due.0.saturating_sub(self.now.0));
+                self.feed(Input::Wake);
+            }
+            Event::AnswerAll => {
+                let open: Vec<Ticket> = self.open.keys().copied().collect();
+                open.into_iter().for_each(|ticket| self.answer(ticket, None));
+            }
+            Event::Answer { which, answers } => {
+                let at = usize::from(*which) % self.open.len().max(1);
+                if let Some(ticket) = self.open.keys().nth(at).copied() {
+                    self.answer(ticket, Some(answers));
+                }
+            }
+            Event::AnswerStranger { which, answers } => {
+                let at = usize::from(*which) % self.closed.len().max(1);
+                if let Some(ticket) = self.closed.get(at).copied() {
+                    let answers = answers.iter().map(|said| self.say(said, None)).collect();
+                    self.feed(Input::Settled { ticket, answers });
+                }
+            }
+            Event::Completed { partition, number, outcome } => {
+                self.feed(Input::Completed(completion(*partition, *number, *outcome)));
+            }
+            Event::PushGap => self.feed(Input::PushGap),
+            Event::LibraryLoaded => self.feed(Input::LibraryLoaded),
+            Event::Lanes(names) => {
+                let names = names.iter().take(LANES_MAX);
+                let lanes = names.filter_map(|name| format!("lane-{name}").parse().ok());
+                self.feed(Input::Lanes(lanes.collect()));
+            }
+            Event::Drain => {
+                self.draining = true;
+                self.feed(Input::Drain);
+            }
+        }
+    }
+
+    /// Stops the engine: when nothing is open any more, it must say that it is done.
+    fn end(&mut self) {
+        self.happen(&Event::Drain);
+        self.happen(&Event::AnswerAll);
+        assert!(self.open.is_empty(), "batches were sent after the drain");
+        assert!(self.engine.is_drained(), "nothing is open, and yet it is not drained");
+        assert_eq!(self.engine.deadline(), None, "a drained engine waits for something");
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now = EngineTime(self.now.0.saturating_add(ms));
+        self.host.set_now_us(self.host.now_us().saturating_add(ms.saturating_mul(1_000)));
+    }
+
+    /// Answers a batch; without anything to say, by the truth.
+    fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Said>>) {
+        let Some((_, batch)) = self.open.get(&ticket).cloned() else { return };
+        let answers = match said {
+            None => batch.iter().map(|one| self.say(&Said::Truth, Some(one))).collect(),
+            // Fewer or more answers than commands, as it comes.
+            Some(said) => said
+                .iter()
+                .enumerate()
+                .map(|(place, said)| self.say(said, batch.get(place)))
+                .collect(),
+        };
+        self.close(ticket);
+        self.feed(Input::Settled { ticket, answers });
+    }
+
+    fn close(&mut self, ticket: Ticket) {
+        if self.open.remove(&ticket).is_some() {
+            self.closed.push(ticket);
+        }
+    }
+
+    fn say(&mut self, said: &Said, command: Option<&Command>) -> Answer {
+        let mut truth = || command.map_or(Value::Nil, |command| self.host.call(&command.argv));
+        match said {
+            Said::Truth => Answer::Applied(truth()),
+            Said::TruthLost => {
+                truth();
+                Answer::PerhapsApplied(ServerError::silence("lost"))
+            }
+            Said::Lines(lines) => {
+                let reply = notation::read(lines).into_iter().next();
+                Answer::Applied(reply.unwrap_or(Value::Nil))
+            }
+            Said::Error(which) => {
+                let text = ERRORS[usize::from(*which) % ERRORS.len()];
+                Answer::Applied(Value::Error(text.to_owned()))
+            }
+            Said::NeverSent => Answer::NotApplied(ServerError::never_sent("not sent")),
+            Said::Silence => Answer::PerhapsApplied(ServerError::silence("silence")),
+        }
+    }
+
+    fn feed(&mut self, input: Input) {
+        self.feed_at(self.now, input);
+    }
+
+    fn feed_at(&mut self, now: EngineTime, input: Input) {
+        self.twin.handle(now, input.clone());
+        self.engine.handle(now, input);
+        let mut effects = 0;
+        while let Some(effect) = self.engine.next_effect() {
+            let same = self.twin.next_effect().map(|twin| format!("{twin:?}"));
+            assert_eq!(same, Some(format!("{effect:?}")), "the same inputs had another effect");
+            effects += 1;
+            assert!(effects < EFFECTS_MAX, "effects without end");
+            match effect {
+                Effect::Send { ticket, slot, batch } => self.sent(ticket, slot, batch),
+                Effect::Observe(fact) => {
+                    if let Observation::TicketExpired(ticket) = fact {
+                        self.close(ticket);
+                    }
+                }
+            }
+        }
+        assert!(self.twin.next_effect().is_none(), "the same inputs had another effect");
+        self.within_bounds();
+    }
+
+    fn sent(&mut self, ticket: Ticket, to: u16, batch: Vec<Command>) {
+        assert!(!self.draining, "sent while it drains");
+        assert!(self.seen.insert(ticket), "{ticket:?} was used twice");
+        assert!((1..=BATCH_MAX).contains(&batch.len()), "{} commands in a batch", batch.len());
+        for command in &batch {
+            assert_eq!(command.slot, to, "a batch over several slots");
+            for key in keys(command) {
+                assert_eq!(slot(key), to, "{} lies elsewhere", key.escape_ascii());
+            }
+        }
+        self.open.insert(ticket, (to, batch));
+    }
+
+    fn within_bounds(&self) {
+        assert_eq!(self.engine.in_flight(), self.open.len(), "it counts its tickets otherwise");
+        assert!(self.open.len() <= self.window, "{} batches in flight", self.open.len());
+        let mut by_slot = BTreeMap::<u16, usize>::new();
+        self.open.values().for_each(|(slot, _)| *by_slot.entry(*slot).or_default() += 1);
+        let most = by_slot.values().max().copied().unwrap_or(0);
+        assert!(most <= self.window_per_slot, "{most} batches in flight to one slot");
+        assert!(self.engine.deadline().is_some() || self.draining, "nothing will ever wake it");
+    }
+}
+
+/// The keys of a command as an engine spells it.
+fn keys(command: &Command) -> &[Vec<u8>] {
+    match command.argv.as_slice() {
+        [name, _, count, rest @ ..] if name == b"FCALL" => {
+            let count = str::from_utf8(count).ok().and_then(|count| count.parse().ok());
+            &rest[..count.unwrap_or(0).min(rest.len())]
+        }
+        [_, key, ..] => std::slice::from_ref(key),
+        _ => &[],
+    }
+}
+
+fn config(story: &Story) -> EngineConfig {
+    let few = |count: u8| NonZeroU16::new(u16::from(count % 3) + 1).expect("one or more");
+    let [flow, budget, quota] = story.partitions;
+    let filter = Filter {
+        namespace: (story.filter & 1 == 1).then(|| "ns".to_owned()),
+        instance_tag: (story.filter & 2 == 2).then(|| ("cairn.instance_id".into(), "i".into())),
+    };
+    EngineConfig {
+        partitions: PartitionCounts { flow: few(flow), budget: few(budget), quota: few(quota) },
+        filter,
+        window: usize::from(story.window % 16) + 1,
+        window_per_slot: usize::from(story.window_per_slot % 4) + 1,
+        ticket_timeout: Duration::from_millis(u64::from(story.ticket_timeout_ms) + 1),
+        dispatch_concurrency: usize::from(story.dispatch_concurrency % 8) + 1,
+        dispatch_queue: usize::from(story.dispatch_queue % 8),
+        ..EngineConfig::default()
+    }
+}
+
+fn completion(partition: u8, number: u8, outcome: u8) -> Completion {
+    let outcomes = [TerminalOutcome::Success, TerminalOutcome::Failed, TerminalOutcome::Skipped];
+    // The executions of the spec files, and some that are nowhere.
+    let id = format!(
+        "{{fp:{}}}:aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaa{:x}",
+        u16::from(partition) % 4,
+        number % 16
+    );
+    let execution_id: ExecutionId = id.parse().expect("spelled as ids are");
+    Completion {
+        execution_id,
+        flow_id: FlowId::from_bytes([number; 16]),
+        outcome: outcomes[usize::from(outcome) % outcomes.len()],
+    }
+}
+
+const EVENTS_MAX: usize = 48;
+const LANES_MAX: usize = 4;
+
+/// Far more than a visit to every partition can cause.
+const EFFECTS_MAX: usize = 50_000;
+
+/// One of each class.
+const ERRORS: [&str; 8] = [
+    "LOADING server is loading the dataset in memory",
+    "MOVED 7 127.0.0.1:7001",
+    "ERR Function not found",
+    "WRONGTYPE Operation against a key holding the wrong kind of value",
+    "OOM command not allowed when used memory > 'maxmemory'",
+    "ERR user_script:1: boom script: ff_x, on @user_function:1.",
+    "NOSCRIPT",
+    "",
+];

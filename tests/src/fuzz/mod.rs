@@ -1,0 +1,38 @@
+//! The bodies of the fuzz targets, which take any bytes.
+//!
+//! They are ordinary functions, so that stable Rust can replay every corpus; `fuzz/` only hands
+//! them to libFuzzer. A finding is a panic, with the broken promise as its text.
+
+pub mod completion_payload;
+pub mod engine_inputs;
+pub mod feedback;
+pub mod flow_file;
+pub mod host_vs_model;
+pub mod ids_and_keys;
+pub mod lua_call;
+pub mod notation;
+pub mod plan_file;
+pub mod policy_json;
+pub mod reply_parse;
+pub mod resp_value;
+pub mod store_url;
+pub mod waitpoint_token;
+
+/// A fuzz target: it takes any bytes, and panics when a promise is broken.
+pub type Target = fn(&[u8]);
+
+/// All targets, by the names of their corpora and of their files in `fuzz/fuzz_targets/`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("completion_payload", completion_payload::run),
+    ("engine_inputs", engine_inputs::run),
+    ("flow_file", flow_file::run),
+    ("host_vs_model", host_vs_model::run),
+    ("ids_and_keys", ids_and_keys::run),
+    ("lua_call", lua_call::run),
+    ("plan_file", plan_file::run),
+    ("policy_json", policy_json::run),
+    ("reply_parse", reply_parse::run),
+    ("resp_value", resp_value::run),
+    ("store_url", store_url::run),
+    ("waitpoint_token", waitpoint_token::run),
+];

@@ -1,0 +1,50 @@
+//! Any text for a store's URL: read or refused, with a reason, and no password shown either way.
+
+use selvedge::store::StoreUrl;
+
+/// Reads a text as a URL.
+///
+/// # Panics
+/// When a password shows, or a URL does not mean the same when it is read again.
+pub fn run(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    let said = say(text);
+    if let Some(other) = with_another_password(text) {
+        assert_eq!(said, say(&other), "what is said of `{text}` depends on its password");
+    }
+    if let Ok(url) = text.parse::<StoreUrl>() {
+        let shown = url.to_string();
+        let again = shown.parse::<StoreUrl>().map(|url| url.to_string());
+        assert_eq!(again.as_ref(), Ok(&shown), "`{text}` is shown as something that is no URL");
+    }
+}
+
+/// All that anybody gets to see of a URL.
+fn say(text: &str) -> String {
+    match text.parse::<StoreUrl>() {
+        Ok(url) => format!("{url} {url:?} {}", url.is_memory()),
+        Err(error) => format!("{error} {error:?}"),
+    }
+}
+
+/// The same URL, but that letters and digits of its password are other ones.
+fn with_another_password(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (before, host) = rest.rsplit_once('@')?;
+    let (user, password) = before.split_once(':')?;
+    // Of an escape only the digits could be changed, and not every pair of them is a letter.
+    if password.contains('%') {
+        return None;
+    }
+    let other: String = password
+        .chars()
+        .map(|letter| match letter {
+            '0'..='8' => '9',
+            '9' => '8',
+            'a'..='y' | 'A'..='Z' => 'z',
+            'z' => 'y',
+            other => other,
+        })
+        .collect();
+    Some(format!("{scheme}://{user}:{other}@{host}"))
+}

@@ -1,0 +1,164 @@
+//! The load: flows are submitted all the time, and what callers were told is remembered.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use selvedge::client::{Client, Flow, OnSatisfied, Outcome, SubmittedFlow, Task, TerminalOutcome};
+use selvedge_core::id::ExecutionId;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::clock_ms;
+use super::worker::Kind;
+use crate::draws::Draws;
+
+/// What callers were told.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Executions that were accepted: when, and how they may end.
+    pub accepted: BTreeMap<ExecutionId, Accepted>,
+    /// Executions that are said to have ended.
+    pub ended: Vec<Ended>,
+    /// Flows whose submission nobody answered.
+    pub unanswered: usize,
+}
+
+/// An execution that a caller was told is there.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// When the caller was told.
+    pub at_ms: u64,
+    /// How it may end.
+    pub outcomes: &'static [TerminalOutcome],
+}
+
+/// An end that a caller was told.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// When the caller was told.
+    pub at_ms: u64,
+    /// Which execution.
+    pub id: ExecutionId,
+    /// How it ended.
+    pub outcome: TerminalOutcome,
+    /// What it gave back.
+    pub result: Vec<u8>,
+}
+
+/// Submits flows until it is told to stop, and listens for the ends of some.
+pub async fn submit_until(client: Client, seed: u64, stop: CancellationToken) -> Told {
+    let book = Arc::new(Book::default());
+    let mut draws = Draws::seeded(seed, 1);
+    let mut waiting = JoinSet::new();
+    let mut number = 0_u64;
+    while !stop.is_cancelled() {
+        number += 1;
+        let shape = SHAPES[draws.below(SHAPES.len())];
+        let watched = shape[draws.below(shape.len())].0;
+        let key = format!("{seed}-{number}");
+        waiting.spawn(submit(client.clone(), shape, watched, key, book.clone()));
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(PAUSE) => {}
+        }
+    }
+    // Whoever still waits goes on in peace: all work comes to its end now, or is missed.
+    while waiting.join_next().await.is_some() {}
+    std::mem::take(&mut book.0.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Submits one flow and waits for the end of one of its tasks.
+async fn submit(
+    client: Client,
+    shape: &'static [Planned],
+    watched: &'static str,
+    key: String,
+    book: Arc<Book>,
+) {
+    match client.submit(flow(shape).idempotency_key(key)).await {
+        Ok(submitted) => {
+            book.accept(&submitted, shape);
+            if let Ok(end) = client.wait_within(&submitted[watched], WAIT_MAX).await {
+                book.end(end);
+            }
+        }
+        Err(_) => book.miss(),
+    }
+}
+
+/// Where those who submit and wait note what they were told.
+#[derive(Default)]
+struct Book(Mutex<Told>);
+
+impl Book {
+    fn accept(&self, submitted: &SubmittedFlow, shape: &[Planned]) {
+        let at_ms = clock_ms();
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, _, _, outcomes) in shape {
+            told.accepted.insert(submitted[*name].clone(), Accepted { at_ms, outcomes });
+        }
+    }
+
+    fn end(&self, end: Outcome) {
+        let Outcome { id, outcome, result, .. } = end;
+        let ended = Ended { at_ms: clock_ms(), id, outcome, result };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).ended.push(ended);
+    }
+
+    fn miss(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).unanswered += 1;
+    }
+}
+
+/// A task of a shape: its name, its kind, after whom it comes, and how it may end.
+type Planned = (&'static str, Kind, &'static [&'static str], &'static [TerminalOutcome]);
+
+fn flow(shape: &[Planned]) -> Flow {
+    shape.iter().fold(Flow::new("live"), |flow, (name, kind, after, _)| {
+        let task = Task::new(*name, kind.name()).retries(5, Duration::from_millis(50));
+        let task = match (*name, after.is_empty()) {
+            (_, true) => task,
+            (RACE, false) => task.after_any(after.iter().copied(), OnSatisfied::CancelRemaining),
+            (_, false) => task.after(after.iter().copied()),
+        };
+        flow.task(task)
+    })
+}
+
+/// The one task that goes as soon as any of those before it has succeeded.
+const RACE: &str = "race";
+
+const SUCCESS: &[TerminalOutcome] = &[TerminalOutcome::Success];
+const FAILED: &[TerminalOutcome] = &[TerminalOutcome::Failed];
+const SKIPPED: &[TerminalOutcome] = &[TerminalOutcome::Skipped];
+/// Of several that race, the slower ones are cancelled, or skipped where they never began.
+const RACING: &[TerminalOutcome] =
+    &[TerminalOutcome::Success, TerminalOutcome::Cancelled, TerminalOutcome::Skipped];
+
+const SHAPES: [&[Planned]; 5] = [
+    &[("only", Kind::Plain, &[], SUCCESS)],
+    &[
+        ("first", Kind::Plain, &[], SUCCESS),
+        ("second", Kind::Flaky, &["first"], SUCCESS),
+        ("third", Kind::Plain, &["second"], SUCCESS),
+    ],
+    &[
+        ("source", Kind::Plain, &[], SUCCESS),
+        ("left", Kind::Plain, &["source"], SUCCESS),
+        ("right", Kind::Patient, &["source"], SUCCESS),
+        ("sink", Kind::Plain, &["left", "right"], SUCCESS),
+    ],
+    &[
+        ("hare", Kind::Plain, &[], RACING),
+        ("tortoise", Kind::Patient, &[], RACING),
+        (RACE, Kind::Plain, &["hare", "tortoise"], SUCCESS),
+    ],
+    &[("doomed", Kind::Doomed, &[], FAILED), ("orphan", Kind::Plain, &["doomed"], SKIPPED)],
+];
+
+/// A flow every so often: enough that something is always under way.
+const PAUSE: Duration = Duration::from_millis(120);
+
+/// Past the end of any schedule.
+const WAIT_MAX: Duration = Duration::from_secs(120);

@@ -1,0 +1,164 @@
+//! [`Plan`]: what a seed makes of a schedule: the servers, the cast, and every fault with its time.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::draws::Draws;
+
+/// What the servers look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shape {
+    /// One server that writes everything to its append-only file.
+    Standalone,
+    /// A primary and a replica behind one address.
+    Pair,
+    /// Three primaries with a replica each.
+    Cluster,
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Standalone, Self::Pair, Self::Cluster];
+}
+
+macro_rules! faults {
+    ($( $(#[$doc:meta])* $name:ident = $text:literal on $shapes:expr, )+) => {
+        /// What is done to whom.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Fault { $( $(#[$doc])* $name, )+ }
+
+        impl Fault {
+            /// Every fault, with the shapes that can suffer it.
+            pub const ALL: &[(Self, &[Shape])] = &[$( (Self::$name, $shapes), )+];
+        }
+
+        impl fmt::Display for Fault {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $( Self::$name => $text, )+ })
+            }
+        }
+    };
+}
+
+faults! {
+    /// An engine dies at once; another one starts in its place a little later.
+    KillEngine = "kill -9 of an engine" on &Shape::ALL,
+    /// A worker dies at once; another one starts in its place.
+    KillWorker = "kill -9 of a worker" on &Shape::ALL,
+    /// An engine stands still, and goes on later with what it believed.
+    StopEngine = "SIGSTOP and SIGCONT of an engine" on &Shape::ALL,
+    /// A worker stands still beyond its lease, and goes on.
+    StopWorker = "SIGSTOP and SIGCONT of a worker" on &Shape::ALL,
+    /// A server dies at once, and starts again with what it had written.
+    KillServer = "kill -9 and restart of a server" on &[Shape::Standalone],
+    /// A server stands still.
+    StopServer = "SIGSTOP and SIGCONT of a server" on &[Shape::Standalone, Shape::Pair],
+    /// All connections are cut.
+    ResetLinks = "connections reset" on &Shape::ALL,
+    /// All data is held back for a while.
+    DelayLinks = "connections delayed" on &Shape::ALL,
+    /// The library is gone from a server.
+    FlushFunctions = "FUNCTION FLUSH" on &Shape::ALL,
+    /// A server hangs up on its clients.
+    KillClients = "CLIENT KILL" on &Shape::ALL,
+    /// The replica takes over in good order: nothing is lost.
+    Failover = "failover in good order" on &[Shape::Pair, Shape::Cluster],
+    /// The primary dies and the replica takes over: what it had not heard of is lost.
+    Crash = "failover by kill -9 of the primary" on &[Shape::Pair, Shape::Cluster],
+    /// A slot moves to another primary with everything in it.
+    MoveSlot = "slot migrated" on &[Shape::Cluster],
+}
+
+/// One fault and its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Strike {
+    /// When, from the start.
+    pub at: Duration,
+    /// What.
+    pub fault: Fault,
+    /// Whom, among those who can suffer it.
+    pub whom: usize,
+    /// For how long, where it lasts.
+    pub lasting: Duration,
+}
+
+/// One schedule.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What it was drawn from.
+    pub seed: u64,
+    /// The servers.
+    pub shape: Shape,
+    /// How many engines there are at any time.
+    pub engines: usize,
+    /// How many workers there are at any time.
+    pub workers: usize,
+    /// How long faults strike.
+    pub lasts: Duration,
+    /// The faults, in order of time.
+    pub strikes: Vec<Strike>,
+}
+
+impl Plan {
+    /// The schedule of a seed: some kinds of faults are on, in bursts with quiet times between.
+    #[must_use]
+    pub fn from_seed(seed: u64, lasts: Duration, shape: Option<Shape>) -> Self {
+        let mut draws = Draws::seeded(seed, 0);
+        let drawn = Shape::ALL[draws.below(Shape::ALL.len())];
+        let shape = shape.unwrap_or(drawn);
+        let possible: Vec<Fault> = Fault::ALL
+            .iter()
+            .filter(|(_, shapes)| shapes.contains(&shape))
+            .map(|(fault, _)| *fault)
+            .collect();
+        let mut on: Vec<Fault> = possible.iter().copied().filter(|_| draws.below(3) < 2).collect();
+        if on.is_empty() {
+            on = possible;
+        }
+        let end_ms = u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX);
+        let mut strikes = Vec::new();
+        let mut at_ms = 500 + between(&mut draws, 0, 1_500);
+        while at_ms + HEALING_MS < end_ms {
+            strikes.push(Strike {
+                at: Duration::from_millis(at_ms),
+                fault: on[draws.below(on.len())],
+                whom: draws.below(1_000),
+                lasting: Duration::from_millis(between(&mut draws, 100, 4_000)),
+            });
+            let quiet = draws.below(3) == 0;
+            at_ms += if quiet {
+                between(&mut draws, 2_000, 5_000)
+            } else {
+                between(&mut draws, 50, 900)
+            };
+        }
+        let (engines, workers) = (1 + draws.below(3), 1 + draws.below(3));
+        Self { seed, shape, engines, workers, lasts, strikes }
+    }
+}
+
+fn between(draws: &mut Draws, least: usize, most: usize) -> u64 {
+    u64::try_from(least + draws.below(most - least + 1)).unwrap_or(0)
+}
+
+/// The last fault is over before the schedule is.
+const HEALING_MS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_deals_the_same_schedule_again_and_all_faults_in_time() {
+        let lasts = Duration::from_secs(30);
+        let mut dealt = std::collections::BTreeSet::new();
+        for seed in 0..200 {
+            let plan = Plan::from_seed(seed, lasts, None);
+            assert_eq!(format!("{plan:?}"), format!("{:?}", Plan::from_seed(seed, lasts, None)));
+            assert!(plan.strikes.iter().all(|strike| strike.at < lasts));
+            assert!(!plan.strikes.is_empty());
+            dealt.extend(plan.strikes.iter().map(|strike| strike.fault));
+        }
+        assert_eq!(dealt.len(), Fault::ALL.len(), "some fault is never dealt");
+    }
+}

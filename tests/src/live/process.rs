@@ -1,0 +1,124 @@
+//! [`Cast`]: engines and workers as processes, which can be killed, stopped and replaced.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::keeper::Keeper;
+
+/// Who is who among the processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// `selvedge serve`.
+    Engine,
+    /// The worker of the harness.
+    Worker,
+}
+
+/// What a process can be told by the system.
+#[derive(Clone, Copy, Debug)]
+pub enum Signal {
+    /// Stand still.
+    Stop,
+    /// Go on.
+    Continue,
+}
+
+/// All processes of a schedule. They end with it, however it ends.
+pub struct Cast {
+    commands: Commands,
+    folder: PathBuf,
+    players: Vec<(Role, Keeper)>,
+    started: usize,
+}
+
+/// How a process of each role is started.
+#[derive(Clone, Debug)]
+pub struct Commands {
+    /// The executable of an engine, and its arguments.
+    pub engine: Vec<OsString>,
+    /// The executable of a worker, and its arguments.
+    pub worker: Vec<OsString>,
+    /// What both find in their environment.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Cast {
+    /// Nobody yet; logs will be in this folder.
+    #[must_use]
+    pub fn new(commands: Commands, folder: &Path) -> Self {
+        Self { commands, folder: folder.to_owned(), players: Vec::new(), started: 0 }
+    }
+
+    /// Starts one more.
+    pub fn start(&mut self, role: Role) -> io::Result<()> {
+        self.started += 1;
+        let (name, line) = match role {
+            Role::Engine => ("engine", &self.commands.engine),
+            Role::Worker => ("worker", &self.commands.worker),
+        };
+        // A folder of its own: it goes when the process is abandoned.
+        let home = self.folder.join(format!("{name}-{}", self.started));
+        fs::create_dir_all(&home)?;
+        let log = self.folder.join(format!("{name}-{}.log", self.started));
+        let (executable, arguments) =
+            line.split_first().ok_or_else(|| io::Error::other("nothing to start"))?;
+        let keeper = Keeper::start(
+            Path::new(executable),
+            arguments,
+            &self.commands.environment,
+            &home,
+            &log,
+        )?;
+        self.players.push((role, keeper));
+        Ok(())
+    }
+
+    /// Kills one of a role with SIGKILL, if there is any.
+    pub fn kill(&mut self, role: Role, whom: usize) -> io::Result<()> {
+        let Some(at) = self.pick(role, whom) else { return Ok(()) };
+        self.players.remove(at).1.kill()
+    }
+
+    /// Lets one of a role stand still; its process, to let it go on.
+    pub fn stop(&mut self, role: Role, whom: usize) -> io::Result<Option<u32>> {
+        let Some(at) = self.pick(role, whom) else { return Ok(None) };
+        let pid = self.players[at].1.server_pid();
+        signal(Signal::Stop, pid)?;
+        Ok(Some(pid))
+    }
+
+    /// Those that ended although nobody killed them.
+    pub fn deserters(&mut self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for (role, keeper) in &mut self.players {
+            if let Some(status) = keeper.ended()? {
+                found.push(format!("{role:?} {} ended by itself: {status}", keeper.server_pid()));
+            }
+        }
+        Ok(found)
+    }
+
+    fn pick(&self, role: Role, whom: usize) -> Option<usize> {
+        let of_role: Vec<_> = self
+            .players
+            .iter()
+            .enumerate()
+            .filter(|(_, (known, _))| *known == role)
+            .map(|(at, _)| at)
+            .collect();
+        of_role.get(whom % of_role.len().max(1)).copied()
+    }
+}
+
+/// Sends a signal to a process that this harness started.
+pub fn signal(what: Signal, pid: u32) -> io::Result<()> {
+    let name = match what {
+        Signal::Stop => "-STOP",
+        Signal::Continue => "-CONT",
+    };
+    // One that was killed meanwhile needs no signal.
+    Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status().map(drop)
+}

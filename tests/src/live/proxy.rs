@@ -1,0 +1,158 @@
+//! [`Proxy`]: a small TCP relay between clients and a server, which can cut and delay.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Relays a loopback port to another one. Dropping it cuts every connection.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    port: u16,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Where new connections go.
+    target: AtomicU16,
+    /// How long every piece of data is held back, in milliseconds.
+    delay_ms: AtomicU64,
+    closed: AtomicBool,
+    /// Both ends of all connections that may be open.
+    open: Mutex<Vec<TcpStream>>,
+}
+
+impl Proxy {
+    /// Listens on a port of its own and relays to `target`.
+    pub fn start(target: u16) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let shared = Arc::new(Shared {
+            target: AtomicU16::new(target),
+            delay_ms: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+            open: Mutex::new(Vec::new()),
+        });
+        let accepting = shared.clone();
+        thread::spawn(move || accept(&listener, &accepting));
+        Ok(Self { shared, port })
+    }
+
+    /// The port to connect to.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Lets new connections go elsewhere, and cuts the old ones: a failover, as clients see it.
+    pub fn redirect(&self, target: u16) {
+        self.shared.target.store(target, Ordering::SeqCst);
+        self.reset();
+    }
+
+    /// Cuts every connection, whatever is on its way; says how many there were.
+    pub fn reset(&self) -> usize {
+        let mut open = self.shared.open();
+        let cut = open.drain(..).filter(|end| end.shutdown(Shutdown::Both).is_ok()).count();
+        cut / 2
+    }
+
+    /// Holds all data back for this long from now on.
+    pub fn delay(&self, by: Duration) {
+        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.shared.delay_ms.store(ms, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+        self.reset();
+        // Wakes the listener, so that its thread sees that it is over.
+        let _ = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port));
+    }
+}
+
+impl Shared {
+    fn open(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connects a client to the target, and relays both ways until one of them is gone.
+    fn serve(self: &Arc<Self>, client: TcpStream) -> io::Result<()> {
+        let target = SocketAddr::from((Ipv4Addr::LOCALHOST, self.target.load(Ordering::SeqCst)));
+        let server = TcpStream::connect_timeout(&target, CONNECT_WITHIN)?;
+        client.set_nodelay(true)?;
+        server.set_nodelay(true)?;
+        let mut open = self.open();
+        // Those that are over by themselves have been shut down on one side.
+        open.retain(|end| end.peer_addr().is_ok());
+        open.extend([client.try_clone()?, server.try_clone()?]);
+        drop(open);
+        for (from, to) in [(client.try_clone()?, server.try_clone()?), (server, client)] {
+            let shared = self.clone();
+            thread::spawn(move || relay(&shared, from, to));
+        }
+        Ok(())
+    }
+}
+
+fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
+    for client in listener.incoming() {
+        if shared.closed.load(Ordering::SeqCst) {
+            return;
+        }
+        // A target that is not there hangs up on the client, as a dead server does.
+        if let Ok(client) = client {
+            let _ = shared.serve(client);
+        }
+    }
+}
+
+fn relay(shared: &Shared, mut from: TcpStream, mut to: TcpStream) {
+    let mut piece = [0; 16 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        let ms = shared.delay_ms.load(Ordering::SeqCst);
+        if ms > 0 {
+            pause(Duration::from_millis(ms));
+        }
+        if to.write_all(&piece[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+#[expect(clippy::disallowed_methods, reason = "a delay on the line is time that passes")]
+fn pause(duration: Duration) {
+    thread::sleep(duration);
+}
+
+const CONNECT_WITHIN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::connection::Connection;
+    use crate::server::Server;
+    use selvedge_core::value::Value;
+
+    #[test]
+    fn it_relays_cuts_and_redirects() {
+        let (one, other) = (Server::valkey().unwrap(), Server::valkey().unwrap());
+        one.connect().unwrap().call(&["SET", "who", "one"]).unwrap();
+        other.connect().unwrap().call(&["SET", "who", "other"]).unwrap();
+        let proxy = Proxy::start(one.port()).unwrap();
+        let who = |connection: &mut Connection| connection.call(&["GET", "who"]).ok();
+        let mut client = Connection::open(proxy.port()).unwrap();
+        assert_eq!(who(&mut client), Some(Value::Bulk(b"one".to_vec())));
+        assert_eq!(proxy.reset(), 1);
+        assert_eq!(who(&mut client), None, "the line is cut");
+        proxy.redirect(other.port());
+        let mut client = Connection::open(proxy.port()).unwrap();
+        assert_eq!(who(&mut client), Some(Value::Bulk(b"other".to_vec())));
+    }
+}

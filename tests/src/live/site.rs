@@ -1,0 +1,330 @@
+//! [`Site`]: the servers of a schedule, behind proxies, and what can be done to them.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use selvedge_core::audit::Snapshot;
+use selvedge_core::partition::Partition;
+use selvedge_core::value::Value;
+
+use super::plan::{Fault, Shape, Strike};
+use super::process::{Signal, signal};
+use super::proxy::Proxy;
+use super::view;
+use crate::cluster::Cluster;
+use crate::patience::Patience;
+use crate::server::{Kind, Options, Server, ServerError};
+
+/// Servers and the proxies that clients reach them by.
+pub struct Site {
+    shape: Shape,
+    servers: Vec<Server>,
+    /// One for each server of a cluster; else one, which leads to whoever is primary.
+    proxies: Vec<Proxy>,
+    /// Which of a pair is the primary.
+    primary: usize,
+}
+
+/// What ends a fault that lasts.
+#[derive(Clone, Copy, Debug)]
+pub enum Healing {
+    /// A process goes on.
+    Continue(u32),
+    /// Data flows freely again.
+    Undelay,
+}
+
+impl Site {
+    /// Starts the servers.
+    pub fn start(shape: Shape) -> Result<Self, ServerError> {
+        match shape {
+            Shape::Standalone => {
+                let options = Options::default().line("appendonly yes").line("appendfsync always");
+                let server = Server::start(Kind::Valkey, options)?;
+                let proxies = vec![Proxy::start(server.port())?];
+                Ok(Self { shape, servers: vec![server], proxies, primary: 0 })
+            }
+            Shape::Pair => {
+                let primary = Server::valkey()?;
+                let follow = format!("replicaof 127.0.0.1 {}", primary.port());
+                let replica = Server::start(Kind::Valkey, Options::default().line(follow))?;
+                let proxies = vec![Proxy::start(primary.port())?];
+                let site = Self { shape, servers: vec![primary, replica], proxies, primary: 0 };
+                site.await_replica()?;
+                Ok(site)
+            }
+            Shape::Cluster => {
+                // The port that a node announces is its proxy's, which therefore comes first.
+                let mut proxies = Vec::new();
+                let cluster = Cluster::from_nodes(3, 1, || {
+                    let proxy = Proxy::start(0)?;
+                    let options = Options::cluster_node()
+                        .line(format!("cluster-announce-port {}", proxy.port()))
+                        .line("cluster-node-timeout 2000")
+                        .line("cluster-replica-validity-factor 0");
+                    let server = Server::start(Kind::Valkey, options)?;
+                    proxy.redirect(server.port());
+                    proxies.push(proxy);
+                    Ok(server)
+                })?;
+                Ok(Self { shape, servers: cluster.into_nodes(), proxies, primary: 0 })
+            }
+        }
+    }
+
+    /// Where engines, workers and callers find the store.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts: Vec<_> =
+            self.proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
+        match self.shape {
+            Shape::Standalone | Shape::Pair => format!("valkey://{}", hosts[0]),
+            Shape::Cluster => format!("valkey://{}?cluster=true", hosts.join(",")),
+        }
+    }
+
+    /// Lets a fault strike; what it says has to be healed when its time is over.
+    pub fn strike(&mut self, strike: &Strike) -> Result<Option<Healing>, ServerError> {
+        match strike.fault {
+            Fault::KillServer => {
+                self.servers[0].kill_9()?;
+                self.servers[0].restart()?;
+            }
+            Fault::StopServer => {
+                let pid = self.servers[self.primary].pid();
+                signal(Signal::Stop, pid)?;
+                return Ok(Some(Healing::Continue(pid)));
+            }
+            Fault::ResetLinks => {
+                for proxy in &self.proxies {
+                    proxy.reset();
+                }
+            }
+            Fault::DelayLinks => {
+                let delay =
+                    Duration::from_millis(5 + u64::try_from(strike.whom % 200).unwrap_or(0));
+                self.proxies.iter().for_each(|proxy| proxy.delay(delay));
+                return Ok(Some(Healing::Undelay));
+            }
+            Fault::FlushFunctions => self.tell_primary(strike, &["FUNCTION", "FLUSH"])?,
+            Fault::KillClients => {
+                self.tell_primary(strike, &["CLIENT", "KILL", "TYPE", "normal"])?;
+            }
+            Fault::Failover => self.fail_over(strike)?,
+            Fault::Crash => self.crash(strike)?,
+            Fault::MoveSlot => self.move_slot(strike)?,
+            Fault::KillEngine | Fault::KillWorker | Fault::StopEngine | Fault::StopWorker => {}
+        }
+        Ok(None)
+    }
+
+    /// Ends a fault that lasts.
+    pub fn heal(&mut self, healing: Healing) -> io::Result<()> {
+        match healing {
+            Healing::Continue(pid) => signal(Signal::Continue, pid),
+            Healing::Undelay => {
+                self.proxies.iter().for_each(|proxy| proxy.delay(Duration::ZERO));
+                Ok(())
+            }
+        }
+    }
+
+    /// Everything that the primaries hold.
+    pub fn snapshot(&self) -> Result<Snapshot, ServerError> {
+        let mut snapshot: Option<Snapshot> = None;
+        for at in self.primaries()? {
+            view::read(&mut snapshot, &mut self.servers[at].connect()?)?;
+        }
+        snapshot.ok_or_else(|| ServerError::Cluster("has no primary".into()))
+    }
+
+    /// Copies what the servers logged into a folder.
+    pub fn keep_logs(&self, folder: &Path) -> io::Result<()> {
+        for (index, server) in self.servers.iter().enumerate() {
+            let log = server.folder().join("server.log");
+            std::fs::copy(log, folder.join(format!("server-{index}.log")))?;
+        }
+        Ok(())
+    }
+
+    fn tell_primary(&self, strike: &Strike, command: &[&str]) -> Result<(), ServerError> {
+        let primaries = self.primaries()?;
+        if let Some(at) = primaries.get(strike.whom % primaries.len().max(1)) {
+            self.servers[*at].connect()?.call(command)?;
+        }
+        Ok(())
+    }
+
+    /// Which servers are primaries that hold data.
+    fn primaries(&self) -> Result<Vec<usize>, ServerError> {
+        if self.shape != Shape::Cluster {
+            return Ok(vec![self.primary]);
+        }
+        let mut found = Vec::new();
+        for (index, server) in self.servers.iter().enumerate() {
+            if let Ok(mut connection) = server.connect()
+                && let Ok(Value::Bulk(known)) = connection.call(&["CLUSTER", "NODES"])
+                && let Some(line) =
+                    String::from_utf8_lossy(&known).lines().find(|line| line.contains("myself"))
+                && line.contains("master")
+                && line.split(' ').count() > SLOTS_COLUMN
+            {
+                found.push(index);
+            }
+        }
+        Ok(found)
+    }
+
+    fn fail_over(&mut self, strike: &Strike) -> Result<(), ServerError> {
+        if self.shape == Shape::Pair {
+            self.await_replica()?;
+            let next = 1 - self.primary;
+            let port = self.servers[next].port().to_string();
+            let mut old = self.servers[self.primary].connect()?;
+            old.call(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"])?;
+            self.await_role(next, "role:master")?;
+            self.lead_to(next);
+            return Ok(());
+        }
+        let Some(replica) = self.some_replica(strike)? else { return Ok(()) };
+        self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER"])?;
+        self.await_role(replica, "role:master")
+    }
+
+    /// The primary dies; when the replica has taken over, it comes back as one.
+    fn crash(&mut self, strike: &Strike) -> Result<(), ServerError> {
+        if self.shape == Shape::Pair {
+            self.await_replica()?;
+            let (old, next) = (self.primary, 1 - self.primary);
+            self.servers[old].kill_9()?;
+            self.servers[next].connect()?.call(&["REPLICAOF", "NO", "ONE"])?;
+            self.lead_to(next);
+            self.servers[old].restart()?;
+            let port = self.servers[next].port().to_string();
+            self.servers[old].connect()?.call(&["REPLICAOF", "127.0.0.1", &port])?;
+            return self.await_replica();
+        }
+        let Some(replica) = self.some_replica(strike)? else { return Ok(()) };
+        let Some(primary) = self.primary_of(replica)? else { return Ok(()) };
+        self.servers[primary].kill_9()?;
+        // It must not come back before that: it would come back empty, and still as a primary.
+        self.await_role(replica, "role:master")?;
+        self.servers[primary].restart()?;
+        self.await_role(primary, "master_link_status:up")
+    }
+
+    /// Moves the slot of a partition to another primary, and all of it at one instant.
+    fn move_slot(&self, strike: &Strike) -> Result<(), ServerError> {
+        let slot = Partition::flow(u16::try_from(strike.whom % 8).unwrap_or(0)).slot();
+        let number = slot.to_string();
+        let primaries = self.primaries()?;
+        let owns = |at: usize| -> Result<bool, ServerError> {
+            let counted = self.servers[at].connect()?.call(&["CLUSTER", "SHARDS"])?;
+            Ok(owner_has(&counted, self.proxies[at].port(), slot))
+        };
+        let mut owner = None;
+        for at in primaries.iter().copied() {
+            if owns(at)? {
+                owner = Some(at);
+            }
+        }
+        let Some(owner) = owner else { return Ok(()) };
+        let others: Vec<_> = primaries.into_iter().filter(|at| *at != owner).collect();
+        let Some(next) = others.get(strike.whom % others.len().max(1)).copied() else {
+            return Ok(());
+        };
+        let Value::Bulk(id) = self.servers[next].connect()?.call(&["CLUSTER", "MYID"])? else {
+            return Ok(());
+        };
+        let id = String::from_utf8_lossy(&id).into_owned();
+        let move_it = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &number, &number, "NODE", &id];
+        match self.servers[owner].connect()?.call(&move_it)? {
+            // Another move is under way, or a node is not ready: then this one does not happen.
+            Value::Error(_) => return Ok(()),
+            Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Array(_) => {}
+        }
+        Patience::of(TAKEN_OVER_WITHIN)
+            .until(|| owns(next).is_ok_and(|owns| owns).then_some(()))
+            .ok_or_else(|| ServerError::Cluster(format!("did not move slot {slot}")))
+    }
+
+    fn some_replica(&self, strike: &Strike) -> Result<Option<usize>, ServerError> {
+        let primaries = self.primaries()?;
+        let replicas: Vec<_> =
+            (0..self.servers.len()).filter(|at| !primaries.contains(at)).collect();
+        let Some(chosen) = replicas.get(strike.whom % replicas.len().max(1)).copied() else {
+            return Ok(None);
+        };
+        self.await_role(chosen, "master_link_status:up")?;
+        Ok(Some(chosen))
+    }
+
+    fn primary_of(&self, replica: usize) -> Result<Option<usize>, ServerError> {
+        let told = info(&self.servers[replica])?;
+        let port = told.lines().find_map(|line| line.strip_prefix("master_port:"));
+        let port: Option<u16> = port.and_then(|port| port.trim().parse().ok());
+        Ok(self.proxies.iter().position(|proxy| Some(proxy.port()) == port))
+    }
+
+    fn lead_to(&mut self, primary: usize) {
+        self.primary = primary;
+        self.proxies[0].redirect(self.servers[primary].port());
+    }
+
+    fn await_replica(&self) -> Result<(), ServerError> {
+        self.await_role(1 - self.primary, "master_link_status:up")
+    }
+
+    fn await_role(&self, at: usize, sign: &str) -> Result<(), ServerError> {
+        let server = &self.servers[at];
+        Patience::of(TAKEN_OVER_WITHIN)
+            .until(|| info(server).is_ok_and(|told| told.contains(sign)).then_some(()))
+            .ok_or_else(|| ServerError::Cluster(format!("has a server that never said {sign}")))
+    }
+}
+
+/// Whether the node with this port is told to hold a slot.
+fn owner_has(shards: &Value, port: u16, slot: u16) -> bool {
+    let Value::Array(shards) = shards else { return false };
+    shards.iter().any(|shard| {
+        let slots = member(shard, "slots").map(numbers).unwrap_or_default();
+        let holds =
+            slots.chunks_exact(2).any(|range| (range[0]..=range[1]).contains(&i64::from(slot)));
+        let Some(Value::Array(nodes)) = member(shard, "nodes") else { return false };
+        holds
+            && nodes.iter().any(|node| {
+                let is_master = member(node, "role") == Some(&Value::Bulk(b"master".to_vec()));
+                is_master && member(node, "port") == Some(&Value::Int(i64::from(port)))
+            })
+    })
+}
+
+/// What stands behind a name in a list of names and values.
+fn member<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
+    let Value::Array(pairs) = list else { return None };
+    let found = pairs.chunks_exact(2).find(|pair| pair[0] == Value::Bulk(name.into()))?;
+    Some(&found[1])
+}
+
+fn numbers(list: &Value) -> Vec<i64> {
+    let Value::Array(items) = list else { return Vec::new() };
+    items.iter().filter_map(|item| if let Value::Int(n) = item { Some(*n) } else { None }).collect()
+}
+
+fn info(server: &Server) -> Result<String, ServerError> {
+    match server.connect()?.call(&["INFO", "replication"])? {
+        Value::Bulk(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        other @ (Value::Nil
+        | Value::Int(_)
+        | Value::Status(_)
+        | Value::Error(_)
+        | Value::Array(_)) => Err(ServerError::Cluster(format!("answered {other:?} to INFO"))),
+    }
+}
+
+/// Columns of `CLUSTER NODES` before the slots.
+const SLOTS_COLUMN: usize = 8;
+
+/// A node timeout, an election and a few rounds of gossip.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(30);

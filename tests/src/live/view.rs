@@ -1,0 +1,102 @@
+//! A server's whole keyspace as the snapshot that the oracles judge.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use selvedge_core::audit::{Entry, Snapshot, Stored};
+use selvedge_core::time::ServerTime;
+use selvedge_core::value::Value;
+
+use crate::connection::Connection;
+
+/// Adds everything that a server holds. The first server's clock is the snapshot's.
+pub fn read(snapshot: &mut Option<Snapshot>, connection: &mut Connection) -> io::Result<()> {
+    let time: Vec<i64> = texts(connection.call(&["TIME"])?)
+        .into_iter()
+        .map(|part| lossy(part).parse().unwrap_or_default())
+        .collect();
+    let [seconds, micros] = time[..] else { return Err(io::Error::other("TIME told no time")) };
+    let now = ServerTime(seconds * 1000 + micros / 1000);
+    let snapshot = snapshot.get_or_insert_with(|| Snapshot::new(now));
+    let keys = texts(connection.call(&["KEYS", "*"])?);
+    // Many keys at a time: the types first, then what each holds.
+    for keys in keys.chunks(KEYS_AT_A_TIME) {
+        let ask = |name: &[u8], key: &[u8]| vec![name.to_vec(), key.to_vec()];
+        let types: Vec<_> = keys.iter().map(|key| ask(b"TYPE", key)).collect();
+        let expiries: Vec<_> = keys.iter().map(|key| ask(b"PEXPIRETIME", key)).collect();
+        let types = connection.pipeline(&types)?;
+        let expiries = connection.pipeline(&expiries)?;
+        let reads: Vec<_> =
+            keys.iter().zip(&types).map(|(key, kind)| content_of(kind, key)).collect();
+        let contents = connection.pipeline(&reads)?;
+        let found = keys.iter().zip(types).zip(contents).zip(expiries);
+        for (((key, kind), content), expiry) in found {
+            if let Some(stored) = stored(&kind, content) {
+                let expires_at =
+                    if let Value::Int(at @ 0..) = expiry { Some(ServerTime(at)) } else { None };
+                snapshot.put(key, Some(Entry { stored, expires_at }));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The command that reads a value of this type.
+fn content_of(kind: &Value, key: &[u8]) -> Vec<Vec<u8>> {
+    let words = |name: &str, rest: &[&str]| {
+        let mut command = vec![name.as_bytes().to_vec(), key.to_vec()];
+        command.extend(rest.iter().map(|word| word.as_bytes().to_vec()));
+        command
+    };
+    match type_of(kind) {
+        "hash" => words("HGETALL", &[]),
+        "set" => words("SMEMBERS", &[]),
+        "zset" => words("ZRANGE", &["0", "-1", "WITHSCORES"]),
+        "stream" => words("XLEN", &[]),
+        _ => words("GET", &[]),
+    }
+}
+
+fn stored(kind: &Value, content: Value) -> Option<Stored> {
+    Some(match type_of(kind) {
+        "string" => {
+            let Value::Bulk(bytes) = content else { return None };
+            Stored::Text(bytes)
+        }
+        "hash" => Stored::Hash(pairs(content).map(|(name, value)| (lossy(name), value)).collect()),
+        "set" => Stored::Set(texts(content).into_iter().map(lossy).collect()),
+        "zset" => {
+            let score = |text: Vec<u8>| lossy(text).parse().unwrap_or(f64::NAN);
+            let members: BTreeMap<_, _> =
+                pairs(content).map(|(member, text)| (lossy(member), score(text))).collect();
+            Stored::Zset(members)
+        }
+        "stream" => {
+            let Value::Int(length) = content else { return None };
+            Stored::Stream(usize::try_from(length).unwrap_or_default())
+        }
+        // It has ended since its name was read.
+        _ => return None,
+    })
+}
+
+fn type_of(kind: &Value) -> &str {
+    if let Value::Status(kind) = kind { kind } else { "none" }
+}
+
+fn pairs(value: Value) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
+    let mut texts = texts(value).into_iter();
+    std::iter::from_fn(move || Some((texts.next()?, texts.next()?)))
+}
+
+fn texts(value: Value) -> Vec<Vec<u8>> {
+    let Value::Array(elements) = value else { return Vec::new() };
+    let bytes = |element| if let Value::Bulk(bytes) = element { bytes } else { Vec::new() };
+    elements.into_iter().map(bytes).collect()
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+const KEYS_AT_A_TIME: usize = 500;

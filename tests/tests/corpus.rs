@@ -1,0 +1,88 @@
+//! Every corpus of the fuzz targets is replayed, and none is without its target.
+
+#![expect(clippy::unwrap_used, reason = "a folder that cannot be read is a failure")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use selvedge_tests::fuzz::{TARGETS, Target};
+
+macro_rules! replayed {
+    ($($target:ident)+) => {
+        $( #[test] fn $target() { replay(stringify!($target)); } )+
+
+        const REPLAYED: &[&str] = &[$( stringify!($target) ),+];
+    };
+}
+
+replayed! {
+    completion_payload
+    engine_inputs
+    flow_file
+    host_vs_model
+    ids_and_keys
+    lua_call
+    plan_file
+    policy_json
+    reply_parse
+    resp_value
+    store_url
+    waitpoint_token
+}
+
+#[test]
+fn targets_files_and_corpora_are_the_same_set() {
+    let targets: BTreeSet<_> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let replayed: BTreeSet<_> = REPLAYED.iter().map(|name| (*name).to_owned()).collect();
+    assert_eq!(replayed, targets, "replayed here");
+    assert_eq!(names(&fuzz().join("corpus")), targets, "corpora");
+    assert_eq!(names(&fuzz().join("fuzz_targets")), targets, "files of fuzz targets");
+    let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
+    for target in &targets {
+        assert!(manifest.contains(&format!("name = \"{target}\"")), "{target} is not built");
+    }
+    for dictionary in names(&fuzz().join("dictionaries")) {
+        assert!(targets.contains(&dictionary), "a dictionary of no target: {dictionary}");
+    }
+}
+
+#[test]
+fn corpora_stay_small() {
+    let all = TARGETS.iter().flat_map(|(target, _)| inputs(target));
+    let bytes: u64 = all.map(|path| fs::metadata(path).unwrap().len()).sum();
+    assert!(bytes < CORPORA_BYTES_MAX, "{bytes} bytes of corpora");
+}
+
+fn replay(name: &str) {
+    let target: Target =
+        TARGETS.iter().find(|(known, _)| *known == name).map(|(_, run)| *run).expect("a target");
+    let inputs = inputs(name);
+    assert!(!inputs.is_empty(), "{name} has no corpus");
+    for path in inputs {
+        // Shown when the target panics, so that the input can be found.
+        println!("{}", path.display());
+        target(&fs::read(&path).unwrap());
+    }
+}
+
+fn inputs(target: &str) -> Vec<PathBuf> {
+    let folder = fuzz().join("corpus").join(target);
+    let mut paths: Vec<_> =
+        fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The names in a folder, without extensions.
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz")
+}
+
+/// Enough for what a fuzzer found worth keeping; a clone should stay light.
+const CORPORA_BYTES_MAX: u64 = 300 * 1024;
