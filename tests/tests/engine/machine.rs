@@ -4,14 +4,17 @@
 use std::num::NonZeroU16;
 use std::time::Duration;
 
+use selvedge_core::completion::Completion;
 use selvedge_core::engine::{
     Answer, Command, Engine, EngineConfig, Filter, Input, Observation, ScannerName,
 };
 use selvedge_core::error::ServerError;
+use selvedge_core::state::TerminalOutcome;
 use selvedge_core::time::EngineTime;
 use selvedge_core::value::Value;
 use selvedge_tests::rig::{Rig, Tape, silence};
 
+use crate::flows::flow;
 use crate::hand::Hand;
 use crate::kit::{World, core, execution, lane, only};
 use crate::rows::{plant, rows};
@@ -64,6 +67,14 @@ fn recorded() -> Tape {
         rig.tell(0, input);
     }
     rig.dead_slots.insert(selvedge_core::partition::slot(b"{fp:1}"));
+    rig.tell(
+        0,
+        Input::Completed(Completion {
+            execution_id: "{fp:1}:00000000-0000-4000-8000-000000000001".parse().unwrap(),
+            flow_id: flow(0),
+            outcome: TerminalOutcome::Success,
+        }),
+    );
     rig.tell(0, Input::PushGap);
     rig.tell(0, Input::LibraryLoaded);
     rig.tell(0, Input::Lanes(vec!["other".parse().unwrap()]));
