@@ -30,6 +30,10 @@ impl Judge for OneHolder {
         let Some(id) = call.execution() else { return };
         let Some(change) = scene.executions.iter().find(|change| change.of == id) else { return };
         let Some(was) = &change.was else { return };
+        // What nobody holds, anybody may cancel, whatever else is shown.
+        if call.function == "cancel_execution" && !was.is_leased() {
+            return;
+        }
         let now_ms = (applied.server_time_us / 1000).cast_signed();
         let current = [&was.fence[0], &was.fence[1], &was.fence[2]];
         // Some functions are never shown the attempt.
