@@ -14,6 +14,7 @@
 --   dependency_already_exists, cycle_detected, invalid_policy_json, invalid_capabilities
 -- Bound: 90000
 -- Keeps: NoRunBeforeParents, GroupCounts, OneHome, ErrorMeansUntouched, RepeatIsHarmless
+
 -- What is to be written for a chunk: itself when it is new, nil when it was written before; or nil
 -- and a refusal.
 local function new_chunk(k, a, payloads, now)

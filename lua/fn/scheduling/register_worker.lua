@@ -9,8 +9,8 @@
 -- Keeps: ErrorMeansUntouched
 local OTHERS_SEEN = 8
 
--- A few instances of the index without any registration. Where their keys cannot be derived, or lie
--- on another node, nobody is taken for gone.
+-- A few instances of the index without any registration. Where their keys cannot be derived, nobody
+-- is taken for gone.
 local function departed(k, a)
   local front = k.alive:sub(1, -(#a.instance_id + #":alive" + 1))
   if front .. a.instance_id .. ":alive" ~= k.alive then
@@ -18,7 +18,7 @@ local function departed(k, a)
   end
   local gone = {}
   for _, id in ipairs(call("SRANDMEMBER", k.index, number.digits(OTHERS_SEEN))) do
-    local known = redis.pcall("EXISTS", front .. id .. ":alive", front .. id .. ":caps")
+    local known = call("EXISTS", front .. id .. ":alive", front .. id .. ":caps")
     if known == 0 and id ~= a.instance_id then
       gone[#gone + 1] = id
     end

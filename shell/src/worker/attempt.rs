@@ -140,6 +140,7 @@ impl Attempt {
     /// Tells the store, again and again while it does not answer and the lease stands. `None`
     /// when an earlier try had been heard.
     async fn tell<F: Function>(&self, call: &F) -> Result<Option<F::Reply>, ClientError> {
+        let mut pause = PAUSE_FIRST;
         loop {
             let reply = tokio::select! {
                 reply = self.shared.client.repeat(call) => reply,
@@ -152,6 +153,9 @@ impl Attempt {
                 Err(ClientError::Refused(refusal)) if self.was_heard(&refusal) => return Ok(None),
                 Err(error @ ClientError::Unavailable(_)) => {
                     tracing::warn!(execution = %self.work.execution_id, %error, "still telling");
+                    // A server that refuses does so at once: without a pause it would be asked hotly.
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_LONGEST);
                 }
                 Err(error) => return Err(error),
             }
@@ -198,3 +202,6 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 
 /// How long a handler that was told to stop may take for it.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(2);
+/// Pauses between tries to report to a store that refuses.
+const PAUSE_FIRST: std::time::Duration = std::time::Duration::from_millis(50);
+const PAUSE_LONGEST: std::time::Duration = std::time::Duration::from_secs(1);
