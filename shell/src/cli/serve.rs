@@ -1,5 +1,6 @@
 //! `selvedge serve`: an engine as a daemon.
 
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 
 use clap::Args;
@@ -26,6 +27,7 @@ pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
     tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {

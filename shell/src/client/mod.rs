@@ -40,7 +40,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge_core::call::Function;
-use selvedge_core::engine::Command;
+use selvedge_core::engine::{Answer, Command};
 use selvedge_core::error::{CallError, Class, ServerError};
 use selvedge_core::id::{LaneId, Namespace};
 use selvedge_core::key::Key;
@@ -288,14 +288,8 @@ pub(crate) fn passes(error: &ServerError) -> bool {
     }
 }
 
-fn replies(answers: Vec<selvedge_core::engine::Answer>) -> Result<Vec<Value>, ServerError> {
-    answers
-        .into_iter()
-        .map(|answer| match answer.into_result() {
-            Ok(Value::Error(text)) => Err(ServerError::from_reply(text)),
-            other => other,
-        })
-        .collect()
+fn replies(answers: Vec<Answer>) -> Result<Vec<Value>, ServerError> {
+    answers.into_iter().map(Answer::into_result).collect()
 }
 
 /// Whole milliseconds, never too many for the wire.

@@ -8,7 +8,8 @@ use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::partition::Partition;
 use selvedge_core::value::Value;
 
-use crate::client::{Client, ClientError, fields};
+use crate::client::{Client, ClientError};
+use crate::deployment;
 
 /// How many executions stand in each index of a lane, over all partitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +34,7 @@ impl Client {
     /// # Errors
     /// When the store does not answer.
     pub async fn lanes(&self) -> Result<Vec<LaneId>, ClientError> {
-        let reply = self.read_one(Command::read("SMEMBERS", &Key::Lanes, &[])).await?;
-        let mut lanes: Vec<LaneId> =
-            fields(reply).iter().filter_map(|name| name.parse().ok()).collect();
+        let mut lanes = deployment::read_lanes(self.read_one(deployment::list_lanes()).await?);
         lanes.sort();
         Ok(lanes)
     }

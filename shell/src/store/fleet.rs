@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use super::access::{Access, words};
 use super::cluster::Cluster;
 use super::library::{Library, LibraryUse};
-use super::link::reply_of;
 use super::node::Node;
 use super::url::{Address, Servers};
 use super::{StoreError, StoreOptions};
@@ -117,7 +116,7 @@ async fn open_one(yard: &Yard, servers: &Servers) -> Result<Arc<Node>, StoreErro
     let about = words(&["INFO", "cluster"]);
     let answer = node.carry_out(&[&about], until, until).await.pop();
     // Who may not ask is not told, and finds out by redirects.
-    if let Some(Ok(selvedge_core::value::Value::Bulk(text))) = answer.map(reply_of)
+    if let Some(Ok(selvedge_core::value::Value::Bulk(text))) = answer.map(Answer::into_result)
         && String::from_utf8_lossy(&text).contains("cluster_enabled:1")
     {
         return Err(StoreError::IsCluster(node.address.to_string()));

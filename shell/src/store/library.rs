@@ -16,13 +16,14 @@ use selvedge_core::call::library::{
     DeclaredSignature, Edition, LibraryRevision, LibrarySignatures, Version,
 };
 use selvedge_core::call::{Function, Signature, signatures};
+use selvedge_core::engine::Answer;
 use selvedge_core::error::{Applied, CallError, Class, ServerError};
 use selvedge_core::value::Value;
 use selvedge_lua::library;
 use tokio::sync::{Mutex, watch};
 
 use super::access::words;
-use super::link::{Link, reply_of};
+use super::link::Link;
 
 /// What a store does about the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,8 +171,9 @@ fn too_old(missing: &str) -> ServerError {
 async fn found(link: &Link, within: Duration) -> Result<Found, ServerError> {
     let (version, edition) = (Version.command(), LibraryRevision.command());
     let mut answers = link.send(&[&version, &edition], within).await.into_iter();
-    let mut next =
-        || answers.next().map_or_else(|| Err(ServerError::silence("no answer")), reply_of);
+    let mut next = || {
+        answers.next().map_or_else(|| Err(ServerError::silence("no answer")), Answer::into_result)
+    };
     Ok(Found {
         version: unless_missing(next().and_then(parse::<Version>))?,
         edition: unless_missing(next().and_then(parse::<LibraryRevision>))?,
@@ -209,7 +211,7 @@ async fn exchange(
     within: Duration,
 ) -> Result<Value, ServerError> {
     let answer = link.send(&[command], within).await.into_iter().next();
-    answer.map_or_else(|| Err(ServerError::silence("not answered")), reply_of)
+    answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
 }
 
 #[cfg(test)]

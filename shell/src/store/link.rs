@@ -8,7 +8,6 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
 use selvedge_core::engine::Answer;
 use selvedge_core::error::ServerError;
-use selvedge_core::value::Value;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -73,7 +72,7 @@ impl Link {
         }
         let words: Vec<&[Vec<u8>]> = greeting.iter().map(Vec::as_slice).collect();
         for answer in self.send(&words, access.connect_within).await {
-            reply_of(answer)?;
+            answer.into_result()?;
         }
         Ok(())
     }
@@ -129,21 +128,6 @@ impl Link {
 
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
-    }
-}
-
-/// The reply in an answer, or the failure that stands for it.
-pub(super) fn reply_of(answer: Answer) -> Result<Value, ServerError> {
-    match answer {
-        Answer::Applied(Value::Error(text)) => Err(ServerError::from_reply(text)),
-        Answer::Applied(
-            value @ (Value::Nil
-            | Value::Int(_)
-            | Value::Bulk(_)
-            | Value::Status(_)
-            | Value::Array(_)),
-        ) => Ok(value),
-        Answer::NotApplied(error) | Answer::PerhapsApplied(error) => Err(error),
     }
 }
 

@@ -50,7 +50,6 @@ pub use tls::TlsOptions;
 pub use url::{InvalidUrl, StoreUrl};
 
 use fleet::Fleet;
-use link::reply_of;
 use memory::Memory;
 use subscription::Source;
 use url::Place;
@@ -172,7 +171,7 @@ impl Store {
     pub async fn command(&self, command: Command) -> Result<Value, ServerError> {
         let answers = self.run(vec![command], self.0.options.call_within).await;
         let answer = answers.into_iter().next();
-        answer.map_or_else(|| Err(ServerError::silence("not answered")), reply_of)
+        answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
     }
 
     /// Listens to channels over a connection of its own. Its first word is a [`Push::Gap`], once
