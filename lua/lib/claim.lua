@@ -103,7 +103,7 @@ local function sound(k, core)
     { k.claim_grant, "hash" }, { k.attempts, "zset" }, { k.lease_history, "stream" },
     { k.payload, "string" }, { k.policy, "string" },
     { lease.flow_core(k.exec_core, core), "hash" },
-  })
+  }) and not guard.clash(k.lease_current, "hash")
 end
 
 -- What to do with a member of the eligible index: "drop" it (the record, if there is one, belongs

@@ -18,9 +18,8 @@ function guard.clash(key, kind)
   if key == nil or key == "" then
     return nil
   end
-  local known = taken_for[key] or kind
-  taken_for[key] = kind
-  if known ~= kind then
+  taken_for[key] = taken_for[key] or kind
+  if taken_for[key] ~= kind then
     return redis.error_reply(WRONG_TYPE)
   end
   return nil
