@@ -1,6 +1,6 @@
 -- Resets a terminal execution for another run. A flow member whose dependencies are not met waits
 -- for them again: its failed edges are re-armed, together with its group. A member that the cancel
--- of its flow covers stays ended.
+-- of its flow covers stays ended. The policy's deadline runs anew; a pause of the last run is over.
 -- Keys: exec_core (hash), terminal (zset), eligible (zset), lease_history (stream); for a skipped
 --   flow member also blocked (zset), deps_meta (hash), unresolved (set), then one dep (hash) per
 --   edge id
@@ -12,9 +12,18 @@
 -- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
 local REPLAYS_ALLOWED = 10
 
-local function replays_allowed(core_key)
-  local stored = text.json(call("GET", (core_key:gsub(":core$", ":policy"))))
-  return number.finite(type(stored) == "table" and stored.max_replay_count) or REPLAYS_ALLOWED
+-- What the new run begins with: core fields, and when it must have ended (nil without a limit).
+-- Answers nil and a refusal when the index of deadlines is foreign.
+local function beginning(core_key, core, stored, now)
+  local span = policy.execution_deadline_ms(stored)
+  local start = {
+    fields = text.append({ "completed_at", "", "last_transition_at", now, "last_mutation_at", now },
+      lease.UNLOST, text.set(core.held_as) and { "held_as", "", "held_detail", "" } or {}),
+    deadlines = lane.partition_index(text.tag(core_key), "execution_deadline"),
+    deadline_at = span and now + span,
+  }
+  local refused = span and guard.mismatch(start.deadlines, "zset")
+  return not refused and start or nil, refused
 end
 
 -- Reads the flow of a member: whether it may start runs, the index that lists it and its summary,
@@ -47,8 +56,8 @@ define("ff_replay_execution",
     if core.lifecycle_phase ~= "terminal" or text.set(core.purging_since) then
       return err("execution_not_terminal")
     end
-    local replays = number.floor(core.replay_count, 0) + 1
-    if replays > replays_allowed(k.exec_core) then
+    local replays, stored = number.floor(core.replay_count, 0) + 1, policy.read(k.exec_core)
+    if replays > policy.number(stored.max_replay_count, REPLAYS_ALLOWED) then
       return err("max_replays_exhausted")
     end
     local owner = flow_of(k.exec_core, core)
@@ -60,7 +69,11 @@ define("ff_replay_execution",
     if refused then
       return refused
     end
-    local now = number.now()
+    local now, start = number.now(), nil
+    start, refused = beginning(k.exec_core, core, stored, now)
+    if not start then
+      return refused
+    end
     -- write; nothing below can fail
     dependency.rearm(plan, now)
     local vector = plan.open == 0 and state.eligible("pending_replay_attempt")
@@ -69,8 +82,7 @@ define("ff_replay_execution",
     state.put(k.exec_core, vector, text.append({
       "pending_replay_attempt", "1", "replay_count", replays, "retry_count", 0,
       "pending_previous_attempt_index", text.present(core.current_attempt_index, ""),
-      "completed_at", "", "last_transition_at", now, "last_mutation_at", now,
-    }, lease.UNLOST))
+    }, start.fields))
     lane.move(a.execution_id, { k.terminal }, plan.open == 0 and k.eligible or plan.blocked,
       plan.open == 0 and lane.eligible_score(core) or number.floor(core.created_at, 0))
     lease.history(k.lease_history, "replay_initiated", lease.EVENT.replay_initiated, {
@@ -78,6 +90,9 @@ define("ff_replay_execution",
       replay_type = skipped and "skipped_flow_member" or "normal",
       ts = now,
     })
+    if start.deadline_at then
+      call("ZADD", start.deadlines, number.digits(start.deadline_at), a.execution_id)
+    end
     if owner.index then
       call("SADD", owner.index, core.flow_id)
     end
