@@ -117,7 +117,7 @@ function lease.step_aside(k, id, act, how)
   local core, now = act.core, act.now
   state.put(k.exec_core, how.row,
     text.append({ "last_transition_at", now, "last_mutation_at", now }, lease.RELEASED,
-      how.fields))
+      attempt.time_left(k, id, now), how.fields))
   attempt.pause(k.attempt, how.cause, now)
   lease.release(k, id, core)
   lane.move(id, text.append({ k.active }, act.strays), how.to, how.score)
