@@ -39,6 +39,7 @@ local function retry(k, id, plan, retry_at, now)
   stream.close(k.stream_meta, "expired", now)
   lease.history(k.lease_history, "released", lease.EVENT.released,
     lease.current(core, now, "expired:" .. reason))
+  push.lost(core, id)
   attempt.schedule_retry(k, id, core, lane.live(k, plan.strays), retry_at, reason, now)
   return ok("retry_scheduled", retry_at)
 end
