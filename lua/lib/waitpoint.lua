@@ -19,6 +19,11 @@ end
 -- Why a waitpoint is closed whose suspension never came.
 waitpoint.NEVER_COMMITTED = "never_committed"
 
+-- Forgets an earlier waitpoint of the same id: what was signalled to it was not meant for the next.
+function waitpoint.clear(key)
+  call("DEL", key, key .. ":condition", key .. ":signals")
+end
+
 function waitpoint.close(key, reason, now)
   record.write(key, { "state", "closed", "closed_at", now, "close_reason", reason })
 end

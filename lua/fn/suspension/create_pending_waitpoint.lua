@@ -44,6 +44,7 @@ define("ff_create_pending_waitpoint",
     if refused then return refused end
     local token = waitpoint.token(signer, a.waitpoint_id, a.waitpoint_key, now)
     -- write; nothing below can fail
+    waitpoint.clear(k.waitpoint)
     record.write(k.waitpoint, waitpoint.fields({
       id = a.waitpoint_id, key = a.waitpoint_key, token = token, state = "pending",
       suspension_id = "", activated_at = "", expires_at = a.expires_at,
