@@ -220,7 +220,8 @@ local function applied(dedup_key, usage_key)
   if not text.set(dedup_key) then
     return false
   end
-  local refused = guard.mismatch(budgets_of(dedup_key), "set")
+  local refused = guard.clash(dedup_key, "string")
+    or guard.mismatch(budgets_of(dedup_key), "set")
   if refused then
     return nil, refused
   end
