@@ -55,9 +55,14 @@ end
 
 -- The items of one list of the document with their named fields as text, or nil and a refusal.
 local function read_items(document, list_name, names)
-  local items = {}
-  local list = document[list_name]
-  for _, given in ipairs(type(list) == "table" and list or {}) do
+  local items, list = {}, document[list_name]
+  if list == nil or list == cjson.null then
+    return items
+  end
+  if type(list) ~= "table" or (#list == 0 and next(list) ~= nil) then
+    return invalid(list_name .. " must be a list")
+  end
+  for _, given in ipairs(list) do
     if type(given) ~= "table" then
       return invalid(list_name .. " must hold objects")
     end

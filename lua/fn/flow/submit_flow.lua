@@ -15,6 +15,32 @@
 -- Bound: 90000
 -- Keeps: NoRunBeforeParents, GroupCounts, OneHome, ErrorMeansUntouched, RepeatIsHarmless
 
+-- How many of the members the flow has already, and one that it has not.
+local function known_members(k, members)
+  local known, unknown = 0, nil
+  for _, member in ipairs(members) do
+    if call("SISMEMBER", k.members, member.execution_id) == 1 then
+      known = known + 1
+    else
+      unknown = unknown or member.execution_id
+    end
+  end
+  return known, unknown
+end
+
+-- The answer where nothing can be submitted any more: a repeat is told so, anything new refused.
+local function after_seal(k, a, core, payloads)
+  local chunk, refused = submission.read(a.document, text.tag(k.flow_core), a.namespace, payloads)
+  if not chunk then
+    return refused
+  end
+  local _, unknown = known_members(k, chunk.members)
+  if unknown then
+    return err("invalid_input", "flow is sealed without member: " .. unknown)
+  end
+  return already_satisfied("sealed", number.floor(core.node_count, 0))
+end
+
 -- What is to be written for a chunk: itself when it is new, nil when it was written before; or nil
 -- and a refusal.
 local function new_chunk(k, a, payloads, now)
@@ -23,10 +49,7 @@ local function new_chunk(k, a, payloads, now)
   if not chunk then
     return nil, refused
   end
-  local known = 0
-  for _, member in ipairs(chunk.members) do
-    known = known + call("SISMEMBER", k.members, member.execution_id)
-  end
+  local known = known_members(k, chunk.members)
   if known > 0 and known == #chunk.members then
     return nil
   end
@@ -77,13 +100,12 @@ define("ff_submit_flow",
     local core = record.read(k.flow_core)
     local stage, refused = submission.stage(k.flow_core)
     if refused then return refused end
-    if core and not stage then
-      return already_satisfied("sealed", number.floor(core.node_count, 0))
-    end
+    local payloads = payloads_of(arg_list)
+    if core and not stage then return after_seal(k, a, core, payloads) end
     if core and flow.closed(core) then return err("flow_already_terminal") end
     local now = number.now()
     local chunk, steps
-    chunk, refused = new_chunk(k, a, payloads_of(arg_list), now)
+    chunk, refused = new_chunk(k, a, payloads, now)
     if not refused and chunk and #chunk.members > 0 and stage == "sealing" then
       refused = err("invalid_input", "flow is being sealed")
     end
