@@ -4,7 +4,7 @@
 -- Arguments: policy_variant, on_satisfied, k (quorum threshold), now_ms (the caller's clock)
 -- Replies: set, already_set
 -- Errors: flow_not_found, invalid_input
--- Bound: 4
+-- Bound: 8
 -- Keeps: GroupCounts, RepeatIsHarmless
 define("ff_set_edge_group_policy",
   { "flow_core!:hash", "edgegroup!=hash" },
@@ -29,7 +29,15 @@ define("ff_set_edge_group_policy",
     if no_time then
       return no_time
     end
+    local note
+    note, refused = flow.note_of_group(k.flow_core, k.edgegroup)
+    if refused then
+      return refused
+    end
     -- write; nothing below can fail
+    if note then
+      call("HSET", note.key, note.field, "1")
+    end
     edge_group.declare(k.edgegroup, wanted, a.now_ms)
     return ok("set")
   end)
