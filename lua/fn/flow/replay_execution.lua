@@ -1,6 +1,7 @@
 -- Resets a terminal execution for another run. A flow member whose dependencies are not met waits
 -- for them again: its failed edges are re-armed, together with its group. A member that the cancel
--- of its flow covers stays ended. The policy's deadline runs anew; a pause of the last run is over.
+-- of its flow covers stays ended, and one whose flow is still being submitted waits for the seal.
+-- The policy's deadline runs anew; a pause of the last run is over.
 -- Keys: exec_core (hash), terminal (zset), eligible (zset), lease_history (stream); for a skipped
 --   flow member also blocked (zset), deps_meta (hash), unresolved (set), then one dep (hash) per
 --   edge id
@@ -76,15 +77,16 @@ define("ff_replay_execution",
     end
     -- write; nothing below can fail
     dependency.rearm(plan, now)
-    local vector = plan.open == 0 and state.eligible("pending_replay_attempt")
+    local waits = plan.open > 0 or text.set(core.unsealed)
+    local vector = not waits and state.eligible("pending_replay_attempt")
       or state.waiting_children(number.digits(plan.open) .. " dep(s) unsatisfied after replay",
         "pending_replay_attempt")
     state.put(k.exec_core, vector, text.append({
       "pending_replay_attempt", "1", "replay_count", replays, "retry_count", 0,
       "pending_previous_attempt_index", text.present(core.current_attempt_index, ""),
     }, start.fields))
-    lane.move(a.execution_id, { k.terminal }, plan.open == 0 and k.eligible or plan.blocked,
-      plan.open == 0 and lane.eligible_score(core) or number.floor(core.created_at, 0))
+    lane.move(a.execution_id, { k.terminal }, waits and plan.blocked or k.eligible,
+      waits and number.floor(core.created_at, 0) or lane.eligible_score(core))
     lease.history(k.lease_history, "replay_initiated", lease.EVENT.replay_initiated, {
       replay_count = replays,
       replay_type = skipped and "skipped_flow_member" or "normal",
