@@ -1,5 +1,5 @@
 -- Ends an execution whose attempt timeout or deadline passed. It does as told where the index has
--- no entry; an entry that is clearly ahead, or an attempt timeout without a running attempt, shows
+-- no entry; an entry that is clearly ahead, or an attempt timeout where no attempt runs, shows
 -- that the caller's read is out of date, and nothing ends.
 -- Keys: exec_core (hash), attempt (hash), stream_meta (hash), lease_current (hash),
 --   lease_history (stream), lease_expiry (zset), worker_leases (set), active (zset),
@@ -20,7 +20,10 @@ local function due(k, id, core, reason, now)
   end
   local index = reason == "execution_deadline" and k.execution_deadline or k.attempt_timeout
   local score = call("ZSCORE", index, id)
-  return not score or tonumber(score) <= now + TOLERANCE_MS
+  if not score then
+    return reason ~= "attempt_timeout" or core.lifecycle_phase ~= "suspended"
+  end
+  return tonumber(score) <= now + TOLERANCE_MS
 end
 
 local function forget(k, id, word)
