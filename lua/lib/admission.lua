@@ -39,15 +39,20 @@ function admission.may_release(core, expected_reason)
     or standing == "blocked_by_route" or standing == "blocked_by_operator"
 end
 
--- The index for each eligibility, beside the blocked index `key` of the same lane. An eligibility
+-- The index for an eligibility, beside the blocked index `key` of the same lane. An eligibility
 -- without an index of its own, and a key of another form, stay with `key`.
-function admission.homes(key, ...)
-  local homes = {}
-  for i = 1, select("#", ...) do
-    local name = lane.INDEX_OF_ELIGIBILITY[(select(i, ...)) or ""]
-    local prefix = key:match("^(.*:)blocked:%a+$")
-    local apart = name and name:find("^blocked:") and prefix
-    homes[i] = apart and prefix .. name or key
-  end
-  return unpack(homes)
+function admission.home(key, eligibility)
+  local name = lane.INDEX_OF_ELIGIBILITY[eligibility or ""]
+  local prefix = key:match("^(.*:)blocked:%a+$")
+  local apart = name and name:find("^blocked:") and prefix
+  return apart and prefix .. name or key
+end
+
+-- The indexes in which an execution that is held, or about to be, may be found: by the caller's
+-- key and by its own record. Answers nil and a refusal when one of them is foreign.
+function admission.leaving(k, core)
+  local from = text.append({ k.blocked, admission.home(k.blocked, core.eligibility_state) },
+    lane.homes(k.exec_core, core))
+  local refused = guard.any_other(from, "zset")
+  return not refused and from or nil, refused
 end

@@ -7,7 +7,7 @@
 -- Replies: blocked
 -- Errors: invalid_input, execution_not_found, execution_not_active, execution_not_eligible,
 --   invalid_blocking_reason
--- Bound: 16
+-- Bound: 26
 -- Keeps: OneHome, NoRunBeforeParents, NotBeforeDue, ErrorMeansUntouched
 define("ff_block_execution_for_admission",
   { "exec_core!=hash", "eligible!:zset", "blocked!:zset" },
@@ -24,14 +24,15 @@ define("ff_block_execution_for_admission",
     if not admission.may_hold(k, core, a.blocking_reason, number.now()) then
       return err("execution_not_eligible")
     end
-    local home, left = admission.homes(k.blocked, eligibility, core.eligibility_state)
-    refused = guard.any_mismatch({ { home, "zset" }, { left, "zset" } })
+    local home, from = admission.home(k.blocked, eligibility), nil
+    from, refused = admission.leaving(k, core)
+    refused = refused or guard.mismatch(home, "zset")
     if refused then return refused end
     -- write; nothing below can fail
     state.put(k.exec_core,
       state.held(eligibility, a.blocking_reason, text.present(a.blocking_detail, ""),
         text.either(core.attempt_state, "pending_first_attempt")),
       { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
-    lane.move(id, { k.eligible, k.blocked, left }, home, now)
+    lane.move(id, text.append({ k.eligible }, from), home, now)
     return ok("blocked")
   end)

@@ -4,7 +4,7 @@
 -- Arguments: execution_id, now_ms, expected_blocking_reason (empty: any)
 -- Replies: unblocked
 -- Errors: invalid_input, execution_not_found, execution_not_eligible
--- Bound: 10
+-- Bound: 20
 -- Keeps: OneHome, ErrorMeansUntouched
 define("ff_unblock_execution",
   { "exec_core!=hash", "blocked!:zset", "eligible!:zset" },
@@ -20,13 +20,13 @@ define("ff_unblock_execution",
       or expected ~= core.blocking_reason then
       return err("execution_not_eligible")
     end
-    local home = admission.homes(k.blocked, core.eligibility_state)
-    refused = guard.mismatch(home, "zset")
-    if refused then return refused end
+    local from
+    from, refused = admission.leaving(k, core)
+    if not from then return refused end
     -- write; nothing below can fail
     state.put(k.exec_core,
       state.eligible(text.either(core.attempt_state, "pending_first_attempt")),
       { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
-    lane.move(a.execution_id, { k.blocked, home }, k.eligible, lane.eligible_score(core))
+    lane.move(a.execution_id, from, k.eligible, lane.eligible_score(core))
     return ok("unblocked")
   end)
