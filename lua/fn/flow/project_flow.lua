@@ -3,8 +3,9 @@
 -- whose record is gone leaves the index. An added function.
 --
 -- It also pursues what a flow's callers began and cannot finish any more: a seal that stopped halfway
--- goes on; a submission that nobody has touched for an hour is cancelled with all its members; and
--- where a flow was cancelled, the cancels of the members that it covers are owed until they ended.
+-- goes on, and so does one that cannot come, since the flow was closed without its members; a
+-- submission that nobody has touched for an hour is cancelled with all its members; and where a flow
+-- was cancelled, the cancels of the members that it covers are owed until they ended.
 -- Keys: flow_core (hash), members (set of execution ids), summary (hash), flow_index (set)
 -- Arguments: flow_id, limit (members per call, about; 500 unless given, 2000 at most)
 -- Replies: projected, finished, partial, sealing, abandoned, gone
@@ -15,7 +16,7 @@ local LIMIT_MAX = 2000
 
 -- Pursues an open submission: a reply when that was all there is to do, else nil.
 local function pursue(k, a, core, stage, debts, now)
-  if stage == "sealing" then
+  if stage == "sealing" or flow.closed(core) then
     local steps, refused = submission.sealing(k.flow_core, now)
     return refused or ok("sealing", submission.seal(k.flow_core, steps, now))
   end
@@ -65,7 +66,7 @@ define("ff_project_flow",
     if refused then return refused end
     debts, refused = flow.debt_keys(k.flow_core)
     if refused then return refused end
-    local now, open = number.now(), stage and not flow.closed(core)
+    local now, open = number.now(), stage and not flow.covers_members(core)
     local pursued = open and pursue(k, a, core, stage, debts, now)
     if pursued then return pursued end
     local progress = projection.resume(k.summary, text.present(core.graph_revision, "0"))
