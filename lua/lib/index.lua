@@ -25,7 +25,7 @@ end
 
 local function suspended_home(k)
   local timeout_at = number.floor(call("HGET", k.suspension_current, "timeout_at"), 0)
-  return "suspended", timeout_at > 0 and timeout_at or suspension.NEVER, timeout_at > 0
+  return "suspended", timeout_at ~= 0 and timeout_at or suspension.NEVER, timeout_at ~= 0
 end
 
 -- Which index entries a record demands: { name of a key in `k` = score }, and true for the sets.

@@ -37,7 +37,7 @@ define("ff_expire_suspension",
     local held = record.read(k.suspension)
     if not suspension.is_open(held) then return clean(k, id, "no_active_suspension_cleaned") end
     local timeout_at = number.either(held.timeout_at, 0)
-    if timeout_at <= 0 or timeout_at > now then return wait_on(k, id, timeout_at) end
+    if timeout_at == 0 or timeout_at > now then return wait_on(k, id, timeout_at) end
     local refused = attempt.locate(k, id, core)
     if refused then return refused end
     local closing, strays
