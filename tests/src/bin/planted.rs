@@ -164,7 +164,8 @@ fn build(copy: &Path, target: &Path) -> Result<PathBuf, String> {
     String::from_utf8_lossy(&built.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == "engine")
+        // There is a program of that name as well.
+        .filter(|message| message["target"]["kind"][0] == "test")
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
         .ok_or_else(|| "cargo built no engine suite".to_owned())
 }
