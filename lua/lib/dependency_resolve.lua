@@ -96,7 +96,7 @@ local function case(k, a)
     return nil, err("invalid_input",
       "upstream_outcome must be one of success, failed, cancelled, expired, skipped")
   end
-  local _, refused = number.require_whole(a.now_ms, "now_ms")
+  local _, refused = number.clock(a)
   if refused then
     return nil, refused
   end

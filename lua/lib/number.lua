@@ -68,6 +68,16 @@ function number.require_whole(value, name)
   return n
 end
 
+-- The caller's clock in a.now_ms: the number, or nil and a refusal. However it was spelled, from here
+-- on it is plain digits there, because strict readers take no other form of a time.
+function number.clock(a)
+  local now, refused = number.require_whole(a.now_ms, "now_ms")
+  if now then
+    a.now_ms = number.digits(now)
+  end
+  return now, refused
+end
+
 -- Longest span that is taken, about thirty thousand years: no time plus span loses a digit.
 number.SPAN_MAX = 1000000000000000
 

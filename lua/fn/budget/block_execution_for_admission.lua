@@ -13,7 +13,7 @@ define("ff_block_execution_for_admission",
   { "exec_core!=hash", "eligible!:zset", "blocked!:zset" },
   { "execution_id!", "blocking_reason", "blocking_detail", "now_ms" },
   function(k, a)
-    local now, refused = number.require_whole(a.now_ms, "now_ms")
+    local now, refused = number.clock(a)
     if not now then return refused end
     local core, id = record.read(k.exec_core), a.execution_id
     if not core then return err("execution_not_found") end

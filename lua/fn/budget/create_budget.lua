@@ -28,7 +28,7 @@ define("ff_create_budget",
     if interval == nil then
       return refused
     end
-    now, refused = number.require_whole(a.now_ms, "now_ms")
+    now, refused = number.clock(a)
     if now == nil then
       return refused
     end

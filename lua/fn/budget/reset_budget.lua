@@ -10,7 +10,7 @@ define("ff_reset_budget",
   { "def!=hash", "usage!=hash", "resets!:zset" },
   { "budget_id!", "now_ms" },
   function(k, a)
-    local now, refused = number.require_whole(a.now_ms, "now_ms")
+    local now, refused = number.clock(a)
     if now == nil then
       return refused
     end

@@ -10,7 +10,7 @@ define("ff_unblock_execution",
   { "exec_core!=hash", "blocked!:zset", "eligible!:zset" },
   { "execution_id!", "now_ms", "expected_blocking_reason" },
   function(k, a)
-    local now, refused = number.require(a.now_ms, "now_ms")
+    local now, refused = number.clock(a)
     if not now then return refused end
     local core = record.read(k.exec_core)
     if not core then return err("execution_not_found") end

@@ -25,7 +25,7 @@ define("ff_apply_dependency_to_child",
     if call("EXISTS", k.dep) == 1 then
       return ok("already_applied")
     end
-    local _, refused = number.require_whole(a.now_ms, "now_ms")
+    local _, refused = number.clock(a)
     if refused then
       return refused
     end

@@ -30,7 +30,7 @@ define("ff_promote_blocked_to_eligible",
     if text.set(core.unsealed) or (not met and (unsatisfied > 0 or unresolved > 0)) then
       return err("deps_not_satisfied", unsatisfied, unresolved)
     end
-    local _, refused = number.require_whole(a.now_ms, "now_ms")
+    local _, refused = number.clock(a)
     if refused then
       return refused
     end

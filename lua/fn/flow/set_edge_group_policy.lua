@@ -25,7 +25,7 @@ define("ff_set_edge_group_policy",
       and number.either(group.k, 0) == wanted.k then
       return ok("already_set")
     end
-    local _, no_time = number.require_whole(a.now_ms, "now_ms")
+    local _, no_time = number.clock(a)
     if no_time then
       return no_time
     end

@@ -35,7 +35,7 @@ define("ff_stage_dependency_edge",
       return err("dependency_already_exists")
     end
     local now
-    now, refused = number.require_whole(a.now_ms, "now_ms")
+    now, refused = number.clock(a)
     if not now then
       return refused
     end

@@ -11,7 +11,7 @@ define("ff_promote_delayed",
   { "exec_core!=hash", "delayed!=zset", "eligible!=zset" },
   { "execution_id!", "now_ms" },
   function(k, a)
-    local now, refused = number.require(a.now_ms, "now_ms")
+    local now, refused = number.clock(a)
     if not now then return refused end
     local id, core = a.execution_id, record.read(k.exec_core)
     local score = tonumber(call("ZSCORE", k.delayed, id))
