@@ -156,6 +156,12 @@ function attempt.limit(k, id, limits)
   end
 end
 
+-- Takes the limits of an execution out of the indexes.
+function attempt.unlimit(k, id)
+  call("ZREM", k.attempt_timeout, id)
+  call("ZREM", k.execution_deadline, id)
+end
+
 -- Core fields that keep what is left of the attempt's time while no lease runs; empty without a
 -- timeout. To be read before the timeout entry goes.
 function attempt.time_left(k, id, now)

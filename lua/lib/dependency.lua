@@ -43,7 +43,7 @@ function dependency.keys(tag, flow_id, child_eid, upstream_eid, edge_id)
     terminal = lane.index(tag, lane_id, "terminal"),
     blocked = lane.index(tag, lane_id, "blocked:dependencies"),
     attempt = attempt.key(tag, child_eid, index),
-    stream_meta = "ff:stream:" .. tag .. ":" .. child_eid .. ":" .. index .. ":meta",
+    stream_meta = stream.meta(tag, child_eid, index),
     payload = front .. ":payload",
     upstream_result = dependency.front(tag, upstream_eid) .. ":result",
     edgegroup = prefix .. ":edgegroup:" .. child_eid,

@@ -27,8 +27,7 @@ local function due(k, id, core, reason, now)
 end
 
 local function forget(k, id, word)
-  call("ZREM", k.attempt_timeout, id)
-  call("ZREM", k.execution_deadline, id)
+  attempt.unlimit(k, id)
   return ok(word)
 end
 

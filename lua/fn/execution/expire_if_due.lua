@@ -9,8 +9,7 @@
 -- Keeps: NotBeforeDue, OneHome, AttemptsHonest, VectorWhole
 
 local function forget(k, id, word)
-  call("ZREM", k.attempt_timeout, id)
-  call("ZREM", k.execution_deadline, id)
+  attempt.unlimit(k, id)
   return ok(word)
 end
 

@@ -6,13 +6,12 @@
 -- Errors: invalid_input, flow_not_found, invalid_tag_key
 -- Bound: 5 + 3 * n
 -- Keeps: ErrorMeansUntouched, RepeatIsHarmless
-local TAG_KEY = "^[a-z][a-z0-9_]*%.[^.]"
 
 -- The tags on the flow's own record: { key, value, … } and the keys alone.
 local function inline_tags(core)
   local names, pairs_list = {}, {}
   for name in pairs(core) do
-    if name:find(TAG_KEY) then
+    if text.is_tag_name(name) then
       names[#names + 1] = name
     end
   end
@@ -35,7 +34,7 @@ define("ff_set_flow_tags",
       return err("flow_not_found")
     end
     for i = 1, #tags, 2 do
-      if not tags[i]:find(TAG_KEY) then
+      if not text.is_tag_name(tags[i]) then
         return err("invalid_tag_key", tags[i])
       end
     end
