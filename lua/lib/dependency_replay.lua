@@ -55,14 +55,16 @@ function dependency.rearming(k, core, keys, args)
     end
   end
   if group and #plan.rearmed > 0 then
-    plan.group = edge_group.rearm(group, #plan.rearmed, repeated)
+    local met
+    plan.group, met = edge_group.rearm(group, #plan.rearmed, repeated)
+    plan.open = met and 0 or plan.open
   end
   return plan
 end
 
 -- Carries the plan out. `rearmed_at` tells an old end of the upstream from a new one.
 function dependency.rearm(plan, now)
-  if plan.met or (plan.open == 0 and not plan.always) then
+  if plan.met or (plan.open == 0 and #plan.rearmed == 0 and not plan.always) then
     return
   end
   for _, edge in ipairs(plan.rearmed) do

@@ -156,19 +156,24 @@ function edge_group.grow(group, upstream_eid)
   return text.append(fields, { noted, "1" }), false
 end
 
--- What re-arming `lost` edges of a replayed child, `repeated` of them repeats, writes to the group.
+-- What re-arming `lost` edges of a replayed child, `repeated` of them repeats, writes to the group,
+-- and whether the group is met without them: an edge that came late may have succeeded since.
 function edge_group.rearm(group, lost, repeated)
   local counts = edge_group.counts(group)
   local from_failed = math.min(lost, counts.failed)
   local from_skipped = math.min(lost - from_failed, counts.skipped)
-  local fields = { "failed", counts.failed - from_failed, "group_state", edge_group.PENDING }
+  local met = edge_group.counted(group)
+    and counts.succeeded - counts.repeats_succeeded >= threshold(group)
+  local fields = {
+    "failed", counts.failed - from_failed, "group_state", met and "satisfied" or edge_group.PENDING,
+  }
   if group.skipped then
     text.append(fields, { "skipped", counts.skipped - from_skipped })
   end
   if repeated > 0 then
     text.append(fields, { "repeats_lost", math.max(0, counts.repeats_lost - repeated) })
   end
-  return fields
+  return fields, met
 end
 
 -- Whether some child other than `child_eid` still waits for this upstream.
