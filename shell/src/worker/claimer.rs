@@ -80,15 +80,16 @@ impl Claimer {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let hands = self.hands.clone();
-            let may_claim = !self.hot.is_empty() || !self.unsure.is_empty();
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 push = pushes.next() => self.hear(push),
                 Some(_) = self.running.join_next() => {}
                 _ = poll.tick() => self.hot.point_at_next(),
+                // They have their hands already. If they hold all, no other becomes free before.
+                () = std::future::ready(()), if !self.unsure.is_empty() => self.round().await,
                 // It only says that a hand is free; kept, it would be one hand less for the round.
-                free = hands.acquire(), if may_claim => {
+                free = hands.acquire(), if !self.hot.is_empty() => {
                     drop(free);
                     self.round().await;
                 }

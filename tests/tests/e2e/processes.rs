@@ -144,9 +144,18 @@ fn monitor(port: u16, seconds: u64) -> std::io::Result<Vec<String>> {
     Ok(seen)
 }
 
-/// Replies to claims and to completions are swallowed; everything runs once all the same.
 #[test]
 fn lost_replies_neither_lose_nor_double_work() {
+    lose_replies(16);
+}
+
+#[test]
+fn a_worker_whose_every_hand_waits_for_a_lost_reply_goes_on() {
+    lose_replies(1);
+}
+
+/// Replies to claims and to completions are swallowed; everything runs once all the same.
+fn lose_replies(hands: usize) {
     let server = Server::valkey().unwrap();
     Runtime::new().unwrap().block_on(async {
         let proxy = Proxy::start(server.port()).unwrap();
@@ -156,7 +165,7 @@ fn lost_replies_neither_lose_nor_double_work() {
         let count = runs.clone();
         // No slow round: the only claims are those that a push asked for.
         let worker = far.worker("far").lease(Duration::from_secs(30)).poll_every(PATIENCE);
-        let worker = worker.handler("once", move |_: Context| {
+        let worker = worker.concurrency(hands).handler("once", move |_: Context| {
             count.fetch_add(1, Ordering::SeqCst);
             async { Ok::<_, Failed>("done") }
         });
