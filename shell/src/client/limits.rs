@@ -153,7 +153,7 @@ impl Client {
             on_hard_limit: "block".to_owned(),
             on_soft_limit: "warn".to_owned(),
             reset_interval_ms: millis(spec.reset_interval),
-            now: self.store().server_time().await?,
+            now: self.server_time().await?,
             limits,
         };
         self.repeat(&call).await.map(|_| id)
@@ -200,7 +200,7 @@ impl Client {
             partition: self.partitions().of_budget(id),
             budget_id: id,
             deltas: deltas(amounts),
-            now: self.store().server_time().await?,
+            now: self.server_time().await?,
             dedup_id: Some(report.to_owned()),
         };
         self.repeat(&call).await
@@ -214,7 +214,7 @@ impl Client {
         let call = ResetBudget {
             partition: self.partitions().of_budget(id),
             budget_id: id,
-            now: self.store().server_time().await?,
+            now: self.server_time().await?,
         };
         self.repeat(&call).await.map(drop)
     }
@@ -234,7 +234,7 @@ impl Client {
             window_seconds: spec.window.as_secs(),
             max_requests_per_window: spec.rate,
             max_concurrent: spec.concurrency,
-            now: self.store().server_time().await?,
+            now: self.server_time().await?,
         };
         self.repeat(&call).await.map(|_| id)
     }

@@ -45,6 +45,7 @@ use selvedge_core::error::{CallError, Class, ServerError};
 use selvedge_core::id::{LaneId, Namespace};
 use selvedge_core::key::Key;
 use selvedge_core::partition::PartitionCounts;
+use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use tokio::time::{Instant, sleep};
 
@@ -220,7 +221,19 @@ impl Client {
         }
     }
 
-    /// The same for one command.
+    /// The time of the store, asked for again while nobody answers.
+    pub(crate) async fn server_time(&self) -> Result<ServerTime, ClientError> {
+        let mut pauses = Pauses::new(self.0.patience);
+        loop {
+            match self.0.store.server_time().await {
+                Ok(now) => return Ok(now),
+                Err(error) if passes(&error) && pauses.next().await => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Reads by one command, and repeats it while nobody answers.
     pub(crate) async fn read_one(&self, command: Command) -> Result<Value, ClientError> {
         let replies = self.read(vec![command]).await?;
         Ok(replies.into_iter().next().unwrap_or(Value::Nil))

@@ -135,7 +135,7 @@ impl Client {
     }
 
     async fn now_if(&self, needed: bool) -> Result<Option<ServerTime>, ClientError> {
-        if needed { Ok(Some(self.store().server_time().await?)) } else { Ok(None) }
+        if needed { Ok(Some(self.server_time().await?)) } else { Ok(None) }
     }
 
     fn identify(&self, identity: &Identity) -> FlowId {

@@ -10,7 +10,7 @@ use selvedge_core::engine::{Answer, Command};
 use selvedge_core::error::{Class, ServerError};
 use selvedge_core::value::Value;
 use tokio::sync::Mutex;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::StoreError;
 use super::access::words;
@@ -42,6 +42,9 @@ enum Next {
     Ask(Address),
     /// It was never sent; its slot may have a new owner by now.
     Unreached,
+    /// The server is no primary any more, and lacks the library, which only its primary can give
+    /// it. So it never says who has the slot now.
+    Demoted,
 }
 
 impl Cluster {
@@ -74,7 +77,7 @@ impl Cluster {
         let mut hops_left = HOPS_MAX;
         loop {
             let mut onward = Vec::new();
-            let (mut moved, mut unreached) = (false, false);
+            let (mut moved, mut unreached, mut demoted) = (false, false, false);
             for (errand, answer) in self.round(yard, batch, errands, until).await {
                 let place = errand.place;
                 match next(&answer) {
@@ -91,7 +94,15 @@ impl Cluster {
                         unreached = true;
                         onward.push(Errand { place, asking: None });
                     }
-                    Next::Done | Next::Moved(..) | Next::Ask(_) | Next::Unreached => {}
+                    Next::Demoted if hops_left > 0 => {
+                        (moved, demoted) = (true, true);
+                        onward.push(Errand { place, asking: None });
+                    }
+                    Next::Done
+                    | Next::Moved(..)
+                    | Next::Ask(_)
+                    | Next::Unreached
+                    | Next::Demoted => {}
                 }
                 answers[place] = answer;
             }
@@ -100,6 +111,10 @@ impl Cluster {
             }
             // A server that is away is bounded by the deadline, a slot that runs away by a count.
             hops_left -= u32::from(moved);
+            if demoted {
+                // It refuses at once, and the others may not have heard of its heir yet.
+                sleep_until(until.min(Instant::now() + REFRESH_PAUSE)).await;
+            }
             if moved || unreached {
                 // The next round uses whatever is known by then.
                 let _ = self.refresh(yard).await;
@@ -232,6 +247,7 @@ fn next(answer: &Answer) -> Next {
             None => Next::Done,
         },
         Answer::NotApplied(error) if error.class == Class::NotNow => Next::Unreached,
+        Answer::NotApplied(error) if error.text.starts_with("READONLY") => Next::Demoted,
         Answer::Applied(_) | Answer::NotApplied(_) | Answer::PerhapsApplied(_) => Next::Done,
     }
 }

@@ -31,7 +31,7 @@ pub(super) async fn admit(client: &Client, applicant: &Applicant) -> Result<bool
         lane_id: applicant.lane.clone(),
         reason,
         detail,
-        now: client.store().server_time().await?,
+        now: client.server_time().await?,
     };
     match client.repeat(&call).await {
         Ok(()) => {}
@@ -107,7 +107,7 @@ async fn over_quota(client: &Client, applicant: &Applicant) -> Result<Option<Str
         partition,
         quota_policy_id: id,
         execution_id: applicant.execution_id.clone(),
-        now: client.store().server_time().await?,
+        now: client.server_time().await?,
         window_seconds: window,
         rate_limit: rate,
         concurrency_cap: cap,

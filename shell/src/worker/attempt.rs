@@ -127,7 +127,7 @@ impl Attempt {
     }
 
     async fn put_off(&self, pause: std::time::Duration) -> Result<(), ClientError> {
-        let now = self.shared.client.store().server_time().await?;
+        let now = self.shared.client.server_time().await?;
         let pause_ms = i64::try_from(millis(pause)).unwrap_or(i64::MAX);
         let call = DelayExecution {
             running: self.running(),

@@ -264,7 +264,7 @@ impl Context {
         report: &str,
         amounts: &[(&str, i64)],
     ) -> Result<Vec<(BudgetId, UsageVerdict)>, ClientError> {
-        let now = self.0.client.store().server_time().await?;
+        let now = self.0.client.server_time().await?;
         let mut verdicts = Vec::new();
         for budget in &self.0.policy.budget_ids {
             let budget_id = BudgetId::from(*budget);
@@ -291,7 +291,7 @@ impl Context {
     pub async fn suspend(&self, suspend: Suspend) -> Result<SignalTicket, ClientError> {
         let timeout_at = match suspend.timeout {
             Some((after, _)) => {
-                let now = self.0.client.store().server_time().await?;
+                let now = self.0.client.server_time().await?;
                 let after_ms = i64::try_from(millis(after)).unwrap_or(i64::MAX);
                 Some(ServerTime(now.0.saturating_add(after_ms)))
             }

@@ -17,7 +17,7 @@ use crate::client::{ClientError, millis, write};
 
 /// Registers the instance; answers since when.
 pub(super) async fn register(shared: &Shared) -> Result<ServerTime, ClientError> {
-    let since = shared.client.store().server_time().await?;
+    let since = shared.client.server_time().await?;
     shared.client.announce_lanes(shared.lanes.iter()).await?;
     shared.client.read(entries(shared, since, since)).await?;
     Ok(since)

@@ -243,3 +243,24 @@ fn a_cluster_fails_over_by_order_and_by_force() {
         plant.recovers().await;
     });
 }
+
+#[test]
+fn a_server_that_lost_its_role_and_the_library_is_passed_over_for_its_heir() {
+    let cluster = Cluster::with_replicas(3, 1).unwrap();
+    let url = url_of_cluster(&cluster);
+    block_on(async {
+        let store = open(&url).await;
+        let (old, heir) = (&cluster.primaries()[0], &cluster.replicas()[0]);
+        say(heir, &["CLUSTER", "FAILOVER"]);
+        let follower = Value::Bulk(b"slave".to_vec());
+        let demoted = || matches!(say(old, &["ROLE"]), Value::Array(told) if told[0] == follower);
+        until("demoted", SOON, || async { demoted() }).await;
+        say(heir, &["FUNCTION", "FLUSH"]);
+        let lacks_it = || say(old, &["FUNCTION", "LIST"]) == Value::Array(Vec::new());
+        until("flushed", SOON, || async { lacks_it() }).await;
+        // It is connected to anew, would need the library first, and may not be given it.
+        say(old, &["CLIENT", "KILL", "TYPE", "normal"]);
+        let time = store.server_time().await;
+        assert!(time.is_ok(), "{time:?}");
+    });
+}
