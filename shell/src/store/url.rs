@@ -149,10 +149,11 @@ impl fmt::Display for StoreUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Place::Servers(servers) = &self.0 else { return formatter.write_str("memory://") };
         write!(formatter, "{}://", servers.scheme)?;
+        let user = servers.user.as_deref().map(escape).unwrap_or_default();
         match (&servers.user, &servers.password) {
             (None, None) => {}
-            (user, None) => write!(formatter, "{}@", user.as_deref().unwrap_or_default())?,
-            (user, Some(_)) => write!(formatter, "{}:***@", user.as_deref().unwrap_or_default())?,
+            (_, None) => write!(formatter, "{user}@")?,
+            (_, Some(_)) => write!(formatter, "{user}:***@")?,
         }
         for (index, host) in servers.hosts.iter().enumerate() {
             if index > 0 {
@@ -285,6 +286,17 @@ fn unescape(text: &str, what: &str) -> Result<String, InvalidUrl> {
     String::from_utf8(bytes).map_err(|_| wrong(format!("the {what} is not UTF-8")))
 }
 
+/// Writes whatever could be taken for another part of the URL as `%41`.
+fn escape(text: &str) -> String {
+    let escaped = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(escaped).collect()
+}
+
 /// What Valkey and Redis listen on unless told otherwise.
 const DEFAULT_PORT: u16 = 6379;
 
@@ -355,6 +367,7 @@ mod tests {
             ("redis://:s3cret@h", "redis://:***@h:6379"),
             ("redis://h?cluster=true", "redis://h:6379?cluster=true"),
             ("redis://u:s3cret@h,i", "redis://u:***@h:6379,i:6379"),
+            ("redis://a%2fb%40%25:s3cret@h", "redis://a%2Fb%40%25:***@h:6379"),
         ] {
             let url: StoreUrl = text.parse().unwrap();
             assert_eq!(url.to_string(), shown);
