@@ -2,9 +2,9 @@
 //! and every keyspace agree.
 //!
 //! A [`Tape`] is what somebody asked, and when. Tapes come from random [`crate::history`]s, whose
-//! answers its own oracles and the reference [`model`] judge as well, and from the calls of the spec files, which are chosen to
-//! reach the answers that nobody has given yet ([`coverage`]). The [`pair`] plays a tape on both
-//! stores. What differs is cut down to the steps that matter and shown.
+//! answers its own oracles and the reference [`model`] judge as well, and from the calls of the
+//! spec files, which are chosen to reach the answers that nobody has given yet ([`coverage`]). The
+//! [`pair`] plays a tape on both stores. What differs is cut down to the steps that matter and shown.
 
 pub mod campaign;
 pub mod coverage;
@@ -24,7 +24,7 @@ pub struct Step {
 /// Some commands from an empty keyspace on.
 pub type Tape = Vec<Step>;
 
-/// The library with its clock, its draws and the order of its JSON taken out of the store's hands.
+/// The library with its clock, its draws and every order taken out of the store's hands.
 ///
 /// # Panics
 /// When the library spells its door to the store in another way.
@@ -32,5 +32,9 @@ pub type Tape = Vec<Step>;
 pub fn steered(library: &str) -> String {
     const DOOR: &str = "local function call(...)\n  return redis.call(...)\nend\n";
     assert_eq!(library.matches(DOOR).count(), 1, "the library calls the store in another way");
-    library.replace("cjson.encode", "steady_json").replace(DOOR, include_str!("steered.lua"))
+    library
+        .replace("cjson.encode", "steady_json")
+        .replace("redis.pcall(\"SSCAN\",", "in_order(redis.pcall, \"SSCAN\",")
+        .replace("redis.pcall(\"SMEMBERS\",", "in_order(redis.pcall, \"SMEMBERS\",")
+        .replace(DOOR, include_str!("steered.lua"))
 }

@@ -15,7 +15,7 @@ use crate::spec::report::show;
 
 /// The two stores.
 pub struct Pair {
-    library: String,
+    host: Host,
     connection: Connection,
     // Ends the process when it goes.
     _server: Server,
@@ -70,7 +70,9 @@ impl Pair {
         if let Value::Error(error) = loaded {
             return Err(io::Error::other(error).into());
         }
-        Ok(Self { library: library.to_owned(), connection, _server: server })
+        let mut host = Host::new(HostConfig::default());
+        host.call(&["FUNCTION", "LOAD", library]);
+        Ok(Self { host, connection, _server: server })
     }
 
     /// Plays a tape on both; the answers, if they agree.
@@ -108,9 +110,10 @@ impl Pair {
         })
     }
 
-    fn on_host(&self, tape: &[Step], detail: Detail) -> Played {
-        let mut host = Host::new(HostConfig::default());
-        host.call(&["FUNCTION", "LOAD", &self.library]);
+    fn on_host(&mut self, tape: &[Step], detail: Detail) -> Played {
+        let host = &mut self.host;
+        host.call(&["FLUSHALL"]);
+        host.take_published();
         let mut played = Played { replies: Vec::new(), keyspaces: Vec::new() };
         for step in tape {
             host.set_now_us(step.now_us);

@@ -1,7 +1,7 @@
--- Stands in for two doors of the library while it is compared across stores. Three things are a
+-- Stands in for the doors of the library while it is compared across stores. Some things are a
 -- server's own affair, so they are taken out of its hands, in every store alike: the order in which
--- a table yields its names (sorted), what is drawn from a set (the smallest member), and, if there
--- is a key for it, what time it is.
+-- a table yields its names, and a set its members (sorted), what is drawn from a set (the smallest
+-- member), and, if there is a key for it, what time it is.
 
 -- JSON with sorted names, as far as there are any; the rest is for the server's own codec.
 local function steady_json(value)
@@ -23,6 +23,25 @@ local function steady_json(value)
   return "{" .. table.concat(parts, ",") .. "}"
 end
 
+-- What a set or a hash holds, in order; a cursor is a place in that order. Whatever cannot be done
+-- so is for the server, and so are its errors.
+local function in_order(run, name, key, cursor, word, count)
+  if name ~= "SSCAN" then
+    local found = run(name, key)
+    if not found.err then table.sort(found) end
+    return found
+  end
+  local from, most = tonumber(cursor), tonumber(count)
+  if word ~= "COUNT" or not from or not most or from < 0 or most < 1 then
+    return run(name, key, cursor, word, count)
+  end
+  local found = in_order(run, "SMEMBERS", key)
+  if found.err then return found end
+  local page = {}
+  for i = from + 1, math.min(#found, from + most) do page[#page + 1] = found[i] end
+  return { from + most < #found and string.format("%.0f", from + most) or "0", page }
+end
+
 -- With a clock of its own a store never sees an expiry come: whoever moves the clock removes what
 -- is over.
 local function call(...)
@@ -35,6 +54,9 @@ local function call(...)
     for i = 1, math.min(#members, tonumber(argv[3])) do taken[i] = members[i] end
     if #taken > 0 then redis.call("SREM", argv[2], unpack(taken)) end
     return taken
+  end
+  if name == "SSCAN" or name == "SMEMBERS" or name == "HKEYS" then
+    return in_order(redis.call, ...)
   end
   local now_us = redis.call("GET", "selvedge:clock")
   if not now_us then return redis.call(...) end
