@@ -1,29 +1,27 @@
 //! Plays seeded schedules of faults against real engines, workers and servers.
 //!
 //! `cargo run --release -p selvedge-tests --bin live -- [--schedules N] [--seconds N] [--seed S]
-//! [--shape standalone|pair|cluster]`; the engine is `selvedge`, built beside it.
+//! [--shape standalone|pair|cluster] [--at-once N]`; engines and workers are this program again.
 
 use std::collections::BTreeMap;
 use std::env;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::Duration;
 
 use selvedge_tests::live::plan::{Fault, Plan, Shape};
-use selvedge_tests::live::run::{Executables, run};
-use selvedge_tests::live::worker::work;
+use selvedge_tests::live::roles::{Deserted, engine, worker};
+use selvedge_tests::live::run::{Report, run};
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let done = match words.as_slice() {
-        [role, url, notes] if role == "worker" => {
-            work(url, Path::new(notes)).await.map(|()| true).map_err(|error| error.to_string())
-        }
-        _ => match read(&words) {
-            Ok(options) => play(&options).await,
-            Err(error) => Err(error),
-        },
+        [role, _] if role == "engine" => perform(engine()),
+        [role, notes] if role == "worker" => perform(worker(Path::new(notes))),
+        _ => read(&words).and_then(|options| play(&options)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -35,15 +33,21 @@ async fn main() -> ExitCode {
     }
 }
 
+/// Plays a role until this process is killed.
+fn perform(role: impl Future<Output = Result<(), Deserted>>) -> Result<bool, String> {
+    runtime()?.block_on(role).map(|()| true).map_err(|error| error.to_string())
+}
+
 struct Options {
     schedules: u64,
     seconds: u64,
     seed: u64,
     shape: Option<Shape>,
+    at_once: u64,
 }
 
 fn read(words: &[String]) -> Result<Options, String> {
-    let mut options = Options { schedules: 10, seconds: 30, seed: 1, shape: None };
+    let mut options = Options { schedules: 10, seconds: 30, seed: 1, shape: None, at_once: 1 };
     for pair in words.chunks(2) {
         let [name, value] = pair else { return Err(USAGE.to_owned()) };
         let number = || value.parse::<u64>().map_err(|_| format!("{value} is no number\n{USAGE}"));
@@ -51,6 +55,7 @@ fn read(words: &[String]) -> Result<Options, String> {
             "--schedules" => options.schedules = number()?,
             "--seconds" => options.seconds = number()?,
             "--seed" => options.seed = number()?,
+            "--at-once" => options.at_once = number()?.max(1),
             "--shape" => {
                 options.shape = Some(match value.as_str() {
                     "standalone" => Shape::Standalone,
@@ -65,22 +70,37 @@ fn read(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-async fn play(options: &Options) -> Result<bool, String> {
-    let executables = Executables::beside_this()?;
+fn play(options: &Options) -> Result<bool, String> {
+    let live = env::current_exe().map_err(|error| error.to_string())?;
     let mut faults = BTreeMap::<Fault, usize>::new();
-    let (mut accepted, mut excused, mut failed) = (0, 0, 0_u64);
-    for seed in options.seed..options.seed + options.schedules {
-        let lasts = Duration::from_secs(options.seconds);
-        let report = run(Plan::from_seed(seed, lasts, options.shape), &executables).await?;
-        print!("{report}");
-        for (fault, count) in &report.faults {
-            *faults.entry(*fault).or_default() += count;
+    let (mut played, mut failed) = (0_u64, 0_u64);
+    let (mut accepted, mut ended, mut runs, mut excused) = (0, 0, 0, 0);
+    let next = AtomicU64::new(options.seed);
+    let (report_to, reports) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..options.at_once {
+            let (next, report_to) = (&next, report_to.clone());
+            let live = &live;
+            scope.spawn(move || play_in_a_row(options, live, next, &report_to));
         }
-        accepted += report.accepted;
-        excused += report.verdict.excused.len();
-        failed += u64::from(!report.verdict.faults.is_empty());
-    }
-    println!("{} schedules, {failed} failed, {accepted} executions accepted", options.schedules);
+        drop(report_to);
+        for report in reports {
+            let report = report?;
+            print!("{report}");
+            for (fault, count) in &report.faults {
+                *faults.entry(*fault).or_default() += count;
+            }
+            played += 1;
+            accepted += report.accepted;
+            ended += report.ended;
+            runs += report.runs;
+            excused += report.verdict.excused.len();
+            failed += u64::from(!report.verdict.faults.is_empty());
+        }
+        Ok::<_, String>(())
+    })?;
+    println!("{played} schedules of {} s, {failed} failed", options.seconds);
+    println!("{accepted} executions accepted, {ended} ends told, {runs} runs of handlers");
     println!("{excused} losses excused by a primary that died with what its replica had not heard");
     for (fault, _) in Fault::ALL {
         println!("{:6} {fault}", faults.get(fault).copied().unwrap_or(0));
@@ -89,6 +109,32 @@ async fn play(options: &Options) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
+/// Plays schedules, one after the other, while there are any. Striking blocks, so that each row has
+/// threads of its own.
+fn play_in_a_row(
+    options: &Options,
+    live: &Path,
+    next: &AtomicU64,
+    reports: &mpsc::Sender<Result<Report, String>>,
+) {
+    loop {
+        let seed = next.fetch_add(1, Ordering::SeqCst);
+        if seed >= options.seed + options.schedules {
+            return;
+        }
+        let plan = Plan::from_seed(seed, Duration::from_secs(options.seconds), options.shape);
+        let report = runtime().and_then(|runtime| runtime.block_on(run(plan, live)));
+        // Whoever asked for reports is gone only if one before could not be made.
+        if reports.send(report).is_err() {
+            return;
+        }
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
+    tokio::runtime::Runtime::new().map_err(|error| error.to_string())
+}
+
 const USAGE: &str =
-    "live [--schedules N] [--seconds N] [--seed S] [--shape standalone|pair|cluster]
+    "live [--schedules N] [--seconds N] [--seed S] [--shape standalone|pair|cluster] [--at-once N]
 Plays N schedules of so many seconds each, from seed S on.";

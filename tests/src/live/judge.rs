@@ -8,6 +8,7 @@ use selvedge_core::key::Key;
 
 use super::load::{Accepted, Told};
 use super::runs::Run;
+use super::site::Crash;
 
 /// Everything that is known at the end.
 pub struct Evidence<'a> {
@@ -17,8 +18,8 @@ pub struct Evidence<'a> {
     pub told: &'a Told,
     /// What handlers did.
     pub runs: &'a [Run],
-    /// When a server died whose replica may not have heard the last of it.
-    pub crashes_ms: &'a [u64],
+    /// The servers that died with what their replicas had not heard.
+    pub crashes: &'a [Crash],
 }
 
 /// What was found.
@@ -108,8 +109,8 @@ impl Evidence<'_> {
     }
 
     fn find(&self, verdict: &mut Verdict, what: String, told_at_ms: u64, may_be_excused: bool) {
-        let lost_with_a_server = self.crashes_ms.iter().any(|crash| {
-            (crash.saturating_sub(UNHEARD_MS)..*crash + UNHEARD_MS).contains(&told_at_ms)
+        let lost_with_a_server = self.crashes.iter().any(|crash| {
+            (crash.heard_until_ms..=crash.dead_at_ms + NOTED_WITHIN_MS).contains(&told_at_ms)
         });
         if may_be_excused && lost_with_a_server {
             verdict.excused.push(what);
@@ -130,5 +131,85 @@ impl Evidence<'_> {
     }
 }
 
-/// Longer than a replica on loopback can lag behind, a busy machine included.
-const UNHEARD_MS: u64 = 2_000;
+/// How long after a reply its time is noted, on a busy machine.
+const NOTED_WITHIN_MS: u64 = 2_000;
+
+#[cfg(test)]
+mod tests {
+    use selvedge::client::TerminalOutcome;
+    use selvedge_core::audit::{Entry, Stored};
+    use selvedge_core::time::ServerTime;
+
+    use super::super::load::Ended;
+    use super::*;
+
+    const ID: &str = "{fp:0}:00000000-0000-4000-8000-000000000001";
+    const TOLD_AT_MS: u64 = 100_000;
+
+    fn id() -> ExecutionId {
+        ID.parse().expect("an id")
+    }
+
+    fn told() -> Told {
+        let accepted = Accepted { at_ms: TOLD_AT_MS, outcomes: &[TerminalOutcome::Success] };
+        let outcome = TerminalOutcome::Success;
+        let end = Ended { at_ms: TOLD_AT_MS, id: id(), outcome, result: b"result".to_vec() };
+        Told { accepted: [(id(), accepted)].into(), ended: vec![end], unanswered: 0 }
+    }
+
+    /// A keyspace in which the execution has ended like this.
+    fn ended(outcome: &str, result: &str) -> Snapshot {
+        let mut snapshot = Snapshot::new(ServerTime(0));
+        let fields = [("terminal_outcome".to_owned(), outcome.as_bytes().to_vec())];
+        let put = |stored| Some(Entry { stored, expires_at: None });
+        snapshot.put(
+            Key::execution(&id()).core().to_string().as_bytes(),
+            put(Stored::Hash(fields.into())),
+        );
+        snapshot.put(
+            Key::execution(&id()).result().to_string().as_bytes(),
+            put(Stored::Text(result.as_bytes().to_vec())),
+        );
+        snapshot
+    }
+
+    fn run(at_ms: u64, attempt: u32, result: &str) -> Run {
+        Run { at_ms, execution: ID.to_owned(), attempt, resumed: false, result: result.to_owned() }
+    }
+
+    /// What is found, but for the oracles, which have their own tests.
+    fn judge(snapshot: &Snapshot, runs: &[Run], crashes: &[Crash]) -> Verdict {
+        let mut verdict = Evidence { snapshot, told: &told(), runs, crashes }.judge();
+        verdict.faults.retain(|fault| !fault.starts_with("fsck"));
+        verdict
+    }
+
+    #[test]
+    fn it_finds_what_is_lost_changed_doubled_or_made_up() {
+        let once = [run(1, 0, "result")];
+        let found =
+            |snapshot: &Snapshot, runs: &[Run]| judge(snapshot, runs, &[]).faults.join("\n");
+        assert_eq!(found(&ended("success", "result"), &once), "");
+        assert!(found(&Snapshot::new(ServerTime(0)), &once).contains("accepted and is lost"));
+        assert!(found(&ended("none", ""), &once).contains("never ended"));
+        assert!(found(&ended("failed", ""), &once).contains("ended as failed"));
+        assert!(found(&ended("success", "other"), &once).contains("was said to have ended"));
+        assert!(found(&ended("success", "result"), &[]).contains("no run of it made"));
+        let twice = [run(1, 0, "result"), run(2, 0, "again")];
+        assert!(found(&ended("success", "result"), &twice).contains("and again at"));
+        let retried = [run(1, 0, "first"), run(2, 1, "result")];
+        assert_eq!(found(&ended("success", "result"), &retried), "");
+    }
+
+    #[test]
+    fn only_a_server_that_died_just_then_excuses_a_loss() {
+        let (nothing, runs) = (Snapshot::new(ServerTime(0)), [run(1, 0, "result")]);
+        let crash = |ms| Crash { heard_until_ms: ms, dead_at_ms: ms + 10 };
+        let then = judge(&nothing, &runs, &[crash(TOLD_AT_MS - 20)]);
+        assert_eq!((then.faults.len(), then.excused.len()), (0, 2), "{then:?}");
+        for other_ms in [TOLD_AT_MS + 1, TOLD_AT_MS - 2 * NOTED_WITHIN_MS] {
+            let other = judge(&nothing, &runs, &[crash(other_ms)]);
+            assert_eq!((other.faults.len(), other.excused.len()), (2, 0), "{other:?}");
+        }
+    }
+}

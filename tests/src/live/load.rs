@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::clock_ms;
-use super::worker::Kind;
+use super::roles::Kind;
 use crate::draws::Draws;
 
 /// What callers were told.
@@ -63,8 +63,11 @@ pub async fn submit_until(client: Client, seed: u64, stop: CancellationToken) ->
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
-    // Whoever still waits goes on in peace: all work comes to its end now, or is missed.
-    while waiting.join_next().await.is_some() {}
+    // Whoever still waits goes on in peace for a while: all work comes to its end now.
+    let all = async { while waiting.join_next().await.is_some() {} };
+    // Who still waits then is told nothing, and the judge finds out what became of the work.
+    let _ = tokio::time::timeout(WAIT_IN_PEACE, all).await;
+    waiting.shutdown().await;
     std::mem::take(&mut book.0.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -159,6 +162,9 @@ const SHAPES: [&[Planned]; 5] = [
 
 /// A flow every so often: enough that something is always under way.
 const PAUSE: Duration = Duration::from_millis(120);
+
+/// After the last fault.
+const WAIT_IN_PEACE: Duration = Duration::from_secs(45);
 
 /// Past the end of any schedule.
 const WAIT_MAX: Duration = Duration::from_secs(120);

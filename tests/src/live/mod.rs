@@ -10,11 +10,11 @@ pub mod load;
 pub mod plan;
 pub mod process;
 pub mod proxy;
+pub mod roles;
 pub mod run;
 pub mod runs;
 pub mod site;
 pub mod view;
-pub mod worker;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -61,6 +61,8 @@ faults! {
     FlushFunctions = "FUNCTION FLUSH" on &Shape::ALL,
     /// A server hangs up on its clients.
     KillClients = "CLIENT KILL" on &Shape::ALL,
+    /// A server lets its clients wait.
+    PauseClients = "CLIENT PAUSE" on &Shape::ALL,
     /// The replica takes over in good order: nothing is lost.
     Failover = "failover in good order" on &[Shape::Pair, Shape::Cluster],
     /// The primary dies and the replica takes over: what it had not heard of is lost.

@@ -76,10 +76,11 @@ impl Cast {
         Ok(())
     }
 
-    /// Kills one of a role with SIGKILL, if there is any.
-    pub fn kill(&mut self, role: Role, whom: usize) -> io::Result<()> {
-        let Some(at) = self.pick(role, whom) else { return Ok(()) };
-        self.players.remove(at).1.kill()
+    /// Kills one of a role with SIGKILL; says whether there was any.
+    pub fn kill(&mut self, role: Role, whom: usize) -> io::Result<bool> {
+        let Some(at) = self.pick(role, whom) else { return Ok(false) };
+        self.players.remove(at).1.kill()?;
+        Ok(true)
     }
 
     /// Lets one of a role stand still; its process, to let it go on.

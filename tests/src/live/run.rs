@@ -1,7 +1,6 @@
 //! One schedule from start to verdict.
 
 use std::collections::BTreeMap;
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
@@ -12,13 +11,12 @@ use selvedge::client::{Client, PublicState};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::clock_ms;
 use super::judge::{Evidence, Verdict};
 use super::load::{self, Told};
 use super::plan::{Fault, Plan, Strike};
 use super::process::{Cast, Commands, Role};
 use super::runs::Run;
-use super::site::{Healing, Site};
+use super::site::{Healing, Site, Struck};
 
 /// What a schedule did and what came of it.
 #[derive(Debug)]
@@ -39,44 +37,16 @@ pub struct Report {
     pub logs: Option<PathBuf>,
 }
 
-/// The executables of a schedule.
-#[derive(Clone, Debug)]
-pub struct Executables {
-    /// `selvedge`.
-    pub selvedge: PathBuf,
-    /// `live`, which is a worker too.
-    pub live: PathBuf,
-}
-
-impl Executables {
-    /// Those beside this executable, where cargo puts them.
-    ///
-    /// # Errors
-    /// When one is missing, with advice.
-    pub fn beside_this() -> Result<Self, String> {
-        let here = env::current_exe().map_err(|error| error.to_string())?;
-        // Tests are in `deps/` below the binaries.
-        let folders: Vec<_> = here.ancestors().skip(1).take(2).collect();
-        let find = |name: &str, package: &str| {
-            let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.is_file());
-            found.ok_or_else(|| {
-                format!("no `{name}` beside {}: cargo build -p {package} --bins", here.display())
-            })
-        };
-        Ok(Self { selvedge: find("selvedge", "selvedge")?, live: find("live", "selvedge-tests")? })
-    }
-}
-
-/// Plays a schedule, then judges it.
+/// Plays a schedule, then judges it. The executable is `live`, which is engine and worker as well.
 ///
 /// # Errors
 /// When the stage cannot be set; a schedule that went wrong is told in its report.
-pub async fn run(plan: Plan, executables: &Executables) -> Result<Report, String> {
+pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
     let folder = tempfile::Builder::new()
         .prefix(&format!("selvedge-live-{}-", plan.seed))
         .tempdir()
         .map_err(text)?;
-    let mut stage = Stage::set(plan, executables, folder.path())?;
+    let mut stage = Stage::set(plan, live, folder.path())?;
     let played = stage.play().await;
     let (told, mut verdict) = match played {
         Ok(told) => (told, Verdict::default()),
@@ -85,9 +55,8 @@ pub async fn run(plan: Plan, executables: &Executables) -> Result<Report, String
             (Told::default(), Verdict { faults, excused: Vec::new() })
         }
     };
-    let runs = stage.runs();
     if verdict.faults.is_empty() {
-        verdict = stage.judge(&told, &runs);
+        verdict = stage.judge_at_rest(&told).await;
     }
     let logs = if verdict.faults.is_empty() {
         None
@@ -96,11 +65,11 @@ pub async fn run(plan: Plan, executables: &Executables) -> Result<Report, String
         Some(folder.keep())
     };
     Ok(Report {
+        runs: stage.runs().len(),
         plan: stage.plan,
         faults: stage.faults,
         accepted: told.accepted.len(),
         ended: told.ended.len(),
-        runs: runs.len(),
         verdict,
         logs,
     })
@@ -116,30 +85,19 @@ struct Stage {
     healings: Vec<(Instant, Healing)>,
     /// Who has to be replaced, and when.
     vacancies: Vec<(Instant, Role)>,
-    crashes_ms: Vec<u64>,
 }
 
 impl Stage {
-    fn set(plan: Plan, executables: &Executables, folder: &Path) -> Result<Self, String> {
+    fn set(plan: Plan, live: &Path, folder: &Path) -> Result<Self, String> {
         let site = Site::start(plan.shape).map_err(text)?;
         let notes = folder.join("runs.txt");
         let url = site.url();
-        let words = |words: &[&OsStr]| -> Vec<OsString> {
-            words.iter().map(|word| (*word).to_owned()).collect()
+        let words = |role: &str| -> Vec<OsString> {
+            [live.as_os_str(), role.as_ref(), notes.as_os_str()].map(OsStr::to_owned).to_vec()
         };
         let commands = Commands {
-            engine: words(&[
-                executables.selvedge.as_os_str(),
-                "serve".as_ref(),
-                "--listen".as_ref(),
-                "127.0.0.1:0".as_ref(),
-            ]),
-            worker: words(&[
-                executables.live.as_os_str(),
-                "worker".as_ref(),
-                url.as_ref(),
-                notes.as_os_str(),
-            ]),
+            engine: words("engine"),
+            worker: words("worker"),
             environment: environment(&url),
         };
         let mut cast = Cast::new(commands, folder);
@@ -157,7 +115,6 @@ impl Stage {
             faults: BTreeMap::new(),
             healings: Vec::new(),
             vacancies: Vec::new(),
-            crashes_ms: Vec::new(),
         })
     }
 
@@ -174,10 +131,7 @@ impl Stage {
         self.pass_until(begins + self.plan.lasts).await?;
         stop.cancel();
         self.heal_all()?;
-        let told = tokio::time::timeout(SETTLES_WITHIN, load)
-            .await
-            .map_err(|_| "callers still wait for an end that does not come".to_owned())?
-            .map_err(text)?;
+        let told = load.await.map_err(text)?;
         self.settle(&client, &told).await?;
         let deserters = self.cast.deserters().map_err(text)?;
         if deserters.is_empty() { Ok(told) } else { Err(deserters.join("; ")) }
@@ -213,43 +167,51 @@ impl Stage {
     }
 
     fn strike(&mut self, strike: &Strike) -> Result<(), String> {
-        *self.faults.entry(strike.fault).or_default() += 1;
         let ends = now() + strike.lasting;
-        let (role, kills) = match strike.fault {
-            Fault::KillEngine => (Role::Engine, true),
-            Fault::KillWorker => (Role::Worker, true),
-            Fault::StopEngine => (Role::Engine, false),
-            Fault::StopWorker => (Role::Worker, false),
+        let struck = match strike.fault {
+            Fault::KillEngine => self.kill(Role::Engine, strike.whom, ends)?,
+            Fault::KillWorker => self.kill(Role::Worker, strike.whom, ends)?,
+            Fault::StopEngine => self.stop(Role::Engine, strike.whom)?,
+            Fault::StopWorker => self.stop(Role::Worker, strike.whom)?,
             Fault::KillServer
             | Fault::StopServer
             | Fault::ResetLinks
             | Fault::DelayLinks
             | Fault::FlushFunctions
             | Fault::KillClients
+            | Fault::PauseClients
             | Fault::Failover
             | Fault::Crash
-            | Fault::MoveSlot => return self.strike_servers(strike, ends),
+            | Fault::MoveSlot => self.strike_servers(strike)?,
         };
-        if kills {
-            self.cast.kill(role, strike.whom).map_err(text)?;
-            self.vacancies.push((ends, role));
-        } else if let Some(pid) = self.cast.stop(role, strike.whom).map_err(text)? {
-            self.healings.push((ends, Healing::Continue(pid)));
+        match struck {
+            Struck::Missed => return Ok(()),
+            Struck::Over => {}
+            Struck::Until(healing) => self.healings.push((ends, healing)),
         }
+        *self.faults.entry(strike.fault).or_default() += 1;
         Ok(())
     }
 
-    fn strike_servers(&mut self, strike: &Strike, ends: Instant) -> Result<(), String> {
+    fn kill(&mut self, role: Role, whom: usize, replaced_at: Instant) -> Result<Struck, String> {
+        if !self.cast.kill(role, whom).map_err(text)? {
+            return Ok(Struck::Missed);
+        }
+        self.vacancies.push((replaced_at, role));
+        Ok(Struck::Over)
+    }
+
+    fn stop(&mut self, role: Role, whom: usize) -> Result<Struck, String> {
+        let stopped = self.cast.stop(role, whom).map_err(text)?;
+        Ok(stopped.map_or(Struck::Missed, |pid| Struck::Until(Healing::ContinuePlayer(pid))))
+    }
+
+    fn strike_servers(&mut self, strike: &Strike) -> Result<Struck, String> {
         // A server that stands still cannot be told anything.
         if strike.fault != Fault::ResetLinks {
             self.heal_servers()?;
         }
-        if strike.fault == Fault::Crash {
-            self.crashes_ms.push(clock_ms());
-        }
-        let healing = self.site.strike(strike).map_err(text)?;
-        self.healings.extend(healing.map(|healing| (ends, healing)));
-        Ok(())
+        self.site.strike(strike).map_err(text)
     }
 
     fn heal_due(&mut self, at: Instant) -> Result<(), String> {
@@ -276,13 +238,18 @@ impl Stage {
     }
 
     fn heal_servers(&mut self) -> Result<(), String> {
-        for (_, healing) in std::mem::take(&mut self.healings) {
-            self.site.heal(healing).map_err(text)?;
+        for (ends, healing) in std::mem::take(&mut self.healings) {
+            match healing {
+                Healing::ContinuePlayer(_) => self.healings.push((ends, healing)),
+                Healing::ContinueServer(_) | Healing::Undelay => {
+                    self.site.heal(healing).map_err(text)?;
+                }
+            }
         }
         Ok(())
     }
 
-    /// Waits until everything that was accepted has ended, and debts had time to be paid.
+    /// Waits until everything that was accepted has ended.
     async fn settle(&self, client: &Client, told: &Told) -> Result<(), String> {
         let deadline = now() + SETTLES_WITHIN;
         let mut open: Vec<_> = told.accepted.keys().cloned().collect();
@@ -300,7 +267,6 @@ impl Stage {
             open = still;
             sleep_until(now() + Duration::from_millis(300)).await;
         }
-        sleep_until(now() + DEBTS_PAID_WITHIN).await;
         Ok(())
     }
 
@@ -309,10 +275,25 @@ impl Stage {
         notes.lines().filter_map(Run::read).collect()
     }
 
-    fn judge(&self, told: &Told, runs: &[Run]) -> Verdict {
+    /// Judges until nothing is wrong any more: debts are paid and indexes mended within a bound.
+    /// What was lost or doubled stays so, however long one waits.
+    async fn judge_at_rest(&self, told: &Told) -> Verdict {
+        let deadline = now() + AT_REST_WITHIN;
+        loop {
+            let verdict = self.judge(told);
+            if verdict.faults.is_empty() || now() >= deadline {
+                return verdict;
+            }
+            sleep_until(now() + Duration::from_secs(1)).await;
+        }
+    }
+
+    fn judge(&self, told: &Told) -> Verdict {
         match self.site.snapshot() {
             Ok(snapshot) => {
-                Evidence { snapshot: &snapshot, told, runs, crashes_ms: &self.crashes_ms }.judge()
+                // Read last: whatever the keyspace holds was noted before.
+                let (runs, crashes) = (self.runs(), self.site.crashes());
+                Evidence { snapshot: &snapshot, told, runs: &runs, crashes }.judge()
             }
             Err(error) => Verdict { faults: vec![error.to_string()], excused: Vec::new() },
         }
@@ -323,6 +304,7 @@ impl Stage {
 fn environment(url: &str) -> Vec<(String, String)> {
     let pairs = [
         ("SELVEDGE_URL", url.to_owned()),
+        ("SELVEDGE_LISTEN", "127.0.0.1:0".to_owned()),
         ("FF_FLOW_PARTITIONS", PARTITIONS.to_string()),
         ("FF_BUDGET_PARTITIONS", "2".to_owned()),
         ("FF_QUOTA_PARTITIONS", "2".to_owned()),
@@ -381,9 +363,11 @@ const PARTITIONS: u16 = 8;
 
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 
-/// After the last fault: leases run out, retries wait, cascades run.
-const SETTLES_WITHIN: Duration = Duration::from_secs(60);
+/// After callers had their answers: leases run out, retries wait, cascades run. Usually that takes a
+/// second or two; the bound is for a machine with other things to do.
+const SETTLES_WITHIN: Duration = Duration::from_secs(240);
 
-const DEBTS_PAID_WITHIN: Duration = Duration::from_secs(3);
+/// After the last end: debts, indexes and notes follow.
+const AT_REST_WITHIN: Duration = Duration::from_secs(30);
 
 const SHOWN_MAX: usize = 20;

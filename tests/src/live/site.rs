@@ -8,6 +8,7 @@ use selvedge_core::audit::Snapshot;
 use selvedge_core::partition::Partition;
 use selvedge_core::value::Value;
 
+use super::clock_ms;
 use super::plan::{Fault, Shape, Strike};
 use super::process::{Signal, signal};
 use super::proxy::Proxy;
@@ -24,13 +25,36 @@ pub struct Site {
     proxies: Vec<Proxy>,
     /// Which of a pair is the primary.
     primary: usize,
+    crashes: Vec<Crash>,
+}
+
+/// A primary died, and its replica took over with what it had heard.
+#[derive(Clone, Copy, Debug)]
+pub struct Crash {
+    /// What was applied before this, the replica had heard.
+    pub heard_until_ms: u64,
+    /// When the primary was dead.
+    pub dead_at_ms: u64,
+}
+
+/// What came of a fault.
+#[derive(Clone, Copy, Debug)]
+pub enum Struck {
+    /// Nothing: there was nobody to suffer it, or the servers were not ready for it.
+    Missed,
+    /// It is over.
+    Over,
+    /// It lasts until this is done.
+    Until(Healing),
 }
 
 /// What ends a fault that lasts.
 #[derive(Clone, Copy, Debug)]
 pub enum Healing {
-    /// A process goes on.
-    Continue(u32),
+    /// An engine or a worker goes on.
+    ContinuePlayer(u32),
+    /// A server goes on.
+    ContinueServer(u32),
     /// Data flows freely again.
     Undelay,
 }
@@ -43,14 +67,21 @@ impl Site {
                 let options = Options::default().line("appendonly yes").line("appendfsync always");
                 let server = Server::start(Kind::Valkey, options)?;
                 let proxies = vec![Proxy::start(server.port())?];
-                Ok(Self { shape, servers: vec![server], proxies, primary: 0 })
+                Ok(Self { shape, servers: vec![server], proxies, primary: 0, crashes: Vec::new() })
             }
             Shape::Pair => {
-                let primary = Server::valkey()?;
+                let options = || Options::default().line(SYNC_AT_ONCE);
+                let primary = Server::start(Kind::Valkey, options())?;
                 let follow = format!("replicaof 127.0.0.1 {}", primary.port());
-                let replica = Server::start(Kind::Valkey, Options::default().line(follow))?;
+                let replica = Server::start(Kind::Valkey, options().line(follow))?;
                 let proxies = vec![Proxy::start(primary.port())?];
-                let site = Self { shape, servers: vec![primary, replica], proxies, primary: 0 };
+                let site = Self {
+                    shape,
+                    servers: vec![primary, replica],
+                    proxies,
+                    primary: 0,
+                    crashes: Vec::new(),
+                };
                 site.await_replica()?;
                 Ok(site)
             }
@@ -61,14 +92,22 @@ impl Site {
                     let proxy = Proxy::start(0)?;
                     let options = Options::cluster_node()
                         .line(format!("cluster-announce-port {}", proxy.port()))
-                        .line("cluster-node-timeout 2000")
+                        // Nobody takes over by himself on a machine that is busy for a while.
+                        .line("cluster-node-timeout 30000")
+                        .line(SYNC_AT_ONCE)
                         .line("cluster-replica-validity-factor 0");
                     let server = Server::start(Kind::Valkey, options)?;
                     proxy.redirect(server.port());
                     proxies.push(proxy);
                     Ok(server)
                 })?;
-                Ok(Self { shape, servers: cluster.into_nodes(), proxies, primary: 0 })
+                Ok(Self {
+                    shape,
+                    servers: cluster.into_nodes(),
+                    proxies,
+                    primary: 0,
+                    crashes: Vec::new(),
+                })
             }
         }
     }
@@ -84,45 +123,50 @@ impl Site {
         }
     }
 
-    /// Lets a fault strike; what it says has to be healed when its time is over.
-    pub fn strike(&mut self, strike: &Strike) -> Result<Option<Healing>, ServerError> {
+    /// Lets a fault strike.
+    pub fn strike(&mut self, strike: &Strike) -> Result<Struck, ServerError> {
         match strike.fault {
             Fault::KillServer => {
                 self.servers[0].kill_9()?;
                 self.servers[0].restart()?;
+                Ok(Struck::Over)
             }
             Fault::StopServer => {
                 let pid = self.servers[self.primary].pid();
                 signal(Signal::Stop, pid)?;
-                return Ok(Some(Healing::Continue(pid)));
+                Ok(Struck::Until(Healing::ContinueServer(pid)))
             }
             Fault::ResetLinks => {
-                for proxy in &self.proxies {
-                    proxy.reset();
-                }
+                let cut: usize = self.proxies.iter().map(Proxy::reset).sum();
+                Ok(if cut > 0 { Struck::Over } else { Struck::Missed })
             }
             Fault::DelayLinks => {
                 let delay =
                     Duration::from_millis(5 + u64::try_from(strike.whom % 200).unwrap_or(0));
                 self.proxies.iter().for_each(|proxy| proxy.delay(delay));
-                return Ok(Some(Healing::Undelay));
+                Ok(Struck::Until(Healing::Undelay))
             }
-            Fault::FlushFunctions => self.tell_primary(strike, &["FUNCTION", "FLUSH"])?,
-            Fault::KillClients => {
-                self.tell_primary(strike, &["CLIENT", "KILL", "TYPE", "normal"])?;
+            Fault::FlushFunctions => self.tell_primary(strike, &["FUNCTION", "FLUSH"]),
+            Fault::KillClients => self.tell_primary(strike, &["CLIENT", "KILL", "TYPE", "normal"]),
+            Fault::PauseClients => {
+                let time = strike.lasting.as_millis().to_string();
+                self.tell_primary(strike, &["CLIENT", "PAUSE", &time, "ALL"])
             }
-            Fault::Failover => self.fail_over(strike)?,
-            Fault::Crash => self.crash(strike)?,
-            Fault::MoveSlot => self.move_slot(strike)?,
-            Fault::KillEngine | Fault::KillWorker | Fault::StopEngine | Fault::StopWorker => {}
+            Fault::Failover => self.fail_over(strike),
+            Fault::Crash => self.crash(strike),
+            Fault::MoveSlot => self.move_slot(strike),
+            Fault::KillEngine | Fault::KillWorker | Fault::StopEngine | Fault::StopWorker => {
+                Ok(Struck::Missed)
+            }
         }
-        Ok(None)
     }
 
     /// Ends a fault that lasts.
     pub fn heal(&mut self, healing: Healing) -> io::Result<()> {
         match healing {
-            Healing::Continue(pid) => signal(Signal::Continue, pid),
+            Healing::ContinuePlayer(pid) | Healing::ContinueServer(pid) => {
+                signal(Signal::Continue, pid)
+            }
             Healing::Undelay => {
                 self.proxies.iter().for_each(|proxy| proxy.delay(Duration::ZERO));
                 Ok(())
@@ -139,6 +183,12 @@ impl Site {
         snapshot.ok_or_else(|| ServerError::Cluster("has no primary".into()))
     }
 
+    /// When primaries died.
+    #[must_use]
+    pub fn crashes(&self) -> &[Crash] {
+        &self.crashes
+    }
+
     /// Copies what the servers logged into a folder.
     pub fn keep_logs(&self, folder: &Path) -> io::Result<()> {
         for (index, server) in self.servers.iter().enumerate() {
@@ -148,12 +198,19 @@ impl Site {
         Ok(())
     }
 
-    fn tell_primary(&self, strike: &Strike, command: &[&str]) -> Result<(), ServerError> {
+    fn tell_primary(&self, strike: &Strike, command: &[&str]) -> Result<Struck, ServerError> {
         let primaries = self.primaries()?;
-        if let Some(at) = primaries.get(strike.whom % primaries.len().max(1)) {
-            self.servers[*at].connect()?.call(command)?;
+        let Some(at) = primaries.get(strike.whom % primaries.len().max(1)) else {
+            return Ok(Struck::Missed);
+        };
+        match self.servers[*at].connect()?.call(command)? {
+            Value::Error(error) => {
+                Err(ServerError::Cluster(format!("refused {command:?}: {error}")))
+            }
+            Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Array(_) => {
+                Ok(Struck::Over)
+            }
         }
-        Ok(())
     }
 
     /// Which servers are primaries that hold data.
@@ -176,7 +233,7 @@ impl Site {
         Ok(found)
     }
 
-    fn fail_over(&mut self, strike: &Strike) -> Result<(), ServerError> {
+    fn fail_over(&mut self, strike: &Strike) -> Result<Struck, ServerError> {
         if self.shape == Shape::Pair {
             self.await_replica()?;
             let next = 1 - self.primary;
@@ -185,37 +242,57 @@ impl Site {
             old.call(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"])?;
             self.await_role(next, "role:master")?;
             self.lead_to(next);
-            return Ok(());
+            return Ok(Struck::Over);
         }
-        let Some(replica) = self.some_replica(strike)? else { return Ok(()) };
+        let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
         self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER"])?;
-        self.await_role(replica, "role:master")
+        self.await_role(replica, "role:master")?;
+        Ok(Struck::Over)
     }
 
     /// The primary dies; when the replica has taken over, it comes back as one.
-    fn crash(&mut self, strike: &Strike) -> Result<(), ServerError> {
+    fn crash(&mut self, strike: &Strike) -> Result<Struck, ServerError> {
         if self.shape == Shape::Pair {
-            self.await_replica()?;
             let (old, next) = (self.primary, 1 - self.primary);
-            self.servers[old].kill_9()?;
+            self.kill_primary(old, next)?;
             self.servers[next].connect()?.call(&["REPLICAOF", "NO", "ONE"])?;
             self.lead_to(next);
             self.servers[old].restart()?;
             let port = self.servers[next].port().to_string();
             self.servers[old].connect()?.call(&["REPLICAOF", "127.0.0.1", &port])?;
-            return self.await_replica();
+            self.await_replica()?;
+            return Ok(Struck::Over);
         }
-        let Some(replica) = self.some_replica(strike)? else { return Ok(()) };
-        let Some(primary) = self.primary_of(replica)? else { return Ok(()) };
-        self.servers[primary].kill_9()?;
+        let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
+        let Some(primary) = self.primary_of(replica)? else { return Ok(Struck::Missed) };
+        self.kill_primary(primary, replica)?;
+        self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER", "TAKEOVER"])?;
         // It must not come back before that: it would come back empty, and still as a primary.
         self.await_role(replica, "role:master")?;
         self.servers[primary].restart()?;
-        self.await_role(primary, "master_link_status:up")
+        self.await_role(primary, "master_link_status:up")?;
+        Ok(Struck::Over)
+    }
+
+    /// Kills a primary whose replica has heard all but the last of it.
+    fn kill_primary(&mut self, primary: usize, replica: usize) -> Result<(), ServerError> {
+        let heard_until_ms = clock_ms();
+        let applied = offset(&info(&self.servers[primary])?, "master_repl_offset:");
+        let follows = || {
+            let told = info(&self.servers[replica]).unwrap_or_default();
+            let heard = offset(&told, "slave_repl_offset:");
+            (told.contains("master_link_status:up") && heard >= applied).then_some(())
+        };
+        Patience::of(TAKEN_OVER_WITHIN)
+            .until(follows)
+            .ok_or_else(|| ServerError::Cluster("has a replica that does not follow".into()))?;
+        self.servers[primary].kill_9()?;
+        self.crashes.push(Crash { heard_until_ms, dead_at_ms: clock_ms() });
+        Ok(())
     }
 
     /// Moves the slot of a partition to another primary, and all of it at one instant.
-    fn move_slot(&self, strike: &Strike) -> Result<(), ServerError> {
+    fn move_slot(&self, strike: &Strike) -> Result<Struck, ServerError> {
         let slot = Partition::flow(u16::try_from(strike.whom % 8).unwrap_or(0)).slot();
         let number = slot.to_string();
         let primaries = self.primaries()?;
@@ -229,23 +306,23 @@ impl Site {
                 owner = Some(at);
             }
         }
-        let Some(owner) = owner else { return Ok(()) };
+        let Some(owner) = owner else { return Ok(Struck::Missed) };
         let others: Vec<_> = primaries.into_iter().filter(|at| *at != owner).collect();
         let Some(next) = others.get(strike.whom % others.len().max(1)).copied() else {
-            return Ok(());
+            return Ok(Struck::Missed);
         };
         let Value::Bulk(id) = self.servers[next].connect()?.call(&["CLUSTER", "MYID"])? else {
-            return Ok(());
+            return Ok(Struck::Missed);
         };
         let id = String::from_utf8_lossy(&id).into_owned();
         let move_it = ["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &number, &number, "NODE", &id];
         match self.servers[owner].connect()?.call(&move_it)? {
             // Another move is under way, or a node is not ready: then this one does not happen.
-            Value::Error(_) => return Ok(()),
+            Value::Error(_) => return Ok(Struck::Missed),
             Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Array(_) => {}
         }
         Patience::of(TAKEN_OVER_WITHIN)
-            .until(|| owns(next).is_ok_and(|owns| owns).then_some(()))
+            .until(|| owns(next).is_ok_and(|owns| owns).then_some(Struck::Over))
             .ok_or_else(|| ServerError::Cluster(format!("did not move slot {slot}")))
     }
 
@@ -323,8 +400,18 @@ fn info(server: &Server) -> Result<String, ServerError> {
     }
 }
 
+/// A figure of `INFO replication`.
+fn offset(told: &str, name: &str) -> u64 {
+    let figure = told.lines().find_map(|line| line.strip_prefix(name));
+    figure.and_then(|figure| figure.trim().parse().ok()).unwrap_or(0)
+}
+
+/// A replica gets its copy as soon as it asks for one, not after a few seconds.
+const SYNC_AT_ONCE: &str = "repl-diskless-sync-delay 0";
+
 /// Columns of `CLUSTER NODES` before the slots.
 const SLOTS_COLUMN: usize = 8;
 
-/// A node timeout, an election and a few rounds of gossip.
-const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(30);
+/// An election and a few rounds of gossip take seconds; a copy of everything takes its time on a
+/// busy machine.
+const TAKEN_OVER_WITHIN: Duration = Duration::from_secs(120);

@@ -1,32 +1,52 @@
-//! The worker that schedules start as processes.
+//! The engines and workers that schedules start as processes. The environment says all they need.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge::client::Client;
+use selvedge::client::{Client, ClientError};
+use selvedge::config::Settings;
+use selvedge::serve::serve;
+use selvedge::store::Store;
 use selvedge::worker::{Context, Done, Failed, Suspend, TimeoutBehavior, Worker};
 use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
 use uuid::Uuid;
 
 use super::runs::{Notes, Run};
 
-/// Works for ever, or until it is killed.
+/// Why a process ends by itself, which none should.
+pub type Deserted = Box<dyn std::error::Error>;
+
+/// What `selvedge serve` does, for ever or until it is killed.
+///
+/// # Errors
+/// When the environment or the deployment is not as it should be.
+pub async fn engine() -> Result<(), Deserted> {
+    log_to_stderr();
+    serve(Settings::from_env()?, CancellationToken::new(), |_| {}).await?;
+    Ok(())
+}
+
+/// Works for ever, or until it is killed; notes what it runs.
 ///
 /// # Errors
 /// When the store or the notes cannot be used.
-pub async fn work(url: &str, notes: &Path) -> Result<(), Box<dyn std::error::Error>> {
+pub async fn worker(notes: &Path) -> Result<(), Deserted> {
+    log_to_stderr();
+    let settings = Settings::from_env()?;
     let notes = Arc::new(Notes::open(notes)?);
     // The servers may be under fire while it starts.
-    let client = loop {
-        match Client::connect(url).await {
-            Ok(client) => break client,
-            Err(error) => {
-                eprintln!("not connected: {error}");
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-        }
-    };
+    while let Err(error) = work(&settings, &notes).await {
+        eprintln!("not started: {error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Ok(())
+}
+
+async fn work(settings: &Settings, notes: &Arc<Notes>) -> Result<(), ClientError> {
+    let store = Store::open(&settings.store, settings.options.clone()).await?;
+    let client = Client::builder(store).partitions(settings.engine.partitions).build().await?;
     let mut worker = Worker::builder(client)
         .name("live")
         .concurrency(4)
@@ -36,8 +56,15 @@ pub async fn work(url: &str, notes: &Path) -> Result<(), Box<dyn std::error::Err
         let notes = notes.clone();
         worker = worker.handler(kind.name(), move |context| run(kind, context, notes.clone()));
     }
-    worker.run_until(CancellationToken::new()).await?;
-    Ok(())
+    worker.run_until(CancellationToken::new()).await
+}
+
+fn log_to_stderr() {
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
 }
 
 /// What a task is like.
