@@ -5,8 +5,14 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
 use super::wire::{Command, Ticket};
 use crate::time::EngineTime;
+
+/// The stream of the seed that numbers tickets; the first one is the jitter's.
+const TICKETS: u64 = 1;
 
 /// Most commands in one batch.
 pub const BATCH_MAX: usize = 128;
@@ -59,12 +65,16 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub(super) fn new(window: usize, per_slot: usize, timeout: Duration) -> Self {
+    /// Nothing on its way. Tickets are numbered from somewhere that `seed` decides: an answer to an
+    /// engine that sat here before must hit no ticket of this one.
+    pub(super) fn new(window: usize, per_slot: usize, timeout: Duration, seed: u64) -> Self {
+        let mut chance = ChaCha8Rng::seed_from_u64(seed);
+        chance.set_stream(TICKETS);
         Self {
             window: window.max(1),
             per_slot: per_slot.max(1),
             timeout,
-            next_ticket: 0,
+            next_ticket: chance.next_u64(),
             waiting: VecDeque::new(),
             open: BTreeMap::new(),
             open_by_slot: BTreeMap::new(),
@@ -93,7 +103,7 @@ impl Flight {
         })?;
         let Waiting { slot, commands, routes } = self.waiting.remove(at)?;
         let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+        self.next_ticket = self.next_ticket.wrapping_add(1);
         let deadline = now.after(self.timeout);
         self.open.insert(ticket, Open { slot, deadline, routes });
         self.deadlines.insert((deadline, ticket));
@@ -163,7 +173,7 @@ mod tests {
     }
 
     fn flight(window: usize, per_slot: usize) -> Flight {
-        Flight::new(window, per_slot, Duration::from_secs(1))
+        Flight::new(window, per_slot, Duration::from_secs(1), 0)
     }
 
     #[test]
@@ -200,6 +210,21 @@ mod tests {
         assert!(flight.land(first.ticket).is_some());
         assert_eq!(flight.depart(EngineTime(0)).unwrap().slot, 2, "the other slot goes on");
         assert!(flight.strand(Ticket(99)).is_empty(), "nobody's ticket");
+    }
+
+    #[test]
+    fn an_answer_to_a_former_life_hits_no_ticket_of_this_one() {
+        let departed = |seed| {
+            let mut flight = Flight::new(9, 9, Duration::from_secs(1), seed);
+            flight.queue(1, asked(BATCH_MAX * 5));
+            let tickets: Vec<Ticket> =
+                core::iter::from_fn(|| flight.depart(EngineTime(0))).map(|d| d.ticket).collect();
+            (flight, tickets)
+        };
+        let (_, former) = departed(1);
+        let (mut flight, own) = departed(2);
+        assert!(former.iter().all(|ticket| flight.land(*ticket).is_none()));
+        assert!(own.iter().all(|ticket| flight.land(*ticket).is_some()));
     }
 
     #[test]

@@ -81,7 +81,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A new engine; `seed` feeds its jitter, and nothing else.
+    /// A new engine. `seed` feeds its jitter and the number of its first ticket, and nothing else;
+    /// engines that follow each other in one place need different ones.
     #[must_use]
     pub fn new(config: EngineConfig, seed: u64, now: EngineTime) -> Self {
         let cadence = Cadence::new(&config, seed, now);
@@ -89,7 +90,7 @@ impl Engine {
         Self {
             now,
             lanes: config.lanes.clone(),
-            flight: Flight::new(config.window, config.window_per_slot, config.ticket_timeout),
+            flight: Flight::new(config.window, config.window_per_slot, config.ticket_timeout, seed),
             dispatch: Dispatch::new(config.dispatch_concurrency, config.dispatch_queue),
             cadence,
             scans,
