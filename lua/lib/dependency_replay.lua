@@ -45,9 +45,12 @@ function dependency.rearming(k, core, keys, args)
   local edges, deps = edges_of(front, keys, args)
   local repeated = 0
   for _, edge_id in ipairs(edges) do
-    local dep = record.fields(deps[edge_id], "state", "repeats_upstream")
+    local dep = record.fields(deps[edge_id], "state", "repeats_upstream", "upstream_execution_id")
     if dep.state == "impossible" then
-      plan.rearmed[#plan.rearmed + 1] = { id = edge_id, key = deps[edge_id] }
+      plan.rearmed[#plan.rearmed + 1] = {
+        id = edge_id, key = deps[edge_id],
+        outlived = dependency.ended_run(tag, dep.upstream_execution_id),
+      }
       repeated = repeated + (dep.repeats_upstream == "1" and 1 or 0)
     end
     if dep.state and dep.state ~= "satisfied" then
@@ -62,14 +65,24 @@ function dependency.rearming(k, core, keys, args)
   return plan
 end
 
--- Carries the plan out. `rearmed_at` tells an old end of the upstream from a new one.
+-- Which run of an upstream has ended, by the number of replays before it; empty while it runs.
+function dependency.ended_run(tag, upstream_eid)
+  local core = record.fields(dependency.front(tag, text.present(upstream_eid, "")) .. ":core",
+    "lifecycle_phase", "replay_count")
+  return core.lifecycle_phase == "terminal" and number.digits(number.floor(core.replay_count, 0))
+    or ""
+end
+
+-- Carries the plan out. `outlived_run` tells an old end of the upstream from a new one, whatever
+-- clocks do meanwhile.
 function dependency.rearm(plan, now)
   if plan.met or (plan.open == 0 and #plan.rearmed == 0 and not plan.always) then
     return
   end
   for _, edge in ipairs(plan.rearmed) do
     record.write(edge.key,
-      { "state", "unsatisfied", "last_resolved_at", "", "rearmed_at", now })
+      { "state", "unsatisfied", "last_resolved_at", "", "rearmed_at", now,
+        "outlived_run", edge.outlived })
     call("SADD", plan.unresolved, edge.id)
   end
   record.write(plan.meta, {

@@ -6,6 +6,7 @@ use alloc::string::String;
 use super::{Execution, Fields, Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::id::ExecutionId;
 use crate::key::{ExecutionPart, FlowPart, Key};
+use crate::state::TerminalOutcome;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "DebtsPaid",
@@ -39,15 +40,22 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// Every open edge has an upstream that still runs, or that ended before the edge was armed.
+/// Every open edge has an upstream that still runs, or whose end it outlived by a replay of its
+/// child. Once an any-of or quorum group has its verdict, nobody waits for its other edges.
 fn edges(snapshot: &Snapshot, child: &Execution<'_>, findings: &mut Findings) {
+    let decided = snapshot.group_of(child).and_then(|(_, group)| group).is_some_and(|group| {
+        group.text("policy_variant") != "all_of" && group.text("group_state") != "pending"
+    });
+    if decided {
+        return;
+    }
     for (part, entry) in snapshot.of_execution(child.id) {
         let (ExecutionPart::Dependency(edge), Some(dependency)) = (part, entry.fields()) else {
             continue;
         };
         let open = !matches!(dependency.text("state"), "satisfied" | "impossible");
         if open && let Some(ended) = ended_at(snapshot, dependency) {
-            let owed = dependency.number("rearmed_at") <= ended && snapshot.is_forgotten(ended);
+            let owed = snapshot.is_forgotten(ended);
             findings.expect(!owed, child.id, || {
                 format!("the edge {edge} is open, its upstream ended at {ended}")
             });
@@ -55,10 +63,14 @@ fn edges(snapshot: &Snapshot, child: &Execution<'_>, findings: &mut Findings) {
     }
 }
 
-/// When the upstream of an edge ended, if it did.
+/// When the upstream of an edge ended, if it did and this end still counts.
 fn ended_at(snapshot: &Snapshot, dependency: Fields<'_>) -> Option<i64> {
     let upstream: ExecutionId = dependency.text("upstream_execution_id").parse().ok()?;
     let upstream = snapshot.execution(&upstream)?;
-    upstream.vector().ok().filter(|vector| vector.is_terminal())?;
-    Some(upstream.core.number("completed_at"))
+    let vector = upstream.vector().ok().filter(|vector| vector.is_terminal())?;
+    let run = dependency.text("outlived_run");
+    let outlived = vector.outcome != TerminalOutcome::Success
+        && !run.is_empty()
+        && run.parse() == Ok(upstream.core.number("replay_count"));
+    (!outlived).then(|| upstream.core.number("completed_at"))
 }

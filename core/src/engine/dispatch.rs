@@ -194,6 +194,7 @@ impl Work {
             cursor,
             limit: Some(EDGES_PER_STEP),
             only_edge: None,
+            only_child: None,
         };
         Step::call(&call, move |reply| match reply {
             Ok(OutgoingBatch { cursor, resolved, skipped, .. }) => {

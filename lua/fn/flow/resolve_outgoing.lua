@@ -4,37 +4,55 @@
 --
 -- An edge that was re-armed by a replay of its child is not failed again by the same old end of its
 -- upstream. Such edges, those not yet applied and those under a foreign key count as left. What had
--- been resolved before counts as neither: only work done is counted as done.
+-- been resolved before counts as neither: only work done is counted as done. An edge that was applied
+-- to its child and never staged is known to the child alone, which has to be named.
 -- Keys: upstream_core (hash)
 -- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch,
---   about; 100 unless given, 500 at most), only_edge (this edge alone, when set)
+--   about; 100 unless given, 500 at most), only_edge (this edge alone, when set), only_child (the
+--   child of that edge, for one that was never staged)
 -- Replies: done, more
 -- Errors: invalid_input, execution_not_found, execution_not_terminal
 -- Bound: 10 + 35000 * n
 -- Keeps: EdgeByTruth, GroupCounts, OneHome, BoundedWork, RepeatIsHarmless
 local LIMIT_MAX = 500
 
--- Whether the upstream ended for this child before the edge was re-armed.
+-- Whether this is the end that the edge had outlived when it was re-armed.
 local function outlived(core, dep_key)
-  local rearmed_at = number.either(record.peek(dep_key, "rearmed_at"), 0)
-  return core.terminal_outcome ~= "success" and rearmed_at > 0
-    and number.either(core.completed_at, 0) <= rearmed_at
+  local run = record.peek(dep_key, "outlived_run")
+  return core.terminal_outcome ~= "success" and text.set(run)
+    and run == number.digits(number.floor(core.replay_count, 0))
+end
+
+-- The child of an edge, and the flow under which it was applied; nil when nobody knows.
+local function child_of(tag, id, core, edge_id, only_child)
+  local edge_key = flow.prefix(tag, text.present(core.flow_id, "")) .. ":edge:" .. edge_id
+  local staged = text.set(core.flow_id) and record.peek(edge_key, "downstream_execution_id")
+  if text.set(staged) then
+    return staged, core.flow_id
+  end
+  if not text.set(only_child) then
+    return nil
+  end
+  local front = dependency.front(tag, only_child)
+  if record.peek(front .. ":dep:" .. edge_id, "upstream_execution_id") ~= id then
+    return nil
+  end
+  return only_child, text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
 end
 
 -- Resolves one edge: `resolved`, `before` or `left`, and what became of the child.
-local function resolve(tag, id, core, edge_id, now)
-  local edge_key = flow.prefix(tag, core.flow_id) .. ":edge:" .. edge_id
-  local child = record.peek(edge_key, "downstream_execution_id")
-  if not text.set(child) then
+local function resolve(tag, id, core, edge_id, now, only_child)
+  local child, flow_id = child_of(tag, id, core, edge_id, only_child)
+  if not child then
     return "left"
   end
-  local k = dependency.keys(tag, core.flow_id, child, id, edge_id)
+  local k = dependency.keys(tag, flow_id, child, id, edge_id)
   if outlived(core, k.dep) then
     return "left"
   end
   local reply, effect = dependency.resolve(k, {
     edge_id = edge_id, upstream_outcome = core.terminal_outcome, now_ms = now,
-    flow_id = core.flow_id, downstream_eid = child,
+    flow_id = flow_id, downstream_eid = child,
   })
   if reply.err or reply[1] == 0 then
     return "left"
@@ -44,7 +62,7 @@ end
 
 define("ff_resolve_outgoing",
   { "upstream_core!=hash" },
-  { "execution_id!", "cursor", "limit", "only_edge" },
+  { "execution_id!", "cursor", "limit", "only_edge", "only_child" },
   function(k, a)
     local limit, refused = number.require_span(text.either(a.limit, 100), "limit", 1)
     if not limit then
@@ -62,7 +80,7 @@ define("ff_resolve_outgoing",
       return err("execution_not_terminal")
     end
     local tag, edges = text.tag(k.upstream_core), {}
-    if text.set(core.flow_id) and text.set(a.only_edge) then
+    if text.set(a.only_edge) then
       cursor, edges = "0", { a.only_edge }
     elseif text.set(core.flow_id) then
       local outgoing = flow.prefix(tag, core.flow_id) .. ":out:" .. a.execution_id
@@ -73,7 +91,8 @@ define("ff_resolve_outgoing",
     local count, skipped, released = { resolved = 0, before = 0, left = 0 }, {}, {}
     -- write; each edge is judged before it is written, and nothing below can fail
     for _, edge_id in ipairs(edges) do
-      local word, effect, child = resolve(tag, a.execution_id, core, edge_id, now)
+      local word, effect, child = resolve(tag, a.execution_id, core, edge_id, now,
+        a.only_child)
       count[word] = count[word] + 1
       if effect then
         text.append(effect == "skipped" and skipped or released, { child })

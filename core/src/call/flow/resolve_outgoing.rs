@@ -22,6 +22,8 @@ pub struct ResolveOutgoing {
     pub limit: Option<u32>,
     /// This edge alone.
     pub only_edge: Option<EdgeId>,
+    /// The child of that edge: it alone knows of an edge that was never staged.
+    pub only_child: Option<ExecutionId>,
 }
 
 /// What one batch came to.
@@ -42,7 +44,8 @@ pub struct OutgoingBatch {
 impl Function for ResolveOutgoing {
     const NAME: &'static str = "ff_resolve_outgoing";
     const KEYS: &'static [&'static str] = &["upstream_core"];
-    const ARGS: &'static [&'static str] = &["execution_id", "cursor", "limit", "only_edge"];
+    const ARGS: &'static [&'static str] =
+        &["execution_id", "cursor", "limit", "only_edge", "only_child"];
 
     type Reply = OutgoingBatch;
 
@@ -51,7 +54,7 @@ impl Function for ResolveOutgoing {
     }
 
     fn args(&self) -> Vec<Vec<u8>> {
-        args![self.execution_id, self.cursor, self.limit, self.only_edge]
+        args![self.execution_id, self.cursor, self.limit, self.only_edge, self.only_child]
     }
 
     fn read(envelope: Envelope) -> Result<OutgoingBatch, CallError> {

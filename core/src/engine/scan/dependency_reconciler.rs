@@ -6,12 +6,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::index_reconciler::repair;
 use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
 use crate::call::flow::{OutgoingBatch, PromoteBlockedToEligible, ResolveOutgoing};
 use crate::engine::step::{Step, Verdict};
 use crate::engine::texts::{scanned, text};
 use crate::engine::wire::Command;
-use crate::error::Code;
+use crate::error::{CallError, Code};
 use crate::id::{EdgeId, ExecutionId, LaneId};
 use crate::key::{Key, LaneIndex};
 use crate::partition::Family;
@@ -97,19 +98,22 @@ impl Child {
     /// No open edge is left: whatever blocks the child now is nothing at all.
     fn release(self) -> Step {
         let call = PromoteBlockedToEligible {
-            execution_id: self.id,
-            lane_id: self.lane,
+            execution_id: self.id.clone(),
+            lane_id: self.lane.clone(),
             now: self.scene.now,
         };
-        Step::call(&call, |reply| match reply {
+        Step::call(&call, move |reply| match reply {
             Ok(_) => Verdict::processed().into(),
+            // Nobody is there: the entry is all that is left, and goes.
+            Err(CallError::Refused(refusal)) if refusal.code == Code::ExecutionNotFound => {
+                repair(self.id, Some(self.lane))
+            }
             Err(error) => {
                 let settled = [
                     Code::DepsNotSatisfied,
                     Code::NotBlockedByDeps,
                     Code::NotRunnable,
                     Code::TerminalExecution,
-                    Code::ExecutionNotFound,
                 ];
                 Verdict::error_unless(error, &settled).into()
             }
@@ -157,6 +161,7 @@ impl Child {
                             cursor: "0".into(),
                             limit: None,
                             only_edge: Some(edge),
+                            only_child: Some(self.id.clone()),
                         }));
                     }
                     Ok(_) => {}

@@ -194,6 +194,7 @@ impl World {
             cursor: "0".into(),
             limit: (choice == 0).then_some(1),
             only_edge: None,
+            only_child: None,
         });
     }
 
