@@ -61,7 +61,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use snapshot::{Entry, Execution, Fields, Snapshot, Stored};
+pub use snapshot::{Entry, Execution, Fields, PATIENCE_MS, Snapshot, Stored};
 pub use subject::Subject;
 
 /// One thing that should not be so.

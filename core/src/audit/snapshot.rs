@@ -423,7 +423,7 @@ impl Execution<'_> {
 }
 
 /// Twice the longest pause between two scans of one kind.
-const PATIENCE_MS: i64 = 120_000;
+pub const PATIENCE_MS: i64 = 120_000;
 
 static EMPTY_SET: BTreeSet<String> = BTreeSet::new();
 static EMPTY_ZSET: BTreeMap<String, f64> = BTreeMap::new();

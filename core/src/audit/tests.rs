@@ -252,6 +252,24 @@ fn every_oracle_of_rest_speaks_up() {
 }
 
 #[test]
+fn a_summary_may_tell_how_a_purged_member_ended() {
+    let told = |counts: &str| {
+        let mut store = in_order();
+        store.drop("ff:exec:{fp:1}:FIRST:core");
+        store.hash("ff:flow:{fp:1}:FLOW:summary", &format!("total_members=2 {counts}"));
+        store.0.advance(ServerTime(NOW + 3_600_000));
+        let found = judge_rest(&store.0);
+        !Store::names(&found).contains("SummaryTrue")
+    };
+    assert!(told("members_waiting_children=1 members_gone=1"));
+    assert!(told("members_waiting_children=1 members_cancelled=1"));
+    assert!(!told("members_waiting_children=1 members_active=1"), "nobody runs");
+    assert!(!told("members_waiting_children=1"), "one is not counted");
+    assert!(!told("members_completed=2"), "one waits");
+    assert!(!told("members_waiting_children=1 members_failed=1 members_skipped=1"), "one too many");
+}
+
+#[test]
 fn every_oracle_is_broken_here() {
     let broken: BTreeSet<_> = BROKEN.iter().chain(UNREST).map(|(oracle, _)| *oracle).collect();
     assert_eq!(broken, ORACLES.iter().map(|oracle| oracle.name).collect());
