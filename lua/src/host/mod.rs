@@ -46,6 +46,9 @@ pub struct HostConfig {
     pub cluster: bool,
     /// Where the draws of SPOP, SRANDMEMBER and `math.random` begin.
     pub seed: u64,
+    /// Let SSCAN take all the liberties of a server that is just growing or shrinking its table:
+    /// small sets in several pages, any order, and members that were answered before.
+    pub unruly_scans: bool,
     /// How many Lua instructions one call may take before it is stopped.
     pub instruction_budget: u64,
     /// How much memory each Lua VM may hold, in bytes.
@@ -59,6 +62,7 @@ impl Default for HostConfig {
         Self {
             cluster: false,
             seed: 0,
+            unruly_scans: false,
             // Far above any function of the library, and over in well under a second.
             instruction_budget: 20_000_000,
             // Room for a few copies of a value of 64 MiB.

@@ -47,6 +47,7 @@ pub(crate) struct Store {
     pub(crate) lua_random: LuaRandom,
     pub(crate) script: ScriptRules,
     random: ChaCha8Rng,
+    unruly_scans: bool,
     cluster: bool,
 }
 
@@ -84,6 +85,7 @@ impl Store {
             lua_random,
             script: ScriptRules::default(),
             random,
+            unruly_scans: config.unruly_scans,
             cluster: config.cluster,
         }
     }
@@ -117,6 +119,7 @@ impl Store {
             keyspace: &mut self.keyspace,
             now_us: self.now_us,
             random: &mut self.random,
+            unruly_scans: self.unruly_scans,
             published: &mut self.published,
             writes: &mut self.writes,
         }

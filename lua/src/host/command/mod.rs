@@ -38,6 +38,8 @@ pub(crate) struct Env<'a> {
     pub(crate) now_us: u64,
     /// The only source of chance.
     pub(crate) random: &'a mut ChaCha8Rng,
+    /// Whether SSCAN takes liberties, by chance.
+    pub(crate) unruly_scans: bool,
     /// What was published, in order.
     pub(crate) published: &'a mut Vec<Message>,
     /// Every command that changed something, spelled so that running it again does the same.

@@ -92,6 +92,27 @@ pub(super) fn answer_page<'a, T>(
     read(Value::Array(vec![bulk(next.to_string().as_bytes()), Value::Array(replies)]))
 }
 
+/// Answers one page of a set as a server may whose table is changing its size: it begins anywhere,
+/// and one page in four tells again of a member that an earlier one told of.
+pub(super) fn answer_unruly_page<'a>(
+    members: impl Iterator<Item = (&'a [u8], ())> + Clone,
+    cursor: u64,
+    options: &ScanOptions,
+    drawn: u64,
+) -> Handled {
+    let (next, mut page) = cut_page(members.clone(), cursor, options.count);
+    if !page.is_empty() {
+        let turn = (drawn >> 8) as usize % page.len();
+        page.rotate_left(turn);
+    }
+    if drawn.is_multiple_of(4) {
+        page.extend(members.filter(|(name, ())| place(name) < cursor).take(1));
+    }
+    let matching = page.into_iter().filter(|(name, ())| options.matches(name));
+    let replies = matching.map(|(name, ())| bulk(name)).collect();
+    read(Value::Array(vec![bulk(next.to_string().as_bytes()), Value::Array(replies)]))
+}
+
 /// SCAN over the keys themselves.
 pub(super) fn scan(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
     let cursor = cursor(&argv[1])?;

@@ -5,7 +5,7 @@ use rand_chacha::rand_core::Rng as _;
 use selvedge_core::value::Value;
 
 use super::options::{integer, positive};
-use super::scan::{ScanOptions, answer_page, cursor};
+use super::scan::{ScanOptions, answer_page, answer_unruly_page, cursor};
 use super::{Env, Failure, Handled, bulk, count, flag, read, wrote_if, wrote_instead};
 use crate::host::keyspace::Set;
 
@@ -49,12 +49,16 @@ pub(super) fn scard(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
 
 pub(super) fn sscan(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
     let cursor = cursor(&argv[2])?;
+    let liberty = env.unruly_scans.then(|| env.random.next_u64());
     let Some(set) = env.read::<Set>(&argv[1])? else {
         return read(Value::Array(vec![bulk(b"0"), Value::Array(Vec::new())]));
     };
     let options = ScanOptions::parse(&argv[3..], None, false)?;
     let members = set.iter().map(|member| (&member[..], ()));
-    answer_page(members, cursor, &options, |member, ()| vec![bulk(member)])
+    match liberty {
+        Some(drawn) => answer_unruly_page(members, cursor, &options, drawn),
+        None => answer_page(members, cursor, &options, |member, ()| vec![bulk(member)]),
+    }
 }
 
 /// SRANDMEMBER: one member, or some without repeats, or, for a negative count, with repeats.

@@ -16,6 +16,7 @@ struct Bench {
     keyspace: Keyspace,
     now_us: u64,
     random: ChaCha8Rng,
+    unruly_scans: bool,
     published: Vec<Message>,
     writes: Vec<Vec<Vec<u8>>>,
 }
@@ -26,6 +27,7 @@ impl Bench {
             keyspace: Keyspace::default(),
             now_us: 1_700_000_000_123_456,
             random: ChaCha8Rng::seed_from_u64(1),
+            unruly_scans: false,
             published: Vec::new(),
             writes: Vec::new(),
         }
@@ -38,6 +40,7 @@ impl Bench {
             keyspace: &mut self.keyspace,
             now_us: self.now_us,
             random: &mut self.random,
+            unruly_scans: self.unruly_scans,
             published: &mut self.published,
             writes: &mut self.writes,
         };
@@ -188,6 +191,30 @@ fn draws_repeat_with_the_seed_and_reach_every_member() {
     assert_eq!(draw(7), draw(7));
     assert_ne!(draw(7), draw(8));
     assert_eq!(draw(7).into_iter().collect::<BTreeSet<_>>().len(), 8);
+}
+
+#[test]
+fn an_unruly_scan_reaches_every_member_and_tells_of_some_twice() {
+    let mut bench = Bench::new();
+    bench.unruly_scans = true;
+    bench.run("sadd s a b c d e f g h");
+    let (mut told, mut walks) = (Vec::new(), 0);
+    while walks < 20 {
+        let mut cursor = "0".to_owned();
+        loop {
+            let Value::Array(page) = bench.run(&format!("sscan s {cursor} count 2")) else {
+                panic!("a page");
+            };
+            cursor = text(&page[0]);
+            told.extend(texts(&page[1]));
+            if cursor == "0" {
+                break;
+            }
+        }
+        walks += 1;
+        assert_eq!(told.iter().collect::<BTreeSet<_>>().len(), 8, "after {walks} walks");
+    }
+    assert!(told.len() > 20 * 8, "nobody was told of twice");
 }
 
 #[test]
