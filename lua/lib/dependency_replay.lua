@@ -67,10 +67,11 @@ end
 
 -- Which run of an upstream has ended, by the number of replays before it; empty while it runs.
 function dependency.ended_run(tag, upstream_eid)
-  local core = record.fields(dependency.front(tag, text.present(upstream_eid, "")) .. ":core",
-    "lifecycle_phase", "replay_count")
-  return core.lifecycle_phase == "terminal" and number.digits(number.floor(core.replay_count, 0))
-    or ""
+  local core_key = dependency.front(tag, text.present(upstream_eid, "")) .. ":core"
+  if record.peek(core_key, "lifecycle_phase") ~= "terminal" then
+    return ""
+  end
+  return number.digits(number.floor(record.peek(core_key, "replay_count"), 0))
 end
 
 -- Carries the plan out. `outlived_run` tells an old end of the upstream from a new one, whatever

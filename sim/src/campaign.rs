@@ -32,14 +32,14 @@ impl Mode {
 }
 
 /// What many seeds came to.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Campaign {
     /// How many seeds were run.
     pub seeds: u64,
     /// Seeds that failed.
     pub failed: BTreeMap<Seed, Failure>,
-    /// Seeds in which something was excused.
-    pub excused: BTreeSet<Seed>,
+    /// Seeds in which something was excused: what, and by what proof.
+    pub excused: BTreeMap<Seed, String>,
     /// Seeds whose plan could not be run, and why.
     pub broken: BTreeMap<Seed, String>,
     /// Seeds of which two runs differed.
@@ -78,7 +78,11 @@ impl Campaign {
             self.nondeterministic.insert(seed);
         }
         if outcome.verdict == Verdict::Excused {
-            self.excused.insert(seed);
+            let excuses = outcome.violations.iter().filter_map(|found| {
+                let (oracle, subject) = (found.oracle, &found.subject);
+                found.excuse.as_ref().map(|excuse| format!("{oracle} {subject}: {excuse}"))
+            });
+            self.excused.insert(seed, excuses.take(1).collect());
         }
         if let Some(failure) = Failure::of(&outcome) {
             self.failed.insert(seed, failure);

@@ -10,26 +10,29 @@ use crate::say;
 #[must_use]
 pub fn page(title: &str, events: &[&Event]) -> String {
     let lanes = lanes(events);
-    let rows: Vec<&&Event> = events.iter().filter(|event| say::matters(event)).collect();
-    let height = TOP + ROW * rows.len() + ROW;
-    let width = LEFT + LANE * lanes.len();
+    // What a client begins is sent at once: one line says enough.
+    let shown = |event: &&&Event| say::matters(event) && !is_beginning(event);
+    let rows: Vec<&&Event> = events.iter().filter(shown).collect();
+    let height = ROW * rows.len() + 2 * ROW;
+    let width = LEFT + LANE * lanes.len() + MARGIN;
+    let mut names = format!("<svg width='{width}' height='{HEAD}'>");
     let mut svg = format!("<svg width='{width}' height='{height}' role='img'>\n");
     for (at, actor) in lanes.iter().enumerate() {
         let x = LEFT + LANE * at;
-        svg.push_str(&format!(
-            "<line class='lane' x1='{x}' y1='{TOP}' x2='{x}' y2='{height}'/>\
-             <text class='name' x='{x}' y='20'>{actor}</text>\n"
-        ));
+        names.push_str(&format!("<text class='name' x='{x}' y='18'>{actor}</text>"));
+        svg.push_str(&format!("<line class='lane' x1='{x}' y1='0' x2='{x}' y2='{height}'/>\n"));
     }
+    names.push_str("</svg>");
     let calls = calls(events);
     for (row, event) in rows.iter().enumerate() {
-        draw(&mut svg, &lanes, &calls, event, TOP + ROW * (row + 1));
+        draw(&mut svg, &lanes, &calls, event, ROW * (row + 1));
     }
     svg.push_str("</svg>");
     let title = escape(title);
     format!(
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>\n\
-         <style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{LEGEND}</p>\n{svg}\n</html>\n"
+         <style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{LEGEND}</p>\n\
+         <header>{names}</header>\n{svg}\n</html>\n"
     )
 }
 
@@ -51,10 +54,23 @@ fn lanes(events: &[&Event]) -> Vec<Actor> {
         if let What::Sent { node, .. } = &event.what {
             lanes.push(Actor::Node(*node));
         }
+        lanes.push(where_it_happens(event));
     }
     lanes.sort_by_key(|actor| (order(*actor), *actor));
     lanes.dedup();
     lanes
+}
+
+/// In whose lane an event is drawn: a call is applied at its node.
+fn where_it_happens(event: &Event) -> Actor {
+    if let What::Applied(applied) = &event.what {
+        return Actor::Node(applied.node);
+    }
+    event.actor
+}
+
+const fn is_beginning(event: &Event) -> bool {
+    matches!(event.what, What::Invoked { .. })
 }
 
 const fn order(actor: Actor) -> u8 {
@@ -78,7 +94,7 @@ fn draw(
 ) {
     let place =
         |actor: Actor| lanes.iter().position(|lane| *lane == actor).map(|at| LEFT + LANE * at);
-    let Some(x) = place(event.actor) else { return };
+    let Some(x) = place(where_it_happens(event)) else { return };
     let (colour, peer) = match &event.what {
         What::Sent { node, .. } => ("sent", place(Actor::Node(*node))),
         What::Applied(applied) if applied.stray => ("lost", None),
@@ -127,7 +143,8 @@ fn escape(text: &str) -> String {
 
 const LEFT: usize = 110;
 const LANE: usize = 260;
-const TOP: usize = 30;
+const HEAD: usize = 28;
+const MARGIN: usize = 60;
 const ROW: usize = 22;
 const LABEL: usize = 42;
 
@@ -139,6 +156,7 @@ Point at anything for the whole of it.";
 const STYLE: &str = "\
 body{font:13px/1.4 system-ui,sans-serif;margin:1rem;color:#1c2530;background:#fff}\
 h1{font-size:1.1rem}svg{font:11px ui-monospace,monospace;display:block}\
+header{position:sticky;top:0;background:#fff;border-bottom:1px solid #d5dbe1}\
 .lane{stroke:#d5dbe1}.name{font-weight:700;text-anchor:middle}.time{fill:#7a8794}\
 g line{stroke:currentColor;stroke-width:1.5}g circle,g path,g text:last-child{fill:currentColor}\
 g:hover circle{r:7}g:hover text{font-weight:700}\

@@ -1,7 +1,8 @@
 //! Smaller plans that fail in the same way.
 //!
 //! A plan is lines, and every line can be left out. So shrinking leaves lines out, by halves and
-//! then one by one, and keeps what still fails by the same oracle; in the end it shortens times.
+//! then one by one, and keeps what still fails by the same oracle; then it shortens times. One line
+//! may have been needed only for another: so it begins again until nothing changes any more.
 
 use crate::failure::Failure;
 use crate::plan::Plan;
@@ -31,12 +32,18 @@ pub fn shrink(plan: &Plan, failure: &Failure, options: &RunOptions, runs_max: us
         Failure::of(&outcome).is_some_and(|found| found.is_like(failure))
     };
     let mut lines: Vec<String> = plan.to_string().lines().map(str::to_owned).collect();
-    // Faults first: they make most of a plan and hide the rest of it.
-    for kind in ["fault ", "at ", "task "] {
-        thin_out(&mut lines, |line| line.starts_with(kind), &mut still_fails);
+    loop {
+        let before = lines.clone();
+        // Faults first: they make most of a plan and hide the rest of it.
+        for kind in ["fault ", "at ", "task "] {
+            thin_out(&mut lines, |line| line.starts_with(kind), &mut still_fails);
+        }
+        shorten(&mut lines, &mut still_fails);
+        thin_out(&mut lines, |_| true, &mut still_fails);
+        if lines == before {
+            break;
+        }
     }
-    shorten(&mut lines, &mut still_fails);
-    thin_out(&mut lines, |_| true, &mut still_fails);
     let shrunk = Plan::parse(&lines.join("\n")).unwrap_or_else(|_| plan.clone());
     Shrunk { plan: shrunk, runs }
 }

@@ -32,6 +32,7 @@ stories! {
     "siblings-cancelled-reply-lost",
     "siblings-cancelled-two-engines",
     "siblings-cancelled-replayed-child",
+    "replayed-child-while-a-clock-steps-back",
     "sibling-completes-at-once",
     "siblings-beyond-a-batch",
     "siblings-beside-poison",

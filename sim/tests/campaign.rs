@@ -2,8 +2,9 @@
 
 use std::process::Command;
 
+use selvedge_sim::campaign::{Mode, campaign};
 use selvedge_sim::failure::Failure;
-use selvedge_sim::plan::Plan;
+use selvedge_sim::plan::{Plan, Seed};
 use selvedge_sim::runner::{RunOptions, run};
 use selvedge_sim::story::{STORIES, Story, sweep};
 
@@ -44,6 +45,22 @@ fn swept(name: &str) {
     let told: Vec<String> =
         swept.failures.iter().map(|(plan, failure)| format!("{failure:?}\n{plan}")).collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
+}
+
+/// Small worlds in which engines die, on all cores; and one of the large ones is drawn differently
+/// by every seed, so that a few of them are worth a look on every change.
+#[test]
+fn seeds_pass_however_many_threads_run_them() {
+    let run = |mode, seeds, jobs| {
+        campaign(mode, Seed::from(0), seeds, jobs, &RunOptions::default(), |_| {})
+    };
+    for (mode, seeds) in [(Mode::Lite, 40), (Mode::Swarm, 24)] {
+        let done = run(mode, seeds, 2);
+        assert_eq!((done.seeds, done.calls > 5_000), (seeds, true));
+        assert!(done.failed.is_empty(), "{mode:?}: {:?}", done.failed);
+        assert!(done.broken.is_empty() && done.nondeterministic.is_empty(), "{done:?}");
+    }
+    assert_eq!(run(Mode::Lite, 6, 1), run(Mode::Lite, 6, 3));
 }
 
 #[test]

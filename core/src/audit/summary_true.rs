@@ -12,8 +12,8 @@ use crate::state::PublicState;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "SummaryTrue",
-    statement: "a flow's summary equals the fold over all its members; one that was purged since is \
-                counted as it ended",
+    statement: "a flow's summary equals the fold over all its members; one that was purged \
+                since is counted as it ended",
     moment: Moment::Rest,
     reach: Reach::Partition,
     look,

@@ -9,7 +9,7 @@
 -- Replies: OK
 -- Errors: execution_not_found, execution_not_terminal, max_replays_exhausted,
 --   flow_already_terminal, invalid_input
--- Bound: 31 + 5 * n
+-- Bound: 31 + 6 * n
 -- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
 local REPLAYS_ALLOWED = 10
 

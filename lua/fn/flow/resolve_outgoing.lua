@@ -4,8 +4,8 @@
 --
 -- An edge that was re-armed by a replay of its child is not failed again by the same old end of its
 -- upstream. Such edges, those not yet applied and those under a foreign key count as left. What had
--- been resolved before counts as neither: only work done is counted as done. An edge that was applied
--- to its child and never staged is known to the child alone, which has to be named.
+-- been resolved before counts as neither: only work done is counted as done. An edge that was
+-- applied to its child and never staged is known to the child alone, which has to be named.
 -- Keys: upstream_core (hash)
 -- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch,
 --   about; 100 unless given, 500 at most), only_edge (this edge alone, when set), only_child (the

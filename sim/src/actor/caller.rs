@@ -7,13 +7,15 @@ use selvedge_core::call::Function;
 use selvedge_core::call::budget::{CreateBudget, DimensionLimits};
 use selvedge_core::call::execution::{CancelExecution, CreateExecution, Running};
 use selvedge_core::call::flow::{
-    CancelFlow, CancellationPolicy, ReplayExecution, Submission, SubmitFlow,
+    AddExecutionToFlow, CancelFlow, CancellationPolicy, ReplayExecution, StageDependencyEdge,
+    Submission, SubmitFlow,
 };
 use selvedge_core::call::quota::CreateQuotaPolicy;
 use selvedge_core::id::{AttemptIndex, ExecutionId, WorkerInstanceId};
 use selvedge_core::key::Key;
+use selvedge_core::value::Value;
 
-use super::graph::Piece;
+use super::graph::{Piece, StagedEdge};
 use super::{Errand, Heard, lane, tenant};
 use crate::event::{Actor, What};
 use crate::plan::{Deed, Policy, Span, TaskSpec};
@@ -48,6 +50,8 @@ pub(crate) struct Job {
     number: u64,
     pieces: VecDeque<Piece>,
     tries: u32,
+    /// The edge that is being staged: its words depend on the graph as it stands.
+    staging: Option<StagedEdge>,
 }
 
 impl World {
@@ -73,14 +77,14 @@ impl World {
         let caller = self.callers.entry(by).or_default();
         caller.open.insert(number, deed.clone());
         let life = caller.life;
-        let job = Job { number, pieces: [Piece::Deed(deed)].into(), tries: 0 };
+        let job = Job { number, pieces: [Piece::Deed(deed)].into(), tries: 0, staging: None };
         self.tick(by, life, wait_ms, Errand::Caller(Box::new(job)));
     }
 
     fn begin(&mut self, by: Actor, number: u64, deed: Deed) {
         let life = self.callers.entry(by).or_default().life;
         let pieces = self.pieces(by, deed);
-        self.job_goes_on(by, life, Job { number, pieces, tries: 0 });
+        self.job_goes_on(by, life, Job { number, pieces, tries: 0, staging: None });
     }
 
     /// A caller dies; when it comes back it begins anew what it had not finished.
@@ -91,7 +95,7 @@ impl World {
         caller.life += 1;
         let (life, open) = (caller.life, caller.open.clone());
         for (number, deed) in open {
-            let job = Job { number, pieces: [Piece::Deed(deed)].into(), tries: 0 };
+            let job = Job { number, pieces: [Piece::Deed(deed)].into(), tries: 0, staging: None };
             self.tick(actor, life, wait, Errand::Caller(Box::new(job)));
         }
     }
@@ -148,6 +152,9 @@ impl World {
                 return self.tick(by, life, 2 * PAUSE_MS, Errand::Caller(Box::new(job)));
             }
         }
+        if let Piece::Stage(edge) = &piece {
+            job.staging = Some(edge.clone());
+        }
         let (function, argv) = self.words_of(by, &piece);
         if argv.is_empty() {
             job.pieces.pop_front();
@@ -182,15 +189,40 @@ impl World {
             }
             // A caller that never gets an answer gives the whole deed up, as people do.
             Heard::Again => drop(self.callers.entry(by).or_default().open.remove(&job.number)),
+            Heard::Reply(reply) if self.gives_up(&mut job, &reply) => {
+                self.callers.entry(by).or_default().open.remove(&job.number);
+            }
             Heard::Reply(reply) => {
                 let sealing = matches!(job.pieces.front(), Some(Piece::Ready(SubmitFlow::NAME, _)))
                     && matches!(SubmitFlow::parse(reply), Ok(Submission::Sealing { .. }));
                 if !sealing {
                     job.pieces.pop_front();
                 }
-                job.tries = 0;
+                if !matches!(job.pieces.front(), Some(Piece::Stage(_))) {
+                    job.tries = 0;
+                }
                 self.job_goes_on(by, life, job);
             }
+        }
+    }
+
+    /// Whether a caller that builds a flow stops here: whoever is refused a member or an edge does
+    /// not go on as if it were there. A graph that grew meanwhile is only looked at again.
+    fn gives_up(&self, job: &mut Job, reply: &Value) -> bool {
+        let builds = matches!(
+            job.pieces.front(),
+            Some(Piece::Ready(AddExecutionToFlow::NAME | StageDependencyEdge::NAME, _))
+        );
+        let staging = job.staging.take();
+        let Some(code) = refused(reply).filter(|_| builds) else { return false };
+        match (code.as_str(), staging) {
+            ("stale_graph_revision", Some(edge)) if job.tries < TRIES_MAX => {
+                job.tries += 1;
+                job.pieces.insert(1, Piece::Stage(edge));
+                false
+            }
+            ("dependency_already_exists", _) => false,
+            _ => true,
         }
     }
 
@@ -210,7 +242,7 @@ impl World {
             input_payload: task.name.clone().into_bytes(),
             delay_until: after(task.delay_ms),
             idempotency: None,
-            tags_json: String::new(),
+            tags_json: tags_json(task.tags),
             execution_deadline_at: after(task.deadline_ms),
             execution_id: id,
         })
@@ -292,6 +324,24 @@ impl World {
             Deed::Create(task) => wants(task.policy),
             Deed::Cancel(_) | Deed::CancelFlow(_) | Deed::Replay(_) | Deed::Signal(..) => false,
         })
+    }
+}
+
+/// So many tags, as they are sent.
+fn tags_json(count: u64) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    let tags: Vec<String> = (0..count).map(|at| format!("\"sim.t{at}\":\"{at}\"")).collect();
+    format!("{{{}}}", tags.join(","))
+}
+
+/// The code of a refusal.
+fn refused(reply: &Value) -> Option<String> {
+    let Value::Array(words) = reply else { return None };
+    match words.as_slice() {
+        [Value::Int(0), Value::Bulk(code), ..] => Some(String::from_utf8_lossy(code).into_owned()),
+        _ => None,
     }
 }
 

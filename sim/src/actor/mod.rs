@@ -8,9 +8,10 @@ pub mod signal;
 pub mod worker;
 
 use selvedge_core::call::Function;
+use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply};
 use selvedge_core::error::{Class, ServerError};
 use selvedge_core::id::{ExecutionId, LaneId, Namespace};
-use selvedge_core::key::Key;
+use selvedge_core::key::{IndexPart, Key, LaneIndex};
 use selvedge_core::partition::Partition;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
@@ -18,7 +19,7 @@ use uuid::Uuid;
 
 pub use names::Names;
 
-use crate::event::{Actor, CallId, Learned, What, arguments_of};
+use crate::event::{Actor, CallId, Learned, What, arguments_of, keys_of};
 use crate::fault::Fault;
 use crate::world::stream::Purpose;
 use crate::world::transport::{Meddle, Return};
@@ -157,14 +158,18 @@ impl World {
         sender: Actor,
         node: usize,
         argv: &[Vec<u8>],
-        before: bool,
+        reply: Option<&Value>,
     ) {
         let Some((meddle, fault)) = meddle else { return };
         let early = matches!(meddle, Meddle::CancelBefore | Meddle::ReplayBefore);
-        if early != before || self.servers.nodes[node].stray || sender == MEDDLER {
+        if early != reply.is_none() || self.servers.nodes[node].stray || sender == MEDDLER {
             return;
         }
-        let Some(id) = subject(argv) else { return };
+        let claimed = || match reply {
+            Some(reply) => claimed(reply),
+            None => self.next_in_line(argv),
+        };
+        let Some(id) = subject(argv).or_else(claimed) else { return };
         self.inflict(fault, id.to_string());
         match meddle {
             Meddle::CancelBefore | Meddle::CancelAfter => {
@@ -176,6 +181,17 @@ impl World {
                 self.command_by(MEDDLER, id.partition(), call.command());
             }
         }
+    }
+
+    /// Whom a claim would get.
+    fn next_in_line(&self, argv: &[Vec<u8>]) -> Option<ExecutionId> {
+        let keys = keys_of(argv).iter().filter_map(|key| std::str::from_utf8(key).ok());
+        let lane = keys
+            .filter_map(|key| key.parse::<Key>().ok())
+            .find(|key| matches!(key, Key::Index(_, IndexPart::Lane(_, LaneIndex::Eligible))))?;
+        let members = self.servers.audited[self.servers.owner(lane.slot())].zset(&lane);
+        let first = members.iter().min_by(|one, two| one.1.total_cmp(two.1))?;
+        first.0.parse().ok()
     }
 
     /// Puts what every deployment has on all nodes: signing secrets, a budget, a quota.
@@ -202,6 +218,14 @@ impl World {
 
 /// Who acts at the very moment of a race.
 pub(crate) const MEDDLER: Actor = Actor::Caller(3);
+
+/// Whom a claim got.
+fn claimed(reply: &Value) -> Option<ExecutionId> {
+    match ClaimNext::parse(reply.clone()) {
+        Ok(ClaimNextReply::Claimed(work)) => Some(work.execution_id),
+        Ok(_) | Err(_) => None,
+    }
+}
 
 /// The execution that a call is about.
 pub(crate) fn subject(argv: &[Vec<u8>]) -> Option<ExecutionId> {

@@ -69,6 +69,8 @@ pub(crate) struct Worker {
     /// Where it looks next: every partition and lane in turn.
     turn: u64,
     offset: u32,
+    /// There was work where it looked last: it looks there again.
+    found: bool,
     pub(super) claim: Option<Claim>,
     pub(crate) work: Option<Work>,
     tries: u32,
@@ -119,6 +121,7 @@ impl Worker {
             gone: false,
             turn: 0,
             offset: 0,
+            found: false,
             claim: None,
             work: None,
             tries: 0,
@@ -204,7 +207,7 @@ impl World {
             let lease_id = self.fresh_id(actor).into();
             let attempt_id = self.fresh_id(actor).into();
             let worker = self.worker(number);
-            if worker.offset == 0 {
+            if worker.offset == 0 && !std::mem::take(&mut worker.found) {
                 worker.turn += 1;
             }
             let partition = Partition::flow((worker.turn % partitions) as u16);
@@ -288,7 +291,7 @@ impl World {
         let worker = self.worker(number);
         let lane = worker.claim.take().map_or_else(|| lane(0), |claim| claim.lane);
         let instance = worker.ids().1;
-        worker.offset = 0;
+        (worker.offset, worker.found) = (0, true);
         let zombie = worker.zombie_ms.is_some();
         if let Some(late_ms) = worker.zombie_ms.take() {
             wait = lease_ms + late_ms;

@@ -15,9 +15,9 @@ pub(crate) struct Options {
     /// Seeds to look through for each.
     #[arg(long, default_value_t = 500)]
     seeds: u64,
-    /// Shrink what is found, to see how small the proof is.
+    /// Leave plans as they were found, without shrinking them.
     #[arg(long)]
-    shrink: bool,
+    as_found: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Result<(), End> {
@@ -27,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         return Err(End::Usage("there is no such planted bug".to_owned()));
     }
     println!("{:<44} {:<22} {:>6} {:>6}", "planted bug", "oracle", "seeds", "lines");
-    let mut missed = 0;
+    let (mut missed, mut sizes) = (0, Vec::new());
     for canary in canaries {
         progress::show(canary.name);
         let caught = canary::hunt(canary, options.seeds);
@@ -38,7 +38,8 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
                 let by =
                     caught.seed.map_or_else(|| "story".to_owned(), |_| caught.tries.to_string());
                 let lines =
-                    if options.shrink { shrunk(canary, &caught) } else { caught.plan.lines() };
+                    if options.as_found { caught.plan.lines() } else { shrunk(canary, &caught) };
+                sizes.push(lines);
                 println!("{name:<44} {oracle:<22} {by:>6} {lines:>6}");
             }
             Err(why) => {
@@ -47,7 +48,11 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
             }
         }
     }
-    if missed > 0 { Err(End::Failed(Class::Coverage)) } else { Ok(()) }
+    sizes.sort_unstable();
+    let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
+    println!("{} caught, {missed} missed, {median} lines in the median", sizes.len());
+    let too_large = median > LINES_MAX && !options.as_found;
+    if missed > 0 || too_large { Err(End::Failed(Class::Coverage)) } else { Ok(()) }
 }
 
 /// How many lines are left of a plan that shows the bug.
@@ -64,5 +69,7 @@ fn shrunk(canary: &Canary, caught: &Caught) -> usize {
     shrink(&caught.plan, &failure, &options, SHRINK_RUNS).plan.lines()
 }
 
+/// A proof that is longer than this, in the median, is hard to read.
+const LINES_MAX: usize = 10;
 /// Runs that shrinking one plan may cost.
 const SHRINK_RUNS: usize = 300;

@@ -10,6 +10,15 @@ pub(crate) fn show(line: &str) {
     }
 }
 
+/// Shows how far a run of so many steps is: in place where somebody looks, else twenty times.
+pub(crate) fn step(done: u64, of: u64, line: &str) {
+    if std::io::stderr().is_terminal() {
+        show(line);
+    } else if done.is_multiple_of(of.div_ceil(20).max(1)) {
+        eprintln!("{line}");
+    }
+}
+
 /// Ends the line.
 pub(crate) fn done() {
     show("");

@@ -1,5 +1,6 @@
 //! `cargo sim soak`
 
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use selvedge_sim::campaign::{Campaign, campaign};
@@ -16,12 +17,15 @@ use super::{End, Failures, Seeds, progress};
 pub(crate) struct Options {
     #[command(flatten)]
     seeds: Seeds,
-    /// Threads.
-    #[arg(long, default_value_t = 2)]
-    jobs: usize,
+    /// Threads; as many as there are cores unless said. The result does not depend on it.
+    #[arg(long)]
+    jobs: Option<usize>,
     /// Print how often each fault was injected and each mark was hit.
     #[arg(long)]
     counts: bool,
+    /// Name failures without shrinking and keeping them.
+    #[arg(long)]
+    brief: bool,
     #[command(flatten)]
     failures: Failures,
 }
@@ -30,17 +34,20 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     let watch = Stopwatch::start();
     let seeds = &options.seeds;
     let shown = |campaign: &Campaign| {
-        progress::show(&format!(
-            "{} of {} seeds, {} failed, {} excused",
+        let line = format!(
+            "{} of {} seeds, {} failed, {} excused, {} s",
             campaign.seeds,
             seeds.seeds,
             campaign.failed.len(),
-            campaign.excused.len()
-        ));
+            campaign.excused.len(),
+            watch.elapsed().as_secs()
+        );
+        progress::step(campaign.seeds, seeds.seeds, &line);
     };
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let jobs = options.jobs.unwrap_or_else(cores);
     let options_of_run = RunOptions::default();
-    let done =
-        campaign(seeds.mode(), seeds.seed, seeds.seeds, options.jobs, &options_of_run, shown);
+    let done = campaign(seeds.mode(), seeds.seed, seeds.seeds, jobs, &options_of_run, shown);
     progress::done();
     summary(&done, watch.elapsed());
     if options.counts {
@@ -69,6 +76,9 @@ fn summary(done: &Campaign, took: Duration) {
         done.marks.len(),
         mark::MARKS.len(),
     );
+    for (seed, proof) in &done.excused {
+        println!("excused: seed {seed}: {proof}");
+    }
 }
 
 fn counts(done: &Campaign) {
@@ -90,7 +100,12 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
         return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
     }
     let worst = done.failed.values().map(|failure| failure.class).max();
-    for (seed, failure) in done.failed.iter().take(FAILURES_TOLD) {
+    for (seed, failure) in &done.failed {
+        let (class, oracle, subject) = (failure.class, &failure.oracle, &failure.subject);
+        eprintln!("failed: seed {seed} ({class}) {oracle} {subject}: {}", failure.what);
+    }
+    let told = if options.brief { 0 } else { FAILURES_TOLD };
+    for (seed, failure) in done.failed.iter().take(told) {
         tell(*seed, &options.seeds.mode().plan(*seed), failure, &options.failures)?;
     }
     if let Some(class) = worst {

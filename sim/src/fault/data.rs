@@ -5,13 +5,18 @@ use selvedge_core::audit::Stored;
 use selvedge_core::key::{ExecutionPart, IndexPart, Key, LaneIndex, PartitionIndex};
 use selvedge_core::partition::{Family, Partition};
 
+use uuid::Uuid;
+
 use super::Fault;
 use crate::event::{Actor, What};
 use crate::plan::{Deed, FlowSpec, Group, Rule, Shape, TaskSpec};
 use crate::world::World;
+use crate::world::ledger::Damage;
 use crate::world::servers::Manner;
 use crate::world::stream::Purpose;
 
+/// Most children of one upstream: workers have to run them all.
+const FAN_OUT_MAX: usize = 260;
 /// Who does this.
 const STRANGER: Actor = Actor::Foreign(1);
 
@@ -26,7 +31,7 @@ impl World {
                 let partition = self.drawn_partition();
                 let key = format!("ff:custom:{partition}:stranger");
                 self.inflict(rule.fault, key.clone());
-                self.servers.ledger.damage(key.as_bytes());
+                self.servers.ledger.damage(key.as_bytes(), Damage::Passing);
                 self.strangers.push((partition, key.clone()));
                 self.command(partition, &["SET", &key, "none of yours"]);
             }
@@ -101,7 +106,7 @@ impl World {
         let Some(key) = self.drawn_key(rule, is_record) else { return };
         let text = key.to_string();
         self.inflict(rule.fault, text.clone());
-        self.servers.ledger.damage(text.as_bytes());
+        self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
         self.command(Self::partition_of(&key), &["DEL", &text]);
     }
 
@@ -133,8 +138,8 @@ impl World {
         };
         let text = key.to_string();
         self.inflict(rule.fault, format!("{member} leaves {text}"));
-        self.servers.ledger.damage(text.as_bytes());
-        self.servers.ledger.damage(member.as_bytes());
+        self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
+        self.servers.ledger.damage(member.as_bytes(), Damage::Passing);
         self.command(partition, &["ZREM", &text, &member]);
     }
 
@@ -148,7 +153,7 @@ impl World {
             .find(|(known, _)| **known == key)
             .is_some_and(|(_, entry)| matches!(entry.stored, Stored::Text(_)));
         self.inflict(rule.fault, text.clone());
-        self.servers.ledger.damage(text.as_bytes());
+        self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
         self.command(partition, &["DEL", &text]);
         if is_text {
             self.command(partition, &["SADD", &text, "not what you expect"]);
@@ -173,7 +178,8 @@ impl World {
         let odd = |at: usize| match (draw >> 8) as usize % 5 + at {
             n if n % 5 == 0 => format!("no-id-at-all-{at}"),
             n if n % 5 == 1 => format!("{{fp:{}}}:not-a-uuid-{at}", partition.index),
-            n if n % 5 == 2 => format!("{}:{:032x}", partition, at + 1),
+            // Well-formed, and nobody's.
+            n if n % 5 == 2 => format!("{partition}:{}", Uuid::from_u128(at as u128 + 1)),
             n if n % 5 == 3 => format!("{}|{at}", "x".repeat(300)),
             _ => format!("\u{fffd}{at}"),
         };
@@ -191,7 +197,7 @@ impl World {
         let sorted = sorted || text.ends_with("cancel_backlog");
         for at in 0..count {
             let member = odd(at);
-            self.servers.ledger.damage(member.as_bytes());
+            self.servers.ledger.damage(member.as_bytes(), Damage::Passing);
             if sorted {
                 self.command(partition, &["ZADD", &text, &at.to_string(), &member]);
             } else {
@@ -214,15 +220,17 @@ impl World {
         }
     }
 
-    /// A fan-in with more siblings than any batch.
+    /// More siblings than any batch: they all lead to one child, or all wait for one.
     fn oversize(&mut self, rule: &Rule) {
         let count = rule.amount.and_then(|n| usize::try_from(n).ok()).unwrap_or(130);
         self.inflict(rule.fault, format!("{count} siblings"));
         let group = Group::AnyOf { cancel_remaining: true };
-        let flow = FlowSpec {
-            chunk: Some(200),
-            ..FlowSpec::new(format!("big-{}", self.now_ms), Shape::FanIn(count, group))
+        let shape = match self.chance(Purpose::Faults, STRANGER).below(2) {
+            0 => Shape::FanIn(count, group),
+            _ => Shape::FanOut(count.min(FAN_OUT_MAX)),
         };
+        let name = format!("big-{}", self.now_ms);
+        let flow = FlowSpec { chunk: Some(200), ..FlowSpec::new(name, shape) };
         self.do_deed(Actor::Caller(1), Deed::Submit(flow));
     }
 }

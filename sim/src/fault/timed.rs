@@ -15,6 +15,8 @@ use crate::world::{Happening, World};
 
 /// How long a fault lasts unless the plan says.
 const LASTING_MS: u64 = 5_000;
+/// How often a rival looks after the library that it put in the place of ours.
+const RIVAL_EVERY_MS: u64 = 1_200;
 /// Most engines that may ever sit in a world.
 const SEATS_MAX: usize = 14;
 /// A library of somebody else under our name.
@@ -41,6 +43,8 @@ pub(crate) enum Ending {
     Stop(u8),
     /// An engine too many goes.
     Flood(u8),
+    /// The rival who replaced a node's library looks after it again, until this time.
+    Rival(usize, u64),
 }
 
 impl World {
@@ -133,6 +137,11 @@ impl World {
                 let node = self.node_of(rule);
                 self.inflict(rule.fault, Actor::Node(number(node)).to_string());
                 self.servers.replace_library(node, FOREIGN_LIBRARY);
+                let end = self.now_ms + Self::lasting(rule);
+                self.schedule(
+                    self.now_ms + RIVAL_EVERY_MS,
+                    Happening::End(Ending::Rival(node, end)),
+                );
             }
             Fault::ServerClockJump | Fault::NodeClockSkew => {
                 let node = self.node_of(rule);
@@ -242,9 +251,11 @@ impl World {
             }
             Fault::ScannerOverlap => {
                 self.inflict(rule.fault, "all engines");
+                // One seed for all: they come at the same instants.
+                let seed = self.chance(Purpose::Faults, Actor::World).any();
                 for engine in 1..=u8::try_from(self.seats.len()).unwrap_or(u8::MAX) {
                     self.kill_engine(engine, LASTING_MS);
-                    self.start_engine_seeded(engine, 1);
+                    self.start_engine_seeded(engine, seed);
                 }
             }
             Fault::FilteredEngine => {
@@ -350,6 +361,7 @@ impl World {
             }
             Ending::Pushes(engine) => self.hear(engine, None, Input::PushGap),
             Ending::Stop(engine) => self.kill_engine(engine, 10),
+            Ending::Rival(node, until_ms) => self.rival_looks_again(node, until_ms),
             Ending::Flood(engine) => {
                 if let Some(seat) = self.seat(engine) {
                     seat.gone = true;
@@ -357,6 +369,19 @@ impl World {
                 self.kill_engine(engine, 0);
             }
         }
+    }
+
+    /// Another program wants another library under our name, and puts it back when it finds ours.
+    fn rival_looks_again(&mut self, node: usize, until_ms: u64) {
+        if self.now_ms >= until_ms || !self.faults_are_on() {
+            return;
+        }
+        if self.servers.has_library(node) {
+            self.inflict(Fault::LibraryReplaced, format!("{}, again", Actor::Node(number(node))));
+            self.servers.replace_library(node, FOREIGN_LIBRARY);
+        }
+        let next = Happening::End(Ending::Rival(node, until_ms));
+        self.schedule(self.now_ms + RIVAL_EVERY_MS, next);
     }
 
     /// Everybody who has links.

@@ -155,6 +155,20 @@ impl Execution {
             .collect();
     }
 
+    /// What was written about it is lost, and it is like this now. Whatever is under way may have
+    /// happened before that, or not.
+    pub fn set_back(&mut self, life: Life) {
+        self.possible = BTreeSet::from([(life, BTreeSet::new())]);
+        for (number, _) in &self.open {
+            let also = self.possible.iter().cloned().map(|(life, mut done)| {
+                done.insert(*number);
+                (life, done)
+            });
+            let also: Vec<_> = also.collect();
+            self.possible.extend(also);
+        }
+    }
+
     /// It was seen like this.
     ///
     /// # Errors
@@ -317,6 +331,18 @@ mod tests {
         execution.begin(2, Operation::Complete);
         execution.end(1, Told::Done).unwrap();
         execution.end(2, Told::HasEnded).unwrap();
+        assert!(execution.observe(Life::Ended(End::Success)).is_err());
+    }
+
+    #[test]
+    fn a_loss_sets_it_back_and_from_there_it_goes_on() {
+        let mut execution = made();
+        execution.begin(1, Operation::Complete);
+        execution.end(1, Told::Done).unwrap();
+        execution.begin(2, Operation::Replay);
+        execution.set_back(Life::Live);
+        execution.end(2, Told::HasNotEnded).unwrap();
+        execution.observe(Life::Live).unwrap();
         assert!(execution.observe(Life::Ended(End::Success)).is_err());
     }
 

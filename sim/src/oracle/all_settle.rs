@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use selvedge_core::audit::Snapshot;
 use selvedge_core::id::ExecutionId;
-use selvedge_core::key::{FlowPart, Key};
+use selvedge_core::key::{ExecutionPart, Key};
 use selvedge_core::state::PublicState;
 
 use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
 use crate::event::Event;
+use crate::world::ledger::{Damage, Ledger};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "AllSettle",
@@ -23,27 +24,44 @@ impl Judge for AllSettle {
     fn see(&mut self, _: &Event, _: &Scene, _: &View<'_>, _: &mut Findings) {}
 
     fn rest(&mut self, end: Rest, view: &View<'_>, findings: &mut Findings) {
-        if end != Rest::Overdue || view.config.workers == 0 {
+        // At rest only those are left whose wait is excused.
+        if end == Rest::Overdue && view.config.workers == 0 {
             return;
         }
-        for (id, state) in view.shards.iter().flat_map(unsettled) {
-            findings.add_or_lost(view, id, format!("is {state} and stays so"));
+        for shard in view.shards {
+            for Unsettled { id, state, excuse } in unsettled(shard, view.ledger) {
+                findings.add_unless(view, id, format!("is {state} and stays so"), excuse);
+            }
         }
     }
 }
 
-/// Who has not ended and does not wait for nobody, and what it is instead.
-pub(crate) fn unsettled(shard: &Snapshot) -> Vec<(ExecutionId, String)> {
+/// Somebody who has not ended, and does not wait for nobody.
+pub(crate) struct Unsettled {
+    pub(crate) id: ExecutionId,
+    /// What it is instead.
+    pub(crate) state: String,
+    /// Why that cannot be helped: a record of it, or of somebody it waits for, was damaged.
+    pub(crate) excuse: Option<String>,
+}
+
+/// Who has not ended and does not wait for nobody.
+pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger) -> Vec<Unsettled> {
     let waiting = waiting_for_nobody(shard);
     let open = shard.executions().filter(|execution| {
         execution.vector().is_ok_and(|vector| !vector.is_terminal())
             && !waiting.contains(execution.id)
     });
-    open.map(|open| (open.id.clone(), open.core.text("public_state").to_owned())).collect()
+    open.map(|open| Unsettled {
+        id: open.id.clone(),
+        state: open.core.text("public_state").to_owned(),
+        excuse: excuse(shard, ledger, open.id),
+    })
+    .collect()
 }
 
-/// Executions that wait for a signal without a timeout or for the seal of their flow, and all that
-/// wait for one of them.
+/// Executions that wait for a signal without a timeout, for the seal of their flow or for a replay
+/// of an upstream, and all that wait for one of them.
 fn waiting_for_nobody(shard: &Snapshot) -> BTreeSet<ExecutionId> {
     let mut waiting: BTreeSet<ExecutionId> = shard
         .executions()
@@ -57,26 +75,69 @@ fn waiting_for_nobody(shard: &Snapshot) -> BTreeSet<ExecutionId> {
         })
         .map(|execution| execution.id.clone())
         .collect();
+    let blocked: Vec<&ExecutionId> = shard
+        .executions()
+        .filter(|child| child.vector().is_ok_and(|v| v.public == PublicState::WaitingChildren))
+        .map(|child| child.id)
+        .collect();
     loop {
         let before = waiting.len();
-        for (key, _) in shard.iter() {
-            let Key::Flow(_, _, FlowPart::Edge(_)) = key else { continue };
-            let Some(edge) = shard.hash(key) else { continue };
-            let (Ok(up), Ok(down)) = (
-                edge.text("upstream_execution_id").parse::<ExecutionId>(),
-                edge.text("downstream_execution_id").parse::<ExecutionId>(),
-            ) else {
-                continue;
-            };
-            let blocked = shard.execution(&down).is_some_and(|child| {
-                child.vector().is_ok_and(|v| v.public == PublicState::WaitingChildren)
-            });
-            if blocked && waiting.contains(&up) {
-                waiting.insert(down);
+        for child in &blocked {
+            let mut edges = open_edges(shard, child);
+            if edges.any(|edge| waiting.contains(&edge.upstream) || edge.outlived) {
+                waiting.insert((*child).clone());
             }
         }
         if waiting.len() == before {
             return waiting;
         }
     }
+}
+
+/// What damage done on purpose explains that somebody waits: to it, or to whom it waits for.
+fn excuse(shard: &Snapshot, ledger: &Ledger, id: &ExecutionId) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![id.clone()];
+    while let Some(id) = next.pop() {
+        if let Some(excuse) = ledger.damage_excuse(id.as_str(), Damage::Lasting) {
+            return Some(excuse);
+        }
+        if seen.insert(id.clone()) {
+            next.extend(open_edges(shard, &id).map(|edge| edge.upstream));
+        }
+    }
+    None
+}
+
+struct OpenEdge {
+    upstream: ExecutionId,
+    /// Whether it waits for another run of an upstream that has ended.
+    outlived: bool,
+}
+
+/// The edges that somebody waits for.
+fn open_edges<'a>(
+    shard: &'a Snapshot,
+    child: &ExecutionId,
+) -> impl Iterator<Item = OpenEdge> + use<'a> {
+    let edges: Vec<OpenEdge> = shard
+        .of_execution(child)
+        .filter_map(|(part, entry)| {
+            let (ExecutionPart::Dependency(_), Some(edge)) = (part, entry.fields()) else {
+                return None;
+            };
+            if matches!(edge.text("state"), "satisfied" | "impossible") {
+                return None;
+            }
+            let upstream: ExecutionId = edge.text("upstream_execution_id").parse().ok()?;
+            let run = edge.text("outlived_run");
+            let outlived = shard.execution(&upstream).is_some_and(|upstream| {
+                let ended = upstream.vector().is_ok_and(|vector| vector.is_terminal());
+                let replays = upstream.core.number("replay_count");
+                ended && !run.is_empty() && run.parse() == Ok(replays)
+            });
+            Some(OpenEdge { upstream, outlived })
+        })
+        .collect();
+    edges.into_iter()
 }

@@ -1,9 +1,12 @@
 //! `BoundedWork`
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use selvedge_core::engine::BATCH_MAX;
+use selvedge_core::key::Key;
 use selvedge_core::value::Value;
+use selvedge_lua::library;
 
 use super::call::Call;
 use super::{Class, Findings, Judge, Oracle, Scene, View};
@@ -16,23 +19,6 @@ pub(super) const ORACLE: Oracle = Oracle {
     judge: || Box::<BoundedWork>::default(),
 };
 
-/// Commands that one call may ask for: a fixed part, and a part for each thing that it was told to
-/// work on. The shares are those of the functions' own headers, told a second time on purpose.
-const COMMANDS: [(&str, usize); 9] = [
-    ("resolve_outgoing", 40_000),
-    ("submit_flow", 90_000),
-    ("stage_dependency_edge", 12_020),
-    ("resolve_dependency", 40_000),
-    ("cancel_flow", 11_000),
-    ("purge_flow", 30_000),
-    ("purge_execution", 20_000),
-    ("project_flow", 8_000),
-    ("scan_partition", 4_000),
-];
-
-/// What any other call may ask for.
-const COMMANDS_ELSE: usize = 2_500;
-
 /// Most elements of one reply, nested ones included.
 const ELEMENTS_MAX: usize = 20_000;
 
@@ -40,18 +26,56 @@ const ELEMENTS_MAX: usize = 20_000;
 struct BoundedWork {
     /// Calls of each engine that are on their way.
     open: BTreeMap<Actor, u64>,
+    /// The size of the largest collection so far.
+    largest: usize,
+}
+
+/// How many commands a function says that it may ask for: so many, and so many for each element of
+/// the largest collection or list that is involved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Bound {
+    fixed: usize,
+    each: usize,
+}
+
+/// What the functions of the library state in their headers, by name without prefix.
+fn bounds() -> &'static BTreeMap<String, Bound> {
+    static BOUNDS: OnceLock<BTreeMap<String, Bound>> = OnceLock::new();
+    BOUNDS.get_or_init(|| {
+        let (mut bounds, mut stated) = (BTreeMap::new(), None);
+        for line in library::SOURCE.lines() {
+            if let Some(text) = line.strip_prefix("-- Bound: ") {
+                stated = read_bound(text);
+            } else if let Some(rest) = line.strip_prefix("define(\"ff_")
+                && let (Some((name, _)), Some(bound)) = (rest.split_once('"'), stated.take())
+            {
+                bounds.insert(name.to_owned(), bound);
+            }
+        }
+        bounds
+    })
+}
+
+/// Reads `6` or `31 + 5 * n`.
+fn read_bound(text: &str) -> Option<Bound> {
+    let (fixed, each) = text.split_once(" + ").unwrap_or((text, "0 * n"));
+    let each = each.strip_suffix(" * n")?;
+    Some(Bound { fixed: fixed.trim().parse().ok()?, each: each.parse().ok()? })
 }
 
 impl Judge for BoundedWork {
     fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
         match &event.what {
             What::Applied(applied) => {
+                self.measure(view);
                 let function = Call::of(applied).map_or("a command", |call| call.function);
-                let stated = COMMANDS.iter().find(|(name, _)| *name == function);
-                let limit = stated.map_or(COMMANDS_ELSE, |(_, limit)| *limit);
+                let Bound { fixed, each } =
+                    bounds().get(function).copied().unwrap_or(Bound { fixed: 0, each: 0 });
+                let limit = fixed + each * self.largest.max(applied.argv.len());
                 if applied.inner_commands > limit {
                     let asked = applied.inner_commands;
-                    findings.add(view, function, format!("asked for {asked} commands"));
+                    let what = format!("asked for {asked} commands, its bound is {limit}");
+                    findings.add(view, function, what);
                 }
                 let elements = elements(&applied.reply);
                 if elements > ELEMENTS_MAX {
@@ -88,9 +112,36 @@ impl Judge for BoundedWork {
     }
 }
 
+impl BoundedWork {
+    /// Takes in what the last call wrote.
+    fn measure(&mut self, view: &View<'_>) {
+        let keys = view.touched.iter().filter_map(|key| std::str::from_utf8(key).ok());
+        for key in keys.filter_map(|key| key.parse::<Key>().ok()) {
+            for entry in view.shards.iter().filter_map(|shard| shard.entry(&key)) {
+                let fields = entry.fields().map_or(0, |fields| fields.iter().count());
+                self.largest = self.largest.max(entry.members()).max(fields);
+            }
+        }
+    }
+}
+
 fn elements(value: &Value) -> usize {
     match value {
         Value::Array(inner) => 1 + inner.iter().map(elements).sum::<usize>(),
         Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Error(_) => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_function_states_its_bound() {
+        let defined = library::SOURCE.lines().filter(|line| line.starts_with("define(\"ff_"));
+        assert_eq!(bounds().len(), defined.count());
+        assert_eq!(read_bound("6"), Some(Bound { fixed: 6, each: 0 }));
+        assert_eq!(read_bound("31 + 5 * n"), Some(Bound { fixed: 31, each: 5 }));
+        assert_eq!(read_bound("a lot"), None);
     }
 }

@@ -27,31 +27,35 @@ impl Judge for DrainOnlyWhenPaid {
                 if change.is.as_ref().is_some_and(|is| is.owes) {
                     continue;
                 }
-                for sibling in was.siblings.iter().filter(|id| runs(view, id)) {
-                    findings.add_or_lost(
-                        view,
-                        &change.of,
-                        format!("{function} drained it, its sibling {sibling} still runs"),
-                    );
+                for sibling in running(view, was.siblings.iter()) {
+                    let what = format!("{function} drained it, its sibling {sibling} still runs");
+                    findings.add(view, &change.of, what);
                 }
             }
         }
         for change in &scene.owed {
             let left = change.is.clone().unwrap_or_default();
-            let members = change.was.iter().flatten();
-            for member in members.filter(|id| !left.contains(*id) && runs(view, id)) {
+            let paid = change.was.iter().flatten().filter(|id| !left.contains(*id));
+            for member in running(view, paid) {
+                // Its cancel may have been answered, and lost since.
                 findings.add_or_lost(
                     view,
                     &change.of,
                     format!("{function} acknowledged the cancel of {member}, which still runs"),
+                    (&member, event.at_ms),
                 );
             }
         }
     }
 }
 
-fn runs(view: &View<'_>, id: &str) -> bool {
-    let Ok(id) = id.parse::<ExecutionId>() else { return false };
-    let phase = view.of(id.partition()).hash(&Key::execution(&id).core());
-    phase.is_some_and(|core| core.text("lifecycle_phase") != "terminal")
+/// Those that have not ended and are not gone.
+fn running<'a>(
+    view: &View<'_>,
+    ids: impl Iterator<Item = &'a String>,
+) -> impl Iterator<Item = ExecutionId> {
+    ids.filter_map(|id| id.parse::<ExecutionId>().ok()).filter(|id| {
+        let core = view.of(id.partition()).hash(&Key::execution(id).core());
+        core.is_some_and(|core| core.text("lifecycle_phase") != "terminal")
+    })
 }

@@ -53,7 +53,7 @@ impl Judge for EdgeByTruth {
                 };
                 if !fits {
                     let (state, upstream) = (&edge.state, &edge.upstream);
-                    findings.add_or_lost(
+                    findings.add(
                         view,
                         &change.of,
                         format!("the edge from {upstream} is {state}, which is {truth:?}"),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::audit;
 use selvedge_core::id::ExecutionId;
+use selvedge_core::key::{ExecutionPart, Key};
 use selvedge_core::state::TerminalOutcome;
 
 use super::call::{Answer, Call};
@@ -54,6 +55,7 @@ impl Judge for MatchesModel {
                 }
             }
             What::Delivered { call, learned } => self.end(*call, learned, view, findings),
+            What::CommitsLost { .. } => self.set_back(event.at_ms, view),
             What::Sent { .. }
             | What::Lost { .. }
             | What::Fault { .. }
@@ -63,7 +65,6 @@ impl Judge for MatchesModel {
             | What::Started
             | What::Died
             | What::Phase(_)
-            | What::CommitsLost { .. }
             | What::Note(_) => {}
         }
     }
@@ -81,7 +82,7 @@ impl Judge for MatchesModel {
         self.executions.retain(|id, _| !self.two_faced.contains(id));
         for (id, execution) in &mut self.executions {
             if let Err(why) = execution.observe(life_of(view.of(id.partition()), id)) {
-                findings.add_or_lost(view, id, why);
+                findings.add(view, id, why);
             }
         }
     }
@@ -145,6 +146,19 @@ impl MatchesModel {
         }
     }
 
+    /// A loss sets back those whose record it concerns; `NoLostAck` speaks of what was promised.
+    fn set_back(&mut self, at_ms: u64, view: &View<'_>) {
+        let lost = view.ledger.lost().filter(|commit| commit.lost_at_ms == Some(at_ms));
+        let keys = lost.flat_map(|commit| &commit.keys).filter_map(|key| str::from_utf8(key).ok());
+        for key in keys.filter_map(|key| key.parse().ok()) {
+            if let Key::Execution(id, ExecutionPart::Core) = key
+                && let Some(execution) = self.executions.get_mut(&id)
+            {
+                execution.set_back(life_of(view.of(id.partition()), &id));
+            }
+        }
+    }
+
     /// Nobody will hear how a call ended.
     fn lose(&mut self, call: CallId) {
         if let Some((id, _)) = self.under_way.remove(&call)
@@ -180,7 +194,7 @@ impl MatchesModel {
         if let Err(why) = execution.end(call, told)
             && !self.two_faced.contains(&id)
         {
-            findings.add_or_lost(view, &id, why);
+            findings.add(view, &id, why);
         }
     }
 }

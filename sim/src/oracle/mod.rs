@@ -30,14 +30,16 @@ pub mod scene;
 mod signal_counts_once;
 
 use selvedge_core::audit;
+use selvedge_core::id::ExecutionId;
+use selvedge_core::key::Key;
 use selvedge_core::partition::Partition;
 
 use crate::event::{Event, Phase};
 use crate::mark::{Lookout, Marks};
 use crate::plan::Config;
-use crate::world::ledger::Ledger;
+use crate::world::ledger::{Damage, Ledger};
 
-pub(crate) use all_settle::unsettled;
+pub(crate) use all_settle::{Unsettled, unsettled};
 use scene::{Memory, Scene};
 
 /// What an oracle may look at besides the event.
@@ -194,7 +196,7 @@ impl Bench {
     pub fn see(&mut self, event: &Event, view: &View<'_>) -> Vec<Violation> {
         let scene = self.memory.scene(event, view);
         self.lookout.see(event, &scene, view);
-        let mut findings = Findings::default();
+        let mut findings = Findings::new(Damage::Passing);
         for (name, judge) in &mut self.judges {
             findings.oracle = name;
             judge.see(event, &scene, view, &mut findings);
@@ -205,13 +207,13 @@ impl Bench {
     /// What the history oracles and the state oracles of rest say about the end.
     #[must_use]
     pub fn rest(&mut self, end: Rest, view: &View<'_>) -> Vec<Violation> {
-        let mut findings = Findings::default();
+        let mut findings = Findings::new(Damage::Lasting);
         for (name, judge) in &mut self.judges {
             findings.oracle = name;
             judge.rest(end, view, &mut findings);
         }
         for shard in view.shards {
-            let found = excused(audit::judge_rest(shard), view.ledger);
+            let found = excused(audit::judge_rest(shard), view.ledger, Damage::Lasting);
             findings.violations.extend(self.heed(found));
         }
         findings.violations
@@ -221,22 +223,22 @@ impl Bench {
 /// What the state oracles say about those whom the last changes concerned.
 #[must_use]
 pub fn audit_touched(snapshot: &mut audit::Snapshot, ledger: &Ledger) -> Vec<Violation> {
-    excused(audit::judge_touched(snapshot), ledger)
+    excused(audit::judge_touched(snapshot), ledger, Damage::Passing)
 }
 
-/// What the state oracles say about one keyspace in full.
+/// What the state oracles say about one keyspace in full, in the end.
 #[must_use]
 pub fn audit(snapshot: &audit::Snapshot, ledger: &Ledger) -> Vec<Violation> {
-    excused(audit::judge(snapshot), ledger)
+    excused(audit::judge(snapshot), ledger, Damage::Lasting)
 }
 
-fn excused(found: Vec<audit::Violation>, ledger: &Ledger) -> Vec<Violation> {
+fn excused(found: Vec<audit::Violation>, ledger: &Ledger, least: Damage) -> Vec<Violation> {
     found
         .into_iter()
         .map(|found| Violation {
             // Poison is damage done on purpose; that it was left there is not.
             excuse: (found.oracle != "PoisonAside")
-                .then(|| damage(ledger, &found.subject, &found.what))
+                .then(|| damage(ledger, &found.subject, &found.what, least))
                 .flatten(),
             oracle: found.oracle,
             subject: found.subject,
@@ -245,32 +247,52 @@ fn excused(found: Vec<audit::Violation>, ledger: &Ledger) -> Vec<Violation> {
         .collect()
 }
 
-fn damage(ledger: &Ledger, subject: &str, what: &str) -> Option<String> {
-    ledger.damage_excuse(subject).or_else(|| ledger.damage_excuse(what))
+fn damage(ledger: &Ledger, subject: &str, what: &str, least: Damage) -> Option<String> {
+    ledger.damage_excuse(subject, least).or_else(|| ledger.damage_excuse(what, least))
 }
 
 /// Where judges put what they find.
-#[derive(Default)]
 struct Findings {
     oracle: &'static str,
     violations: Vec<Violation>,
+    /// What it takes to excuse anything: in the end, what can be put right has been.
+    least: Damage,
 }
 
 impl Findings {
-    /// Adds a finding that only damage done on purpose can excuse.
-    fn add(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
-        let (subject, what) = (subject.to_string(), what.into());
-        let excuse = damage(view.ledger, &subject, &what);
-        self.violations.push(Violation { oracle: self.oracle, subject, what, excuse });
+    const fn new(least: Damage) -> Self {
+        Self { oracle: "", violations: Vec::new(), least }
     }
 
-    /// Adds a finding that a lost commit can excuse too.
-    fn add_or_lost(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
+    /// Adds a finding that only damage done on purpose can excuse.
+    fn add(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
+        self.add_unless(view, subject, what, None);
+    }
+
+    /// Adds a finding that a loss explains too: of a commit that had written the record of this
+    /// execution by the time that somebody was told of it.
+    fn add_or_lost(
+        &mut self,
+        view: &View<'_>,
+        subject: impl ToString,
+        what: impl Into<String>,
+        (id, told_ms): (&ExecutionId, u64),
+    ) {
+        let record = Key::execution(id).core().to_string();
+        let excuse = view.ledger.loss_excuse(record.as_bytes(), told_ms);
+        self.add_unless(view, subject, what, excuse);
+    }
+
+    /// Adds a finding with its excuse, if there is one.
+    fn add_unless(
+        &mut self,
+        view: &View<'_>,
+        subject: impl ToString,
+        what: impl Into<String>,
+        excuse: Option<String>,
+    ) {
         let (subject, what) = (subject.to_string(), what.into());
-        let ledger = view.ledger;
-        let excuse = damage(ledger, &subject, &what)
-            .or_else(|| ledger.loss_excuse(&subject))
-            .or_else(|| ledger.loss_excuse(&what));
+        let excuse = excuse.or_else(|| damage(view.ledger, &subject, &what, self.least));
         self.violations.push(Violation { oracle: self.oracle, subject, what, excuse });
     }
 }

@@ -28,7 +28,8 @@ enum Promise {
 #[derive(Default)]
 struct NoLostAck {
     asked: BTreeMap<CallId, (ExecutionId, Promise)>,
-    promised: BTreeMap<ExecutionId, Promise>,
+    /// With the time at which the promise was given.
+    promised: BTreeMap<ExecutionId, (Promise, u64)>,
 }
 
 impl Judge for NoLostAck {
@@ -51,7 +52,7 @@ impl Judge for NoLostAck {
                     && Answer::read(reply).is_done()
                     && (promise != Promise::Made || !self.promised.contains_key(&id))
                 {
-                    self.promised.insert(id, promise);
+                    self.promised.insert(id, (promise, event.at_ms));
                 }
             }
             What::Applied(_) => {
@@ -61,12 +62,13 @@ impl Judge for NoLostAck {
                     if over && change.was.as_ref().is_some_and(|was| was.is_terminal()) {
                         self.promised.remove(&change.of);
                         if change.is.is_some() {
-                            self.promised.insert(change.of.clone(), Promise::Made);
+                            let made = (Promise::Made, event.at_ms);
+                            self.promised.insert(change.of.clone(), made);
                         }
                     }
                 }
             }
-            What::CommitsLost { .. } => self.compare(view, findings),
+            What::CommitsLost { .. } => self.compare(view, findings, false),
             What::Lost { .. }
             | What::Fault { .. }
             | What::Observed(_)
@@ -80,14 +82,15 @@ impl Judge for NoLostAck {
     }
 
     fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
-        self.compare(view, findings);
+        self.compare(view, findings, true);
     }
 }
 
 impl NoLostAck {
-    /// Compares promises with what there is. A promise that was broken is not held up twice.
-    fn compare(&mut self, view: &View<'_>, findings: &mut Findings) {
-        self.promised.retain(|id, promise| {
+    /// Compares promises with what there is. One that a loss broke may still be kept: what was
+    /// lost is done again; so it is held up again in the end.
+    fn compare(&self, view: &View<'_>, findings: &mut Findings, in_the_end: bool) {
+        for (id, (promise, told_ms)) in &self.promised {
             let found = view.of(id.partition()).execution(id);
             let outcome = found.map(|execution| execution.vector().map(|vector| vector.outcome));
             let kept = match (*promise, &outcome) {
@@ -98,9 +101,10 @@ impl NoLostAck {
                 }
             };
             if !kept {
-                findings.add_or_lost(view, id, format!("was promised {promise:?}: {outcome:?}"));
+                let when = if in_the_end { "in the end" } else { "after a loss" };
+                let what = format!("was promised {promise:?}: {outcome:?} {when}");
+                findings.add_or_lost(view, id, what, (id, *told_ms));
             }
-            kept
-        });
+        }
     }
 }

@@ -7,6 +7,9 @@ use super::{CallPattern, Deed, FlowSpec, Group, Plan, Rule, Shape, Step, When};
 use crate::event::Actor;
 use crate::fault::Fault;
 
+/// Most tags that a plan may give one execution.
+const TAGS_MAX: u64 = 10_000;
+
 /// The line of a plan that cannot be, by its place among those of its kind.
 pub(super) enum Place {
     Setting(&'static str),
@@ -87,6 +90,9 @@ fn check_step(plan: &Plan, names: &BTreeSet<String>, step: &Step) -> Result<(), 
             can_be_met(flow)
         }
         Deed::Create(task) => {
+            if task.tags > TAGS_MAX {
+                return Err(format!("{} tags are more than {TAGS_MAX}", task.tags));
+            }
             if task.lane >= plan.config.lanes {
                 return Err(format!(
                     "there is no lane {}: lanes is {}",

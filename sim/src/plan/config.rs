@@ -101,6 +101,8 @@ settings! {
     interval: Ms = Ms(0);
     /// whether completions are pushed to the engines
     push: bool = true;
+    /// whether scans of sets come in any order, in small pages and with repeats
+    unruly_scans: bool = false;
     /// whether events of one instant come in a drawn order
     permute: bool = false;
     /// whether the end is drawn: some engines and workers stay broken for good

@@ -61,6 +61,8 @@ pub struct TaskSpec {
     pub priority: u32,
     /// Under which policy it runs.
     pub policy: Policy,
+    /// How many tags it carries.
+    pub tags: u64,
 }
 
 /// What workers do with one execution, the first time, the second time, and so on; whatever comes
@@ -173,6 +175,9 @@ impl fmt::Display for TaskSpec {
         if self.policy != Policy::Plain {
             write!(f, " policy {}", self.policy)?;
         }
+        if self.tags > 0 {
+            write!(f, " tags {}", self.tags)?;
+        }
         Ok(())
     }
 }
@@ -189,6 +194,7 @@ impl TaskSpec {
             lane: 0,
             priority: 0,
             policy: Policy::Plain,
+            tags: 0,
         }
     }
 
@@ -202,9 +208,10 @@ impl TaskSpec {
                 "lane" => task.lane = read_number(words.want("a number")?)?,
                 "priority" => task.priority = read_number(words.want("a number")?)?,
                 "policy" => task.policy = words.want("a policy")?.parse()?,
+                "tags" => task.tags = read_number(words.want("a number")?)?,
                 other => {
                     return Err(format!(
-                        "`{other}`: expected in, delay, deadline, lane, priority or policy"
+                        "`{other}`: expected in, delay, deadline, lane, priority, policy or tags"
                     ));
                 }
             }

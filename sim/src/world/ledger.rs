@@ -1,7 +1,7 @@
 //! The ledger: every call that wrote something, and which of them a failover lost. An excuse has
 //! to name one of these.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::CallId;
 
@@ -24,11 +24,20 @@ pub struct Commit {
     pub lost_at_ms: Option<u64>,
 }
 
+/// How much of a damage there is to be put right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Damage {
+    /// Engines put it right, or whoever did it tidies up: in the end it excuses nothing.
+    Passing,
+    /// What is gone is gone.
+    Lasting,
+}
+
 /// Everything that was ever written.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     commits: Vec<Commit>,
-    damaged: BTreeSet<Vec<u8>>,
+    damaged: BTreeMap<Vec<u8>, Damage>,
 }
 
 impl Ledger {
@@ -38,8 +47,9 @@ impl Ledger {
     }
 
     /// Notes that a key was damaged on purpose: evicted, edited, overwritten.
-    pub fn damage(&mut self, key: &[u8]) {
-        self.damaged.insert(key.to_vec());
+    pub fn damage(&mut self, key: &[u8], damage: Damage) {
+        let known = self.damaged.entry(key.to_vec()).or_insert(damage);
+        *known = damage.max(*known);
     }
 
     /// Notes that these commits are lost; answers the numbers of the first and the last of them.
@@ -72,37 +82,24 @@ impl Ledger {
         self.commits.iter().filter(|commit| commit.lost_at_ms.is_some())
     }
 
-    /// A lost commit with a key that contains this text: an execution's or a flow's uuid.
+    /// Why this very key may not say what somebody was told until `told_ms`: a commit that had
+    /// written it by then was lost.
     #[must_use]
-    pub fn lost_about(&self, text: &str) -> Option<&Commit> {
-        self.lost().find(|commit| commit.keys.iter().any(|key| contains(key, text)))
-    }
-
-    /// A key that was damaged on purpose and contains this text.
-    #[must_use]
-    pub fn damaged_about(&self, text: &str) -> Option<&[u8]> {
-        self.damaged.iter().find(|key| contains(key, text)).map(Vec::as_slice)
-    }
-
-    /// Why something about this subject may be wrong: a key of it was damaged on purpose.
-    #[must_use]
-    pub fn damage_excuse(&self, subject: &str) -> Option<String> {
-        let key = uuids(subject).find_map(|uuid| self.damaged_about(uuid));
-        let whole = || self.damaged.iter().find(|key| contains(subject.as_bytes(), &lossy(key)));
-        let key = key.or_else(|| whole().map(Vec::as_slice));
-        key.map(|key| format!("damaged on purpose: {}", key.escape_ascii()))
-    }
-
-    /// Why something about this subject may have stopped: a commit about it was lost.
-    #[must_use]
-    pub fn loss_excuse(&self, subject: &str) -> Option<String> {
-        let lost = uuids(subject).find_map(|uuid| self.lost_about(uuid))?;
+    pub fn loss_excuse(&self, key: &[u8], told_ms: u64) -> Option<String> {
+        let lost =
+            self.lost().find(|commit| commit.at_ms <= told_ms && commit.keys.contains(key))?;
         Some(format!("commit {} of node-{} was lost", lost.number, lost.node))
     }
 
-    /// All keys that were damaged on purpose.
-    pub fn damaged(&self) -> impl Iterator<Item = &[u8]> {
-        self.damaged.iter().map(Vec::as_slice)
+    /// Why something about this subject may be wrong: a key of it was damaged on purpose, and not
+    /// less than this.
+    #[must_use]
+    pub fn damage_excuse(&self, subject: &str, least: Damage) -> Option<String> {
+        let hurt = || self.damaged.iter().filter(|(_, damage)| **damage >= least);
+        let about = |uuid| hurt().find(|(key, _)| contains(key, uuid));
+        let whole = || hurt().find(|(key, _)| contains(subject.as_bytes(), &lossy(key)));
+        let (key, _) = uuids(subject).find_map(about).or_else(whole)?;
+        Some(format!("damaged on purpose: {}", key.escape_ascii()))
     }
 }
 
@@ -135,7 +132,25 @@ mod tests {
         }
         assert_eq!(ledger.lose(9, |commit| commit.number >= 2), Some((2, 3)));
         assert_eq!(ledger.lose(9, |commit| commit.number >= 2), None, "lost once");
-        assert_eq!(ledger.lost_about("e2").map(|commit| commit.number), Some(2));
-        assert!(ledger.lost_about("e1").is_none());
+        let excuse = |number, told_ms| {
+            ledger.loss_excuse(format!("ff:exec:{{fp:0}}:e{number}:core").as_bytes(), told_ms)
+        };
+        assert_eq!(excuse(2, 5), Some("commit 2 of node-1 was lost".to_owned()));
+        assert_eq!(excuse(2, 4), None, "it was told before that commit");
+        assert_eq!(excuse(1, 5), None);
+    }
+
+    #[test]
+    fn what_can_be_put_right_excuses_nothing_in_the_end() {
+        let uuid = "0a80a595-3da7-4fb2-abf8-3870dfb42b09";
+        let mut ledger = Ledger::default();
+        ledger.damage(format!("{{fp:0}}:{uuid}").as_bytes(), Damage::Passing);
+        assert!(ledger.damage_excuse(uuid, Damage::Passing).is_some());
+        assert!(ledger.damage_excuse(uuid, Damage::Lasting).is_none());
+        ledger.damage(format!("ff:exec:{{fp:0}}:{uuid}:core").as_bytes(), Damage::Lasting);
+        assert!(ledger.damage_excuse(uuid, Damage::Lasting).is_some());
+        assert!(
+            ledger.damage_excuse("1a80a595-3da7-4fb2-abf8-3870dfb42b09", Damage::Passing).is_none()
+        );
     }
 }

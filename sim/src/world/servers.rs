@@ -118,6 +118,8 @@ pub struct Servers {
     owners: Vec<u8>,
     /// A node with nothing but the library.
     loaded: Snapshot,
+    /// How long something may be due before it counts as forgotten.
+    patience_ms: i64,
 }
 
 impl Servers {
@@ -133,8 +135,12 @@ impl Servers {
         follow: bool,
     ) -> Result<Self, String> {
         let shards = usize::try_from(config.shards.clamp(1, 3)).unwrap_or(1);
-        let host_config =
-            HostConfig { cluster: shards > 1, seed: host_seed, ..HostConfig::default() };
+        let host_config = HostConfig {
+            cluster: shards > 1,
+            seed: host_seed,
+            unruly_scans: config.unruly_scans,
+            ..HostConfig::default()
+        };
         let mut host = Host::new(host_config);
         host.set_now_us(EPOCH_MS * 1000);
         if let Value::Error(text) = host.call(&["FUNCTION", "LOAD", library]) {
@@ -142,11 +148,16 @@ impl Servers {
         }
         let fresh = host.snapshot();
         let epoch = ServerTime(EPOCH_MS.cast_signed());
+        // Who scans seldom is given time for two rounds.
+        let patience_ms = audit::PATIENCE_MS.max((3 * config.interval.0).cast_signed());
+        let mut audited = audit::Snapshot::new(epoch);
+        audited.set_patience_ms(patience_ms);
         let owner = |slot: u16| u8::try_from(usize::from(slot) % shards).unwrap_or(0);
         let follower = |_| Follower { data: fresh.clone(), ..Follower::default() };
         Ok(Self {
             nodes: (0..shards).map(|shard| Node::new(shard, fresh.clone())).collect(),
-            audited: (0..shards).map(|_| audit::Snapshot::new(epoch)).collect(),
+            audited: vec![audited; shards],
+            patience_ms,
             ledger: Ledger::default(),
             moves: BTreeMap::new(),
             host,
@@ -304,6 +315,7 @@ impl Servers {
         self.turn_to(node);
         self.host.set_now_us(self.clock_ms(node, now_ms) * 1000);
         self.audited[shard] = self.host.audited();
+        self.audited[shard].set_patience_ms(self.patience_ms);
     }
 
     /// Puts a follower in the primary's place: everything but the last `losing` commits. Answers
@@ -371,6 +383,12 @@ impl Servers {
     pub fn replace_library(&mut self, node: usize, text: &str) {
         self.turn_to(node);
         self.host.call(&["FUNCTION", "LOAD", "REPLACE", text]);
+    }
+
+    /// Whether a node has our library.
+    pub fn has_library(&mut self, node: usize) -> bool {
+        self.turn_to(node);
+        !matches!(self.host.call(&["FCALL", "ff_library_revision", "0"]), Value::Error(_))
     }
 
     /// Puts our library on every node.

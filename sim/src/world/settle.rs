@@ -4,9 +4,10 @@
 use selvedge_core::audit;
 
 use super::World;
+use super::ledger::Damage;
 use super::stream::{Purpose, Ratio};
 use crate::event::{Actor, What};
-use crate::oracle::unsettled;
+use crate::oracle::{Unsettled, unsettled};
 
 impl World {
     /// Ends all faults, and lets some of those outside the healthy set stay broken.
@@ -85,24 +86,24 @@ impl World {
         }
     }
 
-    /// Everything that has not come to rest, by name, but for what lost commits or damaged keys
-    /// explain.
+    /// Everything that has not come to rest, by name, but for what damaged records explain: that
+    /// is told with its excuse in the end. A loss explains nothing here, for what a failover leaves
+    /// is a state that has been before, and engines go on from any of those.
     pub(crate) fn pending(&mut self) -> Vec<String> {
         self.servers.advance(self.now_ms);
+        let ledger = &self.servers.ledger;
         let mut pending = Vec::new();
         for shard in &self.servers.audited {
-            let open = unsettled(shard);
-            pending.extend(open.iter().map(|(id, state)| format!("{id} is {state}")));
+            let open = unsettled(shard, ledger).into_iter().filter(|open| open.excuse.is_none());
+            pending.extend(open.map(|Unsettled { id, state, .. }| format!("{id} is {state}")));
         }
         if pending.is_empty() {
             // All executions have settled; what engines owe may still be on its way.
             let owed = self.servers.audited.iter().flat_map(audit::judge_rest);
-            pending.extend(owed.map(|found| found.to_string()));
+            let owed = owed.map(|found| found.to_string());
+            let excused = |owed: &String| ledger.damage_excuse(owed, Damage::Lasting).is_some();
+            pending.extend(owed.filter(|owed| !excused(owed)));
         }
-        let ledger = &self.servers.ledger;
-        pending.retain(|subject| {
-            ledger.damage_excuse(subject).is_none() && ledger.loss_excuse(subject).is_none()
-        });
         pending
     }
 }

@@ -213,9 +213,9 @@ impl World {
         if let Some(text) = spell.refused.clone().or_else(|| self.trouble_of(node)) {
             return self.learn(id, at, Learned::Reply(Value::Error(text)));
         }
-        self.meddle(spell.meddle, sender, node, &argv, true);
+        self.meddle(spell.meddle, sender, node, &argv, None);
         let reply = self.apply(sender, node, call_id, &argv, spell.manner);
-        self.meddle(spell.meddle, sender, node, &argv, false);
+        self.meddle(spell.meddle, sender, node, &argv, Some(&reply));
         if let Some(later_ms) = spell.again_ms {
             let again = Happening::Again { sender, call: call_id, node, argv };
             self.schedule(self.now_ms + later_ms, again);

@@ -63,7 +63,8 @@ fn kinds(stream: &mut Stream, config: &Config) -> Vec<(Fault, u64)> {
         let Some(&fault) = stream.pick(Fault::ALL) else { continue };
         let one_in = match () {
             () if is_damage(fault) => 6,
-            () if is_lossy(fault) || is_large(fault) => 2,
+            () if is_lossy(fault) => 4,
+            () if is_large(fault) => 2,
             () => 1,
         };
         let dropped = !stream.chance(Ratio { hits: 1, of: one_in });
@@ -178,6 +179,7 @@ const fn places(fault: Fault) -> (&'static [&'static str], Who) {
         }
         Fault::CancelRace | Fault::ReplayRace => (
             &[
+                "claim_next",
                 "complete_execution",
                 "fail_execution",
                 "suspend_execution",
@@ -217,7 +219,7 @@ fn amount(stream: &mut Stream, fault: Fault) -> Option<i64> {
             .then(|| stream.within(Span { from: 30, to: 300 }).cast_signed()),
         Fault::TimerStorm => stream.pick(&[49, 50, 51, 101, 150]).copied(),
         Fault::PoisonHead => stream.pick(&[49, 50, 51, 100, 130]).copied(),
-        Fault::OversizeGroup => stream.pick(&[99, 101, 128, 129, 257]).copied(),
+        Fault::OversizeGroup => stream.pick(&[99, 101, 128, 129, 257, 1_024, 1_025]).copied(),
         Fault::SlowPartition => within(stream, 10, 120),
         Fault::EngineFlood => within(stream, 1, 5),
         Fault::WorkerZombie => within(stream, 1, 8_000),
@@ -242,7 +244,6 @@ const fn lasts(fault: Fault) -> bool {
             | Fault::FailoverLosesSuffix
             | Fault::AmnesiaRestart
             | Fault::LibraryMissing
-            | Fault::LibraryReplaced
             | Fault::ServerClockJump
             | Fault::NodeClockSkew
             | Fault::EngineClockSkew

@@ -49,6 +49,14 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
     let link = knob(stream, &links);
     // A ticket that expires before any answer can come would let nobody ever learn anything.
     let tickets = [Ms(10_000), Ms(2_000), Ms(if link == slow_link { 1_700 } else { 200 })];
+    let interval =
+        knob(stream, &[Ms(0), Ms(100), Ms(700), Ms(3_000), Ms(15_000), Ms(60_000), Ms(HOUR_MS)]);
+    // Who scans once an hour needs half a day, and workers who do not ask all the time.
+    let (bound, idle) = if interval.0 < HOUR_MS {
+        (Config::default().bound, knob(stream, &[Times::new(300, 1_500), Times::new(50, 300)]))
+    } else {
+        (Ms(12 * HOUR_MS), Times::new(20_000, 90_000))
+    };
     Config {
         seed,
         engines: knob(stream, &[2, 1, 3, 4, 5, 7]),
@@ -63,7 +71,7 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
         lanes: knob(stream, &[1, 2]),
         link,
         work: knob(stream, &[Times::new(10, 500), Times::new(0, 20), Times::new(200, 4_000)]),
-        idle: knob(stream, &[Times::new(300, 1_500), Times::new(50, 300)]),
+        idle,
         lease: knob(stream, &[Ms(5_000), Ms(1_000), Ms(300), Ms(30_000)]),
         patience: knob(stream, &[Ms(3_000), Ms(2_000)]),
         ticket_timeout: knob(stream, &tickets),
@@ -71,14 +79,18 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
         window_per_slot: knob(stream, &[2, 1, 8]),
         dispatch_concurrency: knob(stream, &[64, 1]),
         dispatch_queue: knob(stream, &[10_000, 1, 3]),
-        interval: knob(stream, &[Ms(0), Ms(100), Ms(700), Ms(3_000), Ms(15_000)]),
+        interval,
+        bound,
+        unruly_scans: knob(stream, &[false, true]),
         push: knob(stream, &[true, false]),
         permute: knob(stream, &[false, true]),
         permanent: knob(stream, &[false, true]),
         length: Ms(stream.within(Span { from: 8_000, to: 30_000 })),
-        ..Config::default()
     }
 }
+
+/// An interval at which pushes must do nearly everything.
+const HOUR_MS: u64 = 3_600_000;
 
 /// What workers do: they mostly complete, and do some other things.
 fn habits(stream: &mut Stream) -> Habits {

@@ -92,7 +92,14 @@ fn deed(
             let priority = u32::try_from(stream.below(3) * 10).unwrap_or(0);
             let policy = policy(stream);
             let plain = TaskSpec::named(name);
-            Some(Deed::Create(TaskSpec { lane, delay_ms, deadline_ms, priority, policy, ..plain }))
+            // As many fields as a script can unpack at once, and some more.
+            let tags = match stream.below(60) {
+                0 => stream.pick(&[3_999, 4_001]).copied().unwrap_or(0),
+                1..=5 => 1 + stream.below(5),
+                _ => 0,
+            };
+            let task = TaskSpec { lane, delay_ms, deadline_ms, priority, policy, tags, ..plain };
+            Some(Deed::Create(task))
         }
         Kind::Cancel => execution(stream, known).map(Deed::Cancel),
         Kind::Replay => execution(stream, known).map(Deed::Replay),
