@@ -122,9 +122,14 @@ function claim.verdict(k, core, worker_csv, now)
   return lease.barred(k.exec_core, core) and "skip" or "take"
 end
 
+-- How long the execution has been as it is, which is eligible: milliseconds as digits.
+function claim.waited_ms(core, now)
+  return number.digits(math.max(0, now - number.floor(core.last_transition_at, now)))
+end
+
 -- What a worker needs to start: the answer to a claim and to its repetition alike.
-function claim.answer(k, id, core, kind)
+function claim.answer(k, id, core, kind, waited_ms)
   return ok("claimed", id, core.current_lease_id, core.current_lease_epoch, core.lease_expires_at,
     core.current_attempt_id, core.current_attempt_index, kind, core.execution_kind, core.flow_id,
-    call("GET", k.payload), call("GET", k.policy))
+    call("GET", k.payload), call("GET", k.policy), waited_ms)
 end

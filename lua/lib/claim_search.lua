@@ -33,7 +33,7 @@ local function consider(k, a, tag, id, now, ttl)
   end
   local planned = claim.plan(keys, id, core, a, now, ttl)
   if not planned then return nil, "skip" end
-  planned.id, planned.keys = id, keys
+  planned.id, planned.keys, planned.waited_ms = id, keys, claim.waited_ms(core, now)
   return planned
 end
 

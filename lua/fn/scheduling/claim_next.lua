@@ -7,7 +7,7 @@
 -- stands. An added function.
 -- Keys: eligible (zset), active (zset), lease_expiry (zset), worker_leases (set),
 --   attempt_timeout (zset), execution_deadline (zset), claim_note (string, remembers what this
---   lease id got)
+--   lease id got, and how long that had waited)
 -- Arguments: lane, worker_id, worker_instance_id, worker_capabilities_csv, lease_id, lease_ttl_ms,
 --   attempt_id, window (candidates to look at, default 64, at most 256), offset (where to start,
 --   default 0), admitted_execution_id (optional)
@@ -21,14 +21,16 @@ local NOTE_MS = 60000
 
 -- The answer of an earlier call with this lease id, nil when there was none.
 local function earlier_answer(k, a, tag, now)
-  local id = call("GET", k.claim_note)
-  if not id then return nil end
+  local note = call("GET", k.claim_note)
+  if not note then return nil end
+  local id, waited_ms = string.match(note, "^([^|]*)|?(.*)$")
   local keys = claim.keys(k, tag, id)
   local core = record.read(keys.exec_core) or {}
   if not lease.already_granted(core, a, now) then return ok("lapsed", id) end
   local key = attempt.key(tag, id, core.current_attempt_index)
   local run = record.fields(key, "attempt_type", "resumed_at")
-  return claim.answer(keys, id, core, text.set(run.resumed_at) and "resumed" or run.attempt_type)
+  local kind = text.set(run.resumed_at) and "resumed" or run.attempt_type
+  return claim.answer(keys, id, core, kind, waited_ms)
 end
 
 define("ff_claim_next",
@@ -52,10 +54,10 @@ define("ff_claim_next",
     local planned = found.planned
     if planned then
       claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
-      call("SET", k.claim_note, planned.id, "PX",
+      call("SET", k.claim_note, planned.id .. "|" .. planned.waited_ms, "PX",
         number.digits(math.max(numbers.ttl, NOTE_MS)))
       return claim.answer(planned.keys, planned.id, record.read(planned.keys.exec_core),
-        planned.kind)
+        planned.kind, planned.waited_ms)
     end
     if found.admit then
       return ok("needs_admission", found.admit, found.core.budget_ids, found.core.quota_policy_id)

@@ -5,7 +5,7 @@
 
 pub mod names;
 mod sample;
-pub mod work;
+pub(crate) mod work;
 
 use metrics::{counter, gauge, histogram};
 use selvedge_core::engine::{Observation, ScannerName, Tally};

@@ -16,16 +16,18 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::context::Context;
 use super::handler::{Done, Failed};
+use super::leases::Loss;
 use super::{Shared, admission};
 use crate::client::{ClientError, millis};
+use crate::observe::work::{self, AttemptOutcome};
 
 /// A claimed execution on its way.
 pub(super) struct Attempt {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: LaneId,
     pub(super) work: ClaimedWork,
-    /// Fires when the lease is lost.
-    pub(super) lost: CancellationToken,
+    /// Whether its lease is lost.
+    pub(super) loss: Loss,
     /// Fires when the worker's patience with handlers is over.
     pub(super) hurry: CancellationToken,
 }
@@ -34,7 +36,7 @@ impl Attempt {
     /// Runs the handler and settles the execution. The permit is free afterwards.
     pub(super) async fn run(self, _permit: OwnedSemaphorePermit) {
         // The handler hears of both; only one of them makes its work void.
-        let cancelled = self.lost.child_token();
+        let cancelled = self.loss.token.child_token();
         let shared = &self.shared;
         let context = Context::new(
             shared.client.clone(),
@@ -54,17 +56,17 @@ impl Attempt {
                 tokio::time::timeout(LAST_WORDS, &mut handler).await.ok()
             }
         };
-        match ended {
-            Some(Ok(outcome)) => self.settle(&context, outcome).await,
-            Some(Err(error)) => {
-                let reason = panic_text(error);
-                self.settle(&context, Err(Failed::new(Failed::PANIC, reason))).await;
-            }
+        let outcome = match ended {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(error)) => Err(Failed::new(Failed::PANIC, panic_text(error))),
             // It does not stop: the work goes to somebody else, at once.
             None => {
                 handler.abort();
-                self.settle(&context, Ok(Done::Later(std::time::Duration::ZERO))).await;
+                Ok(Done::Later(std::time::Duration::ZERO))
             }
+        };
+        if let Some(outcome) = self.settle(&context, outcome).await {
+            work::ended(&self.lane, outcome);
         }
         shared.leases.forget(self.work.fence.lease_id);
         let quota = context.policy().quota_policy_id.map(QuotaPolicyId::from);
@@ -73,17 +75,22 @@ impl Attempt {
         }
     }
 
-    async fn settle(&self, context: &Context, outcome: Result<Done, Failed>) {
+    /// Says how it went. Answers how the attempt ended, unless it goes on another time.
+    async fn settle(
+        &self,
+        context: &Context,
+        outcome: Result<Done, Failed>,
+    ) -> Option<AttemptOutcome> {
         let execution = &self.work.execution_id;
-        if self.lost.is_cancelled() {
+        if let Some(outcome) = self.loss.outcome() {
             tracing::info!(%execution, "its lease is gone, so its outcome counts no more");
-            return;
+            return Some(outcome);
         }
         if context.is_suspended() {
             if !matches!(outcome, Ok(Done::Suspended)) {
                 tracing::warn!(%execution, ?outcome, "a suspended execution ends later");
             }
-            return;
+            return None;
         }
         let told = match outcome {
             Ok(Done::Completed(result)) => self.complete(result).await,
@@ -94,21 +101,24 @@ impl Attempt {
             }
             Err(failed) => self.fail(&failed).await,
         };
-        if let Err(error) = told {
+        told.unwrap_or_else(|error| {
             tracing::warn!(%execution, %error, "its outcome does not count");
-        }
+            let ClientError::Refused(refusal) = error else { return self.loss.outcome() };
+            Some(AttemptOutcome::of_refused(&refusal))
+        })
     }
 
-    async fn complete(&self, result_payload: Vec<u8>) -> Result<(), ClientError> {
+    async fn complete(&self, result_payload: Vec<u8>) -> Told {
         let call = CompleteExecution {
             running: self.running(),
             authority: Authority::Holder(self.work.fence),
             result_payload,
         };
-        self.tell(&call).await.map(drop)
+        self.tell(&call).await?;
+        Ok(Some(AttemptOutcome::Ok))
     }
 
-    async fn fail(&self, failed: &Failed) -> Result<(), ClientError> {
+    async fn fail(&self, failed: &Failed) -> Told {
         let is_final = failed.category() == Failed::PERMANENT;
         let call = FailExecution {
             running: self.running(),
@@ -118,15 +128,21 @@ impl Attempt {
             retry_policy_json: if is_final { String::new() } else { self.retry_policy() },
         };
         let execution = &self.work.execution_id;
-        match self.tell(&call).await? {
-            Some(Failure::RetryAt(_)) => tracing::info!(%execution, ?failed, "tried again later"),
-            Some(Failure::Final) => tracing::info!(%execution, ?failed, "failed"),
-            None => {}
-        }
-        Ok(())
+        Ok(match self.tell(&call).await? {
+            Some(Failure::RetryAt(_)) => {
+                tracing::info!(%execution, ?failed, "tried again later");
+                Some(AttemptOutcome::Retry)
+            }
+            Some(Failure::Final) => {
+                tracing::info!(%execution, ?failed, "failed");
+                Some(AttemptOutcome::Error)
+            }
+            // It was heard, and nobody told us what follows.
+            None => Some(AttemptOutcome::Error),
+        })
     }
 
-    async fn put_off(&self, pause: std::time::Duration) -> Result<(), ClientError> {
+    async fn put_off(&self, pause: std::time::Duration) -> Told {
         let now = self.shared.client.server_time().await?;
         let pause_ms = i64::try_from(millis(pause)).unwrap_or(i64::MAX);
         let call = DelayExecution {
@@ -134,7 +150,8 @@ impl Attempt {
             authority: Authority::Holder(self.work.fence),
             delay_until: ServerTime(now.0.saturating_add(pause_ms)),
         };
-        self.tell(&call).await.map(drop)
+        self.tell(&call).await?;
+        Ok(None)
     }
 
     /// Tells the store, again and again while it does not answer and the lease stands. `None`
@@ -144,7 +161,7 @@ impl Attempt {
         loop {
             let reply = tokio::select! {
                 reply = self.shared.client.repeat(call) => reply,
-                () = self.lost.cancelled() => {
+                () = self.loss.token.cancelled() => {
                     return Err(ClientError::Input("the lease was lost meanwhile".to_owned()));
                 }
             };
@@ -192,6 +209,9 @@ impl Attempt {
         }
     }
 }
+
+/// How the attempt ended, if it did, when the store has heard of it.
+type Told = Result<Option<AttemptOutcome>, ClientError>;
 
 fn panic_text(error: tokio::task::JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "the handler was stopped".to_owned() };

@@ -20,6 +20,7 @@ use super::admission::{Applicant, admit};
 use super::attempt::Attempt;
 use super::hot::{Hot, Spot};
 use crate::client::millis;
+use crate::observe::work;
 use crate::store::Push;
 
 pub(super) struct Claimer {
@@ -105,7 +106,12 @@ impl Claimer {
                 self.shared.leases.doubt_all();
             }
             Push::Message { channel, payload } => match Hint::read(&channel, &payload) {
-                Ok(Hint::Ready(lane, partition)) => self.hot.point_at(lane, partition),
+                Ok(Hint::Ready(lane, partition)) => {
+                    if self.hands.available_permits() == 0 {
+                        work::at_capacity();
+                    }
+                    self.hot.point_at(lane, partition);
+                }
                 Ok(Hint::Lost(_, execution)) => self.shared.leases.doubt(&execution),
                 Ok(Hint::Ended(_) | Hint::Frames(..)) | Err(_) => {}
             },
@@ -279,15 +285,16 @@ impl Claimer {
         }
     }
 
-    fn start(&mut self, claim: Claim, work: ClaimedWork) {
+    fn start(&mut self, claim: Claim, got: ClaimedWork) {
         let Claim { call, hand, since } = claim;
-        tracing::debug!(execution = %work.execution_id, kind = work.execution_kind, "claimed");
-        let lost = self.shared.leases.hold(&work, since, self.shared.lease_ttl);
+        tracing::debug!(execution = %got.execution_id, kind = got.execution_kind, "claimed");
+        work::claimed(&call.lane, since.elapsed(), got.waited_ms);
+        let loss = self.shared.leases.hold(&got, since, self.shared.lease_ttl);
         let attempt = Attempt {
             shared: self.shared.clone(),
             lane: call.lane,
-            work,
-            lost,
+            work: got,
+            loss,
             hurry: self.hurry.clone(),
         };
         self.running.spawn(attempt.run(hand));

@@ -1,7 +1,7 @@
 //! The leases that a worker holds, and their renewal: all that are due in one round trip.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use selvedge_core::call::lease::RenewLease;
@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use crate::client::millis;
+use crate::observe::work::{self, AttemptOutcome};
 
 /// The leases of one worker.
 #[derive(Default)]
@@ -27,31 +28,46 @@ struct Held {
     execution_id: ExecutionId,
     attempt_index: AttemptIndex,
     fence: Fence,
-    /// Fires when the lease is lost.
-    lost: CancellationToken,
+    loss: Loss,
     renew_at: Instant,
     ends_at: Instant,
 }
 
+/// The loss of a lease, which may never come.
+#[derive(Clone, Default)]
+pub(super) struct Loss {
+    /// Fires when the lease is lost.
+    pub(super) token: CancellationToken,
+    outcome: Arc<OnceLock<AttemptOutcome>>,
+}
+
+impl Loss {
+    /// What became of the attempt, once its lease is lost.
+    pub(super) fn outcome(&self) -> Option<AttemptOutcome> {
+        self.outcome.get().copied()
+    }
+
+    fn declare(&self, outcome: AttemptOutcome) {
+        // The first word counts; nobody loses a lease twice.
+        let _ = self.outcome.set(outcome);
+        self.token.cancel();
+    }
+}
+
 impl Leases {
-    /// Takes care of a lease from now on. The token fires when it is lost.
-    pub(super) fn hold(
-        &self,
-        work: &ClaimedWork,
-        since: Instant,
-        ttl: Duration,
-    ) -> CancellationToken {
-        let lost = CancellationToken::new();
+    /// Takes care of a lease from now on.
+    pub(super) fn hold(&self, work: &ClaimedWork, since: Instant, ttl: Duration) -> Loss {
+        let loss = Loss::default();
         let held = Held {
             execution_id: work.execution_id.clone(),
             attempt_index: work.attempt_index,
             fence: work.fence,
-            lost: lost.clone(),
+            loss: loss.clone(),
             renew_at: since + ttl / RENEWALS_PER_TTL,
             ends_at: since + ttl,
         };
         self.lock().insert(work.fence.lease_id, held);
-        lost
+        loss
     }
 
     /// The lease is given up, or gone.
@@ -96,6 +112,7 @@ impl Leases {
     fn settle(&self, lease: LeaseId, sent: Instant, ttl: Duration, reply: Result<(), CallError>) {
         let mut held = self.lock();
         let Some(entry) = held.get_mut(&lease) else { return };
+        work::renewed(reply.is_ok());
         match reply {
             Ok(()) => {
                 entry.renew_at = sent + ttl / RENEWALS_PER_TTL;
@@ -103,14 +120,14 @@ impl Leases {
             }
             Err(CallError::Refused(refusal)) => {
                 tracing::info!(execution = %entry.execution_id, %refusal, "a lease is lost");
-                entry.lost.cancel();
+                entry.loss.declare(AttemptOutcome::of_refused(&refusal));
                 held.remove(&lease);
             }
             // Nobody knows; when its time is over by our clock, it is over.
             Err(error) => {
                 if Instant::now() >= entry.ends_at {
                     tracing::warn!(execution = %entry.execution_id, %error, "a lease ran out");
-                    entry.lost.cancel();
+                    entry.loss.declare(AttemptOutcome::Timeout);
                     held.remove(&lease);
                 }
             }

@@ -48,8 +48,8 @@ canaries! {
             => "local fields = { \"ended_at\", now }"),
         "at 0s caller-1 create E1\n";
     claim_note_for_ever: "NoOrphans", lua!(
-        "      call(\"SET\", k.claim_note, planned.id, \"PX\",\n        number.digits(math.max(numbers.ttl, NOTE_MS)))"
-            => "      call(\"SET\", k.claim_note, planned.id)"),
+        "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms, \"PX\",\n        number.digits(math.max(numbers.ttl, NOTE_MS)))"
+            => "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms)"),
         "at 0s caller-1 create E1\n";
     replay_as_if_it_were_the_first_run: "LegalTransition", lua!(
         "state.eligible(\"pending_replay_attempt\")" => "state.eligible(\"pending_first_attempt\")"),

@@ -93,6 +93,8 @@ pub struct ClaimedWork {
     pub payload: Vec<u8>,
     /// Its policy, as JSON; empty when it has none.
     pub policy_json: Vec<u8>,
+    /// How long it had been eligible, in milliseconds; none from a library that does not tell.
+    pub waited_ms: Option<u64>,
 }
 
 impl Function for ClaimNext {
@@ -185,5 +187,6 @@ fn read_work(mut fields: Fields) -> Result<ClaimedWork, CallError> {
         flow_id: fields.parse_if_set("a flow id")?,
         payload: fields.bytes()?,
         policy_json: fields.bytes()?,
+        waited_ms: fields.parse_if_set("how long it waited")?,
     })
 }
