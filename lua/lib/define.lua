@@ -63,6 +63,7 @@ local function define(name, keys, args, body, options)
     function_name = name,
     flags = flags,
     callback = function(key_list, arg_list)
+      number.begin()
       guard.begin()
       push.begin()
       local k, a = by_name(key_names, key_list), by_name(arg_names, arg_list)

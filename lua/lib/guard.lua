@@ -7,9 +7,13 @@ local WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of 
 -- its type, until the first write makes it one of the two.
 local taken_for = {}
 
+-- The keys whose type the running call has looked at, which nobody else can change meanwhile: a
+-- call over many members of one lane looks at its indexes once.
+local looked_at = {}
+
 -- Forgets the keys of the call before.
 function guard.begin()
-  taken_for = {}
+  taken_for, looked_at = {}, {}
 end
 
 -- The server's own refusal when `key` is taken for something else than `kind` already, nil when it
@@ -31,9 +35,12 @@ function guard.mismatch(key, kind)
   if key == nil or key == "" then
     return nil
   end
-  local found = call("TYPE", key).ok
-  if found ~= "none" and found ~= kind then
-    return redis.error_reply(WRONG_TYPE)
+  if looked_at[key] ~= kind then
+    local found = call("TYPE", key).ok
+    if found ~= "none" and found ~= kind then
+      return redis.error_reply(WRONG_TYPE)
+    end
+    looked_at[key] = kind
   end
   return guard.clash(key, kind)
 end

@@ -5,10 +5,21 @@
 -- Largest whole number that a double holds exactly; scores and times stay below it.
 number.MAX = 9007199254740991
 
--- Now by the server's clock, in whole milliseconds.
+-- Now, once the running call has asked for it.
+local now
+
+-- Forgets the time of the call before.
+function number.begin()
+  now = nil
+end
+
+-- Now by the server's clock, in whole milliseconds: the same throughout a call.
 function number.now()
-  local time = call("TIME")
-  return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  if not now then
+    local time = call("TIME")
+    now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  end
+  return now
 end
 
 -- The finite number in `value`, or nil.
