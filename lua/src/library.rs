@@ -18,3 +18,28 @@ pub const DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.dige
 
 /// The library as `FUNCTION LOAD` takes it.
 pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.lua"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EDITIONS: &str = include_str!("../editions.txt");
+
+    #[test]
+    fn a_text_that_changed_is_a_new_revision() {
+        let editions: Vec<(u32, &str)> = EDITIONS
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split_once(' '))
+            .map(|(revision, digest)| (revision.parse().unwrap(), digest))
+            .collect();
+        assert!(editions.is_sorted_by(|one, next| one.0 < next.0), "revisions grow: {EDITIONS}");
+        assert_eq!(
+            editions.last(),
+            Some(&(REVISION, DIGEST)),
+            "the library's text is not the edition that lua/editions.txt ends with: programs with \
+             different texts of one revision would replace each other's for ever. Raise REVISION in lua/src/assemble.rs to one that was never \
+             released, and end lua/editions.txt with that number and the digest {DIGEST}",
+        );
+    }
+}
