@@ -1,11 +1,12 @@
 //! `selvedge completions SHELL`: a script that completes this command line.
 
-use std::io;
+use std::io::{self, Write as _};
 
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
+use super::failure::Failure;
 
 /// Which shell.
 #[derive(Args)]
@@ -14,9 +15,8 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options) {
+pub(crate) fn run(options: &Options) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "selvedge", &mut script);
-    // Nobody reads any further: `selvedge completions bash | head`.
-    drop(io::Write::write_all(&mut io::stdout().lock(), &script));
+    Ok(io::stdout().lock().write_all(&script)?)
 }

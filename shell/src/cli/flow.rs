@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use selvedge::client::{Client, Flow, FlowCursor};
+use futures_util::future::join_all;
+use selvedge::client::{Client, ClientError, Flow, FlowCursor};
 use selvedge::flow_file::{self, Format};
 use selvedge::inspect::FlowGraph;
 use selvedge_core::id::FlowId;
@@ -49,22 +50,22 @@ pub(crate) struct Submit {
 pub(crate) struct Show {
     /// The flow.
     id: FlowId,
-    /// Draw it again and again until it has ended.
+    /// Draw it again whenever it has changed, until it has ended.
     #[arg(long, conflicts_with = "mermaid")]
     watch: bool,
     /// As a Mermaid diagram.
     #[arg(long, conflicts_with = "json")]
     mermaid: bool,
     /// How many tasks to show.
-    #[arg(long, default_value_t = 1_000)]
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
 
 /// How many.
 #[derive(Args)]
 pub(crate) struct List {
-    /// How many flows to list.
-    #[arg(long, default_value_t = 100)]
+    /// How many flows to list, at most 1000.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 }
 
@@ -138,34 +139,37 @@ async fn wait(
 }
 
 fn read(path: &Path) -> Result<Flow, Failure> {
-    let place = path.display();
-    let text = if path.as_os_str() == "-" {
-        let mut text = String::new();
-        std::io::stdin()
-            .take(u64::try_from(flow_file::FILE_BYTES_MAX).unwrap_or(u64::MAX) + 1)
-            .read_to_string(&mut text)
-            .map_err(|error| Failure::usage(format!("standard input: {error}")))?;
-        text
-    } else {
-        std::fs::read_to_string(path)
-            .map_err(|error| Failure::usage(format!("{place}: {error}")))?
+    let is_input = path.as_os_str() == "-";
+    let place = if is_input { "standard input".to_owned() } else { path.display().to_string() };
+    let named = |error: &dyn std::fmt::Display| Failure::usage(format!("{place}: {error}"));
+    let file: Box<dyn std::io::Read> = match is_input {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(std::fs::File::open(path).map_err(|error| named(&error))?),
     };
-    flow_file::read(&text, Format::of(path, &text))
-        .map_err(|error| Failure::usage(format!("{place}: {error}")))
+    // One byte more than may be tells that there is more; a file may have no end.
+    let limit = u64::try_from(flow_file::FILE_BYTES_MAX).unwrap_or(u64::MAX) + 1;
+    let mut text = String::new();
+    file.take(limit).read_to_string(&mut text).map_err(|error| named(&error))?;
+    flow_file::read(&text, Format::of(path, &text)).map_err(|error| named(&error))
 }
 
 async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
     let client = context.client().await?;
+    let mut drawn = String::new();
     loop {
         let graph = client.flow_graph(show.id, show.limit).await?;
         if show.mermaid {
             return Ok(context.output.say(&tree::mermaid(&graph), Value::Null)?);
         }
-        if show.watch && !context.output.json {
-            // Clears the terminal; anstream leaves it out where there is none.
-            anstream::print!("\x1b[2J\x1b[H");
+        let drawing = tree::tree(&graph);
+        if drawing != drawn {
+            if show.watch && !context.output.json {
+                // Clears the terminal; anstream leaves it out where there is none.
+                anstream::print!("\x1b[2J\x1b[H");
+            }
+            context.output.say(&drawing, as_json(&graph))?;
+            drawn = drawing;
         }
-        context.output.say(&tree::tree(&graph), as_json(&graph))?;
         if !show.watch || has_ended(&graph) {
             return Ok(());
         }
@@ -174,8 +178,11 @@ async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
 }
 
 fn has_ended(graph: &FlowGraph) -> bool {
-    let over = ["completed", "failed", "cancelled", "expired", "skipped"];
-    !graph.is_cut && graph.nodes.values().all(|node| over.contains(&node.state.as_str()))
+    !graph.is_cut && graph.nodes.values().all(|node| is_over(&node.state))
+}
+
+fn is_over(state: &str) -> bool {
+    ["completed", "failed", "cancelled", "expired", "skipped"].contains(&state)
 }
 
 fn as_json(graph: &FlowGraph) -> Value {
@@ -205,10 +212,15 @@ fn as_json(graph: &FlowGraph) -> Value {
 async fn list(context: &Context, list: &List) -> Result<(), Failure> {
     let client = context.client().await?;
     let (flows, next) = client.flows(FlowCursor::default(), list.limit).await?;
+    let looks = join_all(flows.iter().map(|id| client.flow(*id))).await;
     let mut rows = Vec::new();
-    for id in flows {
-        // A flow may be purged between the list and the look.
-        let Ok(flow) = client.flow(id).await else { continue };
+    for (id, look) in flows.into_iter().zip(looks) {
+        let flow = match look {
+            Ok(flow) => flow,
+            // It was purged between the list and the look.
+            Err(ClientError::NotFound { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
         let summary = |name: &str| flow.summary.get(name).cloned().unwrap_or_default();
         let state = match summary("public_flow_state") {
             projected if projected.is_empty() || flow.state == "cancelled" => flow.state.clone(),
@@ -237,10 +249,7 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
     let id = cancel.id;
     if cancel.dry_run {
         let graph = client.flow_graph(id, 10_000).await?;
-        let open = graph.nodes.values().filter(|node| {
-            !["completed", "failed", "cancelled", "expired", "skipped"]
-                .contains(&node.state.as_str())
-        });
+        let open = graph.nodes.values().filter(|node| !is_over(&node.state));
         let (open, of) = (open.count(), graph.flow.node_count);
         let sentence = format!("would cancel {open} of {of} tasks of flow {id}");
         let object =
@@ -261,5 +270,5 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
     Ok(context.output.say(&sentence, object)?)
 }
 
-/// How often a watched flow is drawn.
+/// How often a watched flow is looked at.
 const WATCH_PAUSE: Duration = Duration::from_millis(500);

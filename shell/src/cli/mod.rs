@@ -90,7 +90,7 @@ fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Demo => wait_for(demo::run(&context))?,
         Command::Library(options) => library::run(&options)?,
-        Command::Completions(options) => completions::run(&options),
+        Command::Completions(options) => completions::run(&options)?,
         Command::Flow(options) => wait_for(flow::run(&context, options))?,
         Command::Exec(options) => wait_for(exec::run(&context, options))?,
         Command::Why(options) => wait_for(why::run(&context, &options))?,

@@ -1,8 +1,10 @@
 //! What a command prints: a table for people, one JSON object per line for programs.
 
 use std::io::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
 
 use comfy_table::{Table, presets};
+use humantime::format_rfc3339_millis;
 use serde_json::Value;
 
 /// How to print.
@@ -28,7 +30,7 @@ impl Output {
         table.load_style(presets::NOTHING);
         table.set_header(columns.iter().map(|name| name.to_uppercase()));
         for row in rows {
-            table.add_row(row.iter().map(plain));
+            table.add_row(columns.iter().zip(&row).map(|(name, value)| told(name, value)));
         }
         for line in table.to_string().lines() {
             writeln!(out, "{}", line.trim())?;
@@ -46,7 +48,7 @@ impl Output {
         }
         let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, value) in fields {
-            let value = plain(&value);
+            let value = told(name, &value);
             if !value.is_empty() {
                 writeln!(out, "{name:width$}  {value}")?;
             }
@@ -61,6 +63,16 @@ impl Output {
     }
 }
 
+/// A named value as people read it: what happened `at` some millisecond is told as a time.
+fn told(name: &str, value: &Value) -> String {
+    match value.as_u64() {
+        Some(ms) if name.ends_with(" at") && ms < YEAR_10000_MS => {
+            format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
+        }
+        Some(_) | None => plain(value),
+    }
+}
+
 /// A value as people read it.
 fn plain(value: &Value) -> String {
     match value {
@@ -70,3 +82,6 @@ fn plain(value: &Value) -> String {
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
 }
+
+/// The notation of times ends with the year 9999.
+const YEAR_10000_MS: u64 = 253_402_300_800_000;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use selvedge_core::call::flow::{GroupPolicy, OnSatisfied, SubmitFlow};
 use selvedge_core::capability::Capabilities;
 use selvedge_core::id::{BudgetId, FlowId, LaneId, QuotaPolicyId};
-use selvedge_core::policy::{ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy};
+use selvedge_core::policy::{
+    Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy,
+};
 use selvedge_core::time::ServerTime;
 
 use super::invalid_flow::InvalidFlow;
@@ -17,6 +19,9 @@ use super::millis;
 pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Highest priority; more is refused here, where the store would quietly take less.
 pub const PRIORITY_MAX: u32 = 9_000;
+/// Longest delay, pause, timeout or deadline of a task: a thousand years. No time of the store's plus
+/// such a span loses a digit.
+pub const SPAN_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
 /// The lane of tasks that name none.
 pub const DEFAULT_LANE: &str = "default";
 
@@ -127,7 +132,7 @@ impl Task {
         let delay_ms = millis(pause);
         self.retry_policy(RetryPolicy {
             max_retries: retries,
-            backoff: selvedge_core::policy::Backoff::Fixed { delay_ms },
+            backoff: Backoff::Fixed { delay_ms },
             retryable_categories: Vec::new(),
         })
     }
@@ -269,7 +274,35 @@ impl Task {
         {
             return Err(InvalidFlow::Needs { task: task(), reason: error.to_string() });
         }
+        if let Some(what) = self.spans().find(|(_, ms)| *ms > millis(SPAN_MAX)).map(|span| span.0) {
+            return Err(InvalidFlow::Span { task: task(), what });
+        }
         self.check_group()
+    }
+
+    /// How long it waits for what, in milliseconds.
+    fn spans(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let delay = match self.start {
+            Start::AtOnce => None,
+            Start::After(delay) => Some(millis(delay)),
+            // A time, not a span; but what is beyond all spans from the epoch on is beyond reach.
+            Start::NotBefore(time) => u64::try_from(time.0).ok(),
+        };
+        let pause = self.policy.retry_policy.as_ref().map(|retry| match retry.backoff {
+            Backoff::Exponential { initial_delay_ms, max_delay_ms, .. } => {
+                initial_delay_ms.max(max_delay_ms)
+            }
+            Backoff::Fixed { delay_ms } => delay_ms,
+        });
+        let timeouts = self.policy.timeout_policy.as_ref();
+        let spans = [
+            ("delay", delay),
+            ("pause between retries", pause),
+            ("attempt timeout", timeouts.and_then(|limits| limits.attempt_timeout_ms)),
+            ("deadline", timeouts.and_then(|limits| limits.execution_deadline_ms)),
+            ("idempotency key's life", self.idempotency.as_ref().map(|(_, life)| millis(*life))),
+        ];
+        spans.into_iter().filter_map(|(what, ms)| ms.map(|ms| (what, ms)))
     }
 
     fn check_group(&self) -> Result<(), InvalidFlow> {
@@ -479,6 +512,11 @@ mod tests {
             (vec![task("a").needs(["x y"])], "whitespace"),
             (vec![task("a").priority(9_001)], "highest is 9000"),
             (vec![task("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1])], "16777217 bytes"),
+            (vec![task("a").delay(Duration::MAX)], "delay of task `a`"),
+            (vec![task("a").not_before(ServerTime(i64::MAX))], "delay of task `a`"),
+            (vec![task("a").retries(1, SPAN_MAX * 2)], "pause between retries"),
+            (vec![task("a").attempt_timeout(SPAN_MAX * 2)], "attempt timeout"),
+            (vec![task("a").deadline(SPAN_MAX * 2)], "deadline"),
             (vec![task("a"), task("b").after_quorum(2, ["a"], rest)], "from 1 to 1"),
             (vec![task("a").after_any(Vec::<String>::new(), rest)], "wants 1 of 0"),
             (vec![task("a"), task("c"), task("b").after(["a"]).after_any(["c"], rest)], "joins"),

@@ -95,6 +95,14 @@ pub enum InvalidFlow {
         /// Its size.
         bytes: usize,
     },
+    /// A delay, pause, timeout or deadline that no clock reaches.
+    #[error("the {what} of task `{task}` is too long; at most 1000 years are possible")]
+    Span {
+        /// The task.
+        task: String,
+        /// Which of them.
+        what: &'static str,
+    },
     /// A priority out of range.
     #[error("task `{task}` has priority {priority}; the highest is {PRIORITY_MAX}")]
     Priority {

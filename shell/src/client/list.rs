@@ -99,7 +99,8 @@ impl Client {
         from: FlowCursor,
         limit: u32,
     ) -> Result<(Vec<FlowId>, Option<FlowCursor>), ClientError> {
-        let wanted = usize::try_from(limit.clamp(1, PAGE_MAX)).unwrap_or(usize::MAX);
+        let limit = limit.clamp(1, PAGE_MAX);
+        let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
         let (mut found, mut at) = (Vec::new(), from);
         while at.partition < self.partitions().flow.get() && found.len() < wanted {
             let key = Key::index(Partition::flow(at.partition)).flow_index();

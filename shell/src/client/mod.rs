@@ -51,7 +51,7 @@ use tokio::time::{Instant, sleep};
 
 pub use control::CancelledFlow;
 pub use error::ClientError;
-pub use flow::{DEFAULT_LANE, Flow, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
+pub use flow::{DEFAULT_LANE, Flow, PAYLOAD_BYTES_MAX, PRIORITY_MAX, SPAN_MAX, Task};
 pub use frames::{Frame, FramePage, Tail};
 pub use invalid_flow::InvalidFlow;
 pub use limits::{Budget, BudgetSpec, Quota, QuotaSpec};
