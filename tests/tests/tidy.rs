@@ -107,6 +107,31 @@ fn the_state_vector_is_written_in_one_place() {
     assert_eq!(writers, ["state.lua"]);
 }
 
+/// Whoever embeds the shell must not have to agree with it on a version of the client library.
+#[test]
+fn no_public_signature_names_a_type_of_the_client_library() {
+    let shell = root().join("shell/src");
+    let mut complaints = Vec::new();
+    let mut users = 0;
+    for (path, text) in sources(&["rs"]) {
+        if !path.starts_with(&shell) {
+            continue;
+        }
+        let mut theirs = imported_from(&text, "redis");
+        users += usize::from(!theirs.is_empty());
+        theirs.insert("redis".to_owned());
+        for (line, item) in public_items(&text) {
+            let words = item.split(|letter: char| !(letter.is_alphanumeric() || letter == '_'));
+            let named: BTreeSet<_> = words.filter(|word| theirs.contains(*word)).collect();
+            if !named.is_empty() {
+                complaints.push(format!("{}:{line}: {named:?}", path.display()));
+            }
+        }
+    }
+    none(&complaints);
+    assert!(users > 0, "nobody imports the client library any more: is this test at its end?");
+}
+
 #[test]
 fn every_spec_file_stands_where_its_function_does() {
     let spec = root().join("tests/spec");
@@ -220,6 +245,41 @@ fn rust_functions(lines: &[&str]) -> Vec<(usize, usize)> {
         }
     }
     functions
+}
+
+/// The names that `use` brings in from a crate, aliases instead of what they stand for.
+fn imported_from(text: &str, krate: &str) -> BTreeSet<String> {
+    let uses = text.split("use ").skip(1).filter_map(|rest| rest.split_once(';'));
+    let theirs = uses.filter_map(|(path, _)| path.strip_prefix(krate)?.strip_prefix("::"));
+    let ends = theirs.flat_map(|path| path.split(['{', '}', ',']));
+    ends.filter_map(|path| path.split([':', ' ']).rfind(|word| !word.is_empty()))
+        .map(str::to_owned)
+        .collect()
+}
+
+/// What others see of a file: items that are `pub` up to their bodies, enums and traits with them,
+/// and the heads of trait implementations. Comments are left out.
+fn public_items(text: &str) -> Vec<(usize, String)> {
+    let lines: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or("")).collect();
+    let mut items = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let word = line.trim_start();
+        let is_trait_impl = word.starts_with("impl") && line.contains(" for ");
+        if !word.starts_with("pub ") && !is_trait_impl {
+            continue;
+        }
+        let whole = word.starts_with("pub enum ") || word.starts_with("pub trait ");
+        let closing = format!("{}}}", " ".repeat(line.len() - word.len()));
+        let is_last = |line: &&str| match word {
+            _ if whole => **line == closing,
+            // Arguments on lines of their own end in commas.
+            _ if word.contains("fn ") => line.ends_with(['{', ';']),
+            _ => line.ends_with(['{', ';', ',']),
+        };
+        let length = lines[start..].iter().position(|line| is_last(line)).unwrap_or(0);
+        items.push((start + 1, lines[start..=start + length].join(" ")));
+    }
+    items
 }
 
 /// Start and length of each Lua function that stands at the margin or is given to `define`.
