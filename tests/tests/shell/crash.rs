@@ -26,25 +26,28 @@ async fn in_state(client: &Client, ids: &[ExecutionId], state: PublicState) -> u
     listed.iter().filter(|listed| listed.state == Some(state)).count()
 }
 
-/// Kills the engine when some but not all of `ids` are in `state`; says whether that worked out.
-async fn killed_halfway(
-    engine: EngineProcess,
-    client: &Client,
-    ids: &[ExecutionId],
+/// A piece of work of many steps, and what must have become of it.
+struct Work {
+    flow: SubmittedFlow,
+    /// Those that the engine brings into `state`, one after the other.
+    steps: Vec<ExecutionId>,
     state: PublicState,
-) -> bool {
-    until("the first step", SOON, || async { in_state(client, ids, state).await > 0 }).await;
-    engine.kill_9();
-    in_state(client, ids, state).await < ids.len()
+    ends: &'static [(TerminalOutcome, usize)],
+    /// How many handlers may run for it.
+    runs: usize,
 }
 
-fn others(flow: &SubmittedFlow, kind: &str) -> Vec<ExecutionId> {
-    let of_kind = flow.executions.iter().filter(|(name, _)| name.starts_with(kind));
-    of_kind.map(|(_, id)| id.clone()).collect()
+impl Work {
+    fn new(flow: SubmittedFlow, steps: &str, state: PublicState) -> Self {
+        let steps = flow.executions.iter().filter(|(name, _)| name.starts_with(steps));
+        let steps = steps.map(|(_, id)| id.clone()).collect();
+        Self { flow, steps, state, ends: &[], runs: 0 }
+    }
 }
 
-#[test]
-fn a_second_engine_finishes_the_cancel_of_siblings() {
+/// Kills an engine when some but not all steps of a piece of work are done, and holds the second
+/// one to the outcome.
+fn a_second_engine_finishes(begin: impl AsyncFn(Client) -> Work) {
     let server = Server::valkey().unwrap();
     let url = url_of(&server);
     block_on(async {
@@ -54,24 +57,18 @@ fn a_second_engine_finishes_the_cancel_of_siblings() {
         for _ in 0..TRIES {
             let engine = EngineProcess::start(&url.to_string(), &[]);
             let hands = Hands::on(&client, "quick");
-            let names: Vec<String> = (0..MANY).map(|n| format!("slow-{n}")).collect();
-            let racers = names.iter().map(|name| Task::new(name, "ok").lane("nobody"));
-            let all = names.iter().cloned().chain(["winner".to_owned()]);
-            let flow =
-                Flow::new("race").tasks(racers).task(Task::new("winner", "ok").lane("quick")).task(
-                    Task::new("join", "ok")
-                        .lane("quick")
-                        .after_any(all, OnSatisfied::CancelRemaining),
-                );
-            let flow = client.submit(flow).await.unwrap();
-            let losers = others(&flow, "slow-");
-            caught |= killed_halfway(engine, &client, &losers, PublicState::Cancelled).await;
+            let Work { flow, steps, state, ends, runs } = begin(client.clone()).await;
+            until("the first step", SOON, || async { in_state(&client, &steps, state).await > 0 })
+                .await;
+            engine.kill_9();
+            caught = in_state(&client, &steps, state).await < steps.len();
 
             let second = EngineProcess::start(&url.to_string(), &[]);
             let outcome = client.wait_flow_within(flow.id, SOON).await.unwrap();
-            assert_eq!(outcome.count(TerminalOutcome::Cancelled), MANY);
-            assert_eq!(outcome.count(TerminalOutcome::Success), 2);
-            assert_eq!(hands.runs(), 2, "winner and join, once each");
+            for (end, count) in ends {
+                assert_eq!(outcome.count(*end), *count, "{end:?}");
+            }
+            assert_eq!(hands.runs(), runs, "nothing runs twice, or for nothing");
             drop(second);
             if caught {
                 break;
@@ -79,83 +76,61 @@ fn a_second_engine_finishes_the_cancel_of_siblings() {
         }
         assert!(caught, "no engine was killed in the middle");
         sound(&client).await;
+    });
+}
+
+#[test]
+fn a_second_engine_finishes_the_cancel_of_siblings() {
+    a_second_engine_finishes(async |client| {
+        let names: Vec<String> = (0..MANY).map(|n| format!("slow-{n}")).collect();
+        let racers = names.iter().map(|name| Task::new(name, "ok").lane("nobody"));
+        let all = names.iter().cloned().chain(["winner".to_owned()]);
+        let join = Task::new("join", "ok").lane("quick");
+        let flow = Flow::new("race")
+            .tasks(racers)
+            .task(Task::new("winner", "ok").lane("quick"))
+            .task(join.after_any(all, OnSatisfied::CancelRemaining));
+        let flow = client.submit(flow).await.unwrap();
+        let ends = &[(TerminalOutcome::Cancelled, MANY), (TerminalOutcome::Success, 2)];
+        Work { ends, runs: 2, ..Work::new(flow, "slow-", PublicState::Cancelled) }
     });
 }
 
 #[test]
 fn a_second_engine_finishes_a_cascade() {
-    let server = Server::valkey().unwrap();
-    let url = url_of(&server);
-    block_on(async {
-        let store = open(&url).await;
-        let client = client_on(&store).await;
-        let mut caught = false;
-        for _ in 0..TRIES {
-            let engine = EngineProcess::start(&url.to_string(), &[]);
-            let hands = Hands::on(&client, "quick");
-            // A tree three deep: its root fails, and nobody below can ever run.
-            let mut flow = Flow::new("tree").task(Task::new("root", "fail").lane("quick"));
-            for branch in 0..20 {
-                let name = format!("node-{branch}");
-                flow = flow.task(Task::new(&name, "ok").lane("quick").after(["root"]));
-                for leaf in 0..20 {
-                    let leaf = format!("node-{branch}-{leaf}");
-                    flow = flow.task(Task::new(leaf, "ok").lane("quick").after([name.clone()]));
-                }
-            }
-            let flow = client.submit(flow).await.unwrap();
-            let below = others(&flow, "node-");
-            caught |= killed_halfway(engine, &client, &below, PublicState::Skipped).await;
-
-            let second = EngineProcess::start(&url.to_string(), &[]);
-            let outcome = client.wait_flow_within(flow.id, SOON).await.unwrap();
-            assert_eq!(outcome.count(TerminalOutcome::Skipped), 420);
-            assert_eq!(outcome.count(TerminalOutcome::Failed), 1);
-            assert_eq!(hands.runs(), 1, "only the root ran");
-            drop(second);
-            if caught {
-                break;
+    a_second_engine_finishes(async |client| {
+        // A tree three deep: its root fails, and nobody below can ever run.
+        let mut flow = Flow::new("tree").task(Task::new("root", "fail").lane("quick"));
+        for branch in 0..20 {
+            let name = format!("node-{branch}");
+            flow = flow.task(Task::new(&name, "ok").lane("quick").after(["root"]));
+            for leaf in 0..20 {
+                let leaf = format!("node-{branch}-{leaf}");
+                flow = flow.task(Task::new(leaf, "ok").lane("quick").after([name.clone()]));
             }
         }
-        assert!(caught, "no engine was killed in the middle");
-        sound(&client).await;
+        let flow = client.submit(flow).await.unwrap();
+        let ends = &[(TerminalOutcome::Skipped, 420), (TerminalOutcome::Failed, 1)];
+        Work { ends, runs: 1, ..Work::new(flow, "node-", PublicState::Skipped) }
     });
 }
 
 #[test]
 fn a_second_engine_finishes_the_cancel_of_a_flow() {
-    let server = Server::valkey().unwrap();
-    let url = url_of(&server);
-    block_on(async {
-        let store = open(&url).await;
-        let client = client_on(&store).await;
-        let mut caught = false;
-        for _ in 0..TRIES {
-            let engine = EngineProcess::start(&url.to_string(), &[]);
-            let tasks = (0..MANY).map(|n| Task::new(format!("task-{n}"), "ok").lane("nobody"));
-            let flow = client.submit(Flow::new("doomed").tasks(tasks)).await.unwrap();
-            let members = others(&flow, "task-");
-            // The caller says it and is gone: the engine owes every single cancel.
-            let cancel = CancelFlow {
-                partition: client.partitions().of_flow(flow.id),
-                flow_id: flow.id,
-                reason: "enough".to_owned(),
-                policy: CancellationPolicy::CancelAll,
-                grace_ms: Some(0),
-            };
-            store.call(&cancel).await.unwrap();
-            caught |= killed_halfway(engine, &client, &members, PublicState::Cancelled).await;
-
-            let second = EngineProcess::start(&url.to_string(), &[]);
-            let outcome = client.wait_flow_within(flow.id, SOON).await.unwrap();
-            assert_eq!(outcome.count(TerminalOutcome::Cancelled), MANY);
-            drop(second);
-            if caught {
-                break;
-            }
-        }
-        assert!(caught, "no engine was killed in the middle");
-        sound(&client).await;
+    a_second_engine_finishes(async |client| {
+        let tasks = (0..MANY).map(|n| Task::new(format!("task-{n}"), "ok").lane("nobody"));
+        let flow = client.submit(Flow::new("doomed").tasks(tasks)).await.unwrap();
+        // The caller says it and is gone: the engine owes every single cancel.
+        let cancel = CancelFlow {
+            partition: client.partitions().of_flow(flow.id),
+            flow_id: flow.id,
+            reason: "enough".to_owned(),
+            policy: CancellationPolicy::CancelAll,
+            grace_ms: Some(0),
+        };
+        client.store().call(&cancel).await.unwrap();
+        let ends = &[(TerminalOutcome::Cancelled, MANY)];
+        Work { ends, ..Work::new(flow, "task-", PublicState::Cancelled) }
     });
 }
 

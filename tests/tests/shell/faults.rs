@@ -20,7 +20,7 @@ use crate::kit::{
 const SOON: Duration = Duration::from_secs(40);
 
 /// A deployment at work: chains of tasks come in all the time.
-struct Plant {
+pub(crate) struct Plant {
     store: Store,
     engine: Engine,
     client: Client,
@@ -28,7 +28,7 @@ struct Plant {
 }
 
 impl Plant {
-    async fn on(url: &StoreUrl) -> Self {
+    pub(crate) async fn on(url: &StoreUrl) -> Self {
         let store = open(url).await;
         let engine = engine_on(&store).start().await.unwrap();
         let client = client_on(&store).await;
@@ -39,7 +39,7 @@ impl Plant {
     }
 
     /// Submits a chain of three.
-    async fn chain(&self) -> selvedge_core::id::FlowId {
+    pub(crate) async fn chain(&self) -> selvedge_core::id::FlowId {
         let task = |name: &str| Task::new(name, "ok").lane("quick");
         let flow = Flow::new("chain")
             .task(task("a"))
@@ -48,7 +48,7 @@ impl Plant {
         self.client.submit(flow).await.unwrap().id
     }
 
-    async fn finishes(&self, flow: selvedge_core::id::FlowId) {
+    pub(crate) async fn finishes(&self, flow: selvedge_core::id::FlowId) {
         let outcome = self.client.wait_flow_within(flow, SOON).await.unwrap();
         assert_eq!(outcome.count(TerminalOutcome::Success), 3);
     }
@@ -68,7 +68,7 @@ impl Plant {
     }
 
     /// It is well again, and works.
-    async fn recovers(self) {
+    pub(crate) async fn recovers(self) {
         self.ready().await;
         let flow = self.chain().await;
         self.finishes(flow).await;
@@ -77,7 +77,7 @@ impl Plant {
     }
 }
 
-fn say(server: &Server, words: &[&str]) -> Value {
+pub(crate) fn say(server: &Server, words: &[&str]) -> Value {
     let reply = server.connect().unwrap().call(words).unwrap();
     assert!(!matches!(reply, Value::Error(_)), "{words:?}: {reply:?}");
     reply
@@ -210,9 +210,13 @@ fn a_replica_is_named_and_its_promotion_noticed() {
         plant.complains_of("READONLY").await;
         say(&server, &["REPLICAOF", "NO", "ONE"]);
         plant.ready().await;
+        let mut admin = server.connect().unwrap();
+        let well = calls_within(&mut admin, Duration::from_secs(3)).await;
         let flow = plant.chain().await;
         say(&server, &["REPLICAOF", "127.0.0.1", "1"]);
         plant.complains_of("READONLY").await;
+        let refused = calls_within(&mut admin, Duration::from_secs(3)).await;
+        assert!(refused < well * 2, "{refused} calls in 3 s, and {well} when all is well");
         say(&server, &["REPLICAOF", "NO", "ONE"]);
         plant.finishes(flow).await;
         plant.recovers().await;

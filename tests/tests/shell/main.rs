@@ -4,7 +4,9 @@
 
 mod access;
 mod crash;
+mod deadlines;
 mod faults;
 mod kit;
 mod lifecycle;
+mod migration;
 mod stores;

@@ -1,0 +1,166 @@
+//! Slots of a cluster move from server to server while they are worked on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use selvedge_core::engine::Command;
+use selvedge_core::partition::{self, Partition};
+use selvedge_core::value::Value;
+use selvedge_tests::cluster::Cluster;
+use selvedge_tests::server::Server;
+use tokio::time::sleep;
+
+use crate::faults::{Plant, say};
+use crate::kit::{COUNTS, block_on, open, until, url_of_cluster};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn text(value: Value) -> String {
+    let Value::Bulk(text) = value else { panic!("{value:?}") };
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn id(node: &Server) -> String {
+    text(say(node, &["CLUSTER", "MYID"]))
+}
+
+/// Where a slot is, by position among the primaries of a fresh cluster of three.
+fn owner(slot: u16) -> usize {
+    usize::from(slot) * 3 / 16_384
+}
+
+/// How often a server has answered with this error.
+fn errors(node: &Server, name: &str) -> u64 {
+    let stats = text(say(node, &["INFO", "errorstats"]));
+    let line = stats.lines().find(|line| line.starts_with(&format!("errorstat_{name}:count=")));
+    line.and_then(|line| line.split('=').nth(1)).map_or(0, |count| count.trim().parse().unwrap())
+}
+
+/// Every slot of the deployment goes to the next server, while flows run on it.
+fn flows_go_on(way: impl AsyncFn(&Cluster, u16, &Server, &Server)) {
+    let cluster = Cluster::start(3).unwrap();
+    block_on(async {
+        let plant = Arc::new(Plant::on(&url_of_cluster(&cluster)).await);
+        let done = Arc::new(AtomicBool::new(false));
+        let load = tokio::spawn({
+            let (plant, done) = (plant.clone(), done.clone());
+            async move {
+                let mut flows = Vec::new();
+                while !done.load(Ordering::SeqCst) {
+                    flows.push(plant.chain().await);
+                }
+                flows
+            }
+        });
+        for index in 0..COUNTS.flow.get() {
+            let slot = Partition::flow(index).slot();
+            let [from, to] =
+                [owner(slot), (owner(slot) + 1) % 3].map(|at| &cluster.primaries()[at]);
+            way(&cluster, slot, from, to).await;
+        }
+        done.store(true, Ordering::SeqCst);
+        let flows = load.await.unwrap();
+        assert!(flows.len() > 20, "{} flows are no load", flows.len());
+        for flow in flows {
+            plant.finishes(flow).await;
+        }
+        let moved: u64 = cluster.primaries().iter().map(|node| errors(node, "MOVED")).sum();
+        assert!(moved > 0, "nobody was ever sent elsewhere");
+        Arc::into_inner(plant).unwrap().recovers().await;
+    });
+}
+
+#[test]
+fn flows_go_on_while_their_slots_move_as_a_whole() {
+    flows_go_on(move_as_a_whole);
+}
+
+#[test]
+fn flows_go_on_while_their_slots_move_key_by_key() {
+    flows_go_on(move_by_keys);
+}
+
+/// Half of a slot is here, half is there, and ASK leads from one to the other. Every increment counts
+/// once.
+#[test]
+fn commands_follow_a_slot_that_moves_key_by_key() {
+    const KEYS: usize = 40;
+    let cluster = Cluster::start(3).unwrap();
+    block_on(async {
+        let store = open(&url_of_cluster(&cluster)).await;
+        let slot = partition::slot(b"{moves}");
+        let add = move |n: usize| Command {
+            slot,
+            argv: ["INCR", &format!("{{moves}}:{n}")].map(|word| word.as_bytes().to_vec()).to_vec(),
+            reads: false,
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let load = tokio::spawn({
+            let (store, stop) = (store.clone(), stop.clone());
+            async move {
+                let mut counted = BTreeMap::<usize, i64>::new();
+                while !stop.load(Ordering::SeqCst) {
+                    for n in 0..KEYS {
+                        let reply = store.command(add(n)).await.unwrap();
+                        let count = counted.entry(n).or_default();
+                        *count += 1;
+                        assert_eq!(reply, Value::Int(*count), "key {n}");
+                    }
+                }
+                counted
+            }
+        });
+        let [from, to] = [owner(slot), (owner(slot) + 1) % 3].map(|at| &cluster.primaries()[at]);
+        sleep(Duration::from_millis(300)).await;
+        move_by_keys(&cluster, slot, from, to).await;
+        sleep(Duration::from_millis(300)).await;
+        stop.store(true, Ordering::SeqCst);
+        let counted = load.await.unwrap();
+        assert_eq!(counted.len(), KEYS);
+        for node in cluster.primaries() {
+            let kept = say(node, &["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
+            let all = if node.port() == to.port() { KEYS } else { 0 };
+            assert_eq!(kept, Value::Int(i64::try_from(all).unwrap()));
+        }
+        assert!(errors(from, "ASK") > 0, "nobody was ever told to ask elsewhere");
+        assert!(errors(from, "MOVED") > 0, "nobody was ever sent elsewhere");
+    });
+}
+
+/// As Valkey 9 moves slots: the new owner has everything before anybody is sent to it.
+async fn move_as_a_whole(_: &Cluster, slot: u16, from: &Server, to: &Server) {
+    let (slot, to) = (slot.to_string(), id(to));
+    say(from, &["CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", &slot, &slot, "NODE", &to]);
+    let owns = |line: &str| {
+        let one = format!("{slot}-{slot}");
+        line.starts_with(&to) && line.split(' ').any(|range| range == slot || range == one)
+    };
+    let has_moved = || async { text(say(from, &["CLUSTER", "NODES"])).lines().any(owns) };
+    until("the slot has moved", SOON, has_moved).await;
+}
+
+/// As servers before Valkey 9 do it.
+async fn move_by_keys(cluster: &Cluster, slot: u16, from: &Server, to: &Server) {
+    let (slot, port) = (slot.to_string(), to.port().to_string());
+    say(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
+    say(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
+    loop {
+        let Value::Array(keys) = say(from, &["CLUSTER", "GETKEYSINSLOT", &slot, "10"]) else {
+            panic!("no keys")
+        };
+        if keys.is_empty() {
+            break;
+        }
+        let keys: Vec<String> = keys.into_iter().map(text).collect();
+        let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
+        words.extend(keys.iter().map(String::as_str));
+        say(from, &words);
+        // Half here, half there, for long enough to be met.
+        sleep(Duration::from_millis(10)).await;
+    }
+    for node in [to, from].into_iter().chain(cluster.primaries()) {
+        say(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)]);
+    }
+}
