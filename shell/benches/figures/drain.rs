@@ -18,10 +18,12 @@ use super::{Fault, Figure, Stage};
 
 const DUE: usize = 5_000;
 const PARTITIONS: u16 = 256;
+/// Calls in one pipeline; each pipeline has a deadline, whatever else the machine does.
+const AT_ONCE: usize = 1_000;
 const RATIO: f64 = 0.5;
 const RATE: f64 = 5_000.0;
 
-pub(super) async fn measure() -> Result<Vec<Figure>, Fault> {
+pub(super) async fn measure() -> Result<Figure, Fault> {
     let raw = {
         let stage = Stage::open().await?;
         let due = prepare(&stage).await?;
@@ -32,12 +34,12 @@ pub(super) async fn measure() -> Result<Vec<Figure>, Fault> {
     let engine = by_engine(&stage).await?;
     let count = f64::from(u32::try_from(DUE)?);
     let (ours, raw) = (count / engine.as_secs_f64(), count / raw.as_secs_f64());
-    Ok(vec![Figure {
+    Ok(Figure {
         what: format!("engine drains {DUE} due timeouts over {PARTITIONS} partitions"),
         found: format!("{ours:.0}/s; raw {raw:.0}/s; {:.2} of it", ours / raw),
         promised: format!("≥ {RATIO} of it, ≥ {RATE:.0}/s"),
         holds: ours / raw >= RATIO && ours >= RATE,
-    }])
+    })
 }
 
 /// Executions whose deadline has passed, spread over all partitions.
@@ -60,8 +62,10 @@ async fn prepare(stage: &Stage) -> Result<Vec<ExecutionId>, Fault> {
             execution_deadline_at: Some(ServerTime(now.0 - 1)),
         })
         .collect();
-    for reply in stage.client.store().call_all(&calls).await {
-        reply?;
+    for some in calls.chunks(AT_ONCE) {
+        for reply in stage.client.store().call_all(some).await {
+            reply?;
+        }
     }
     Ok(calls.into_iter().map(|call| call.execution_id).collect())
 }
@@ -76,8 +80,10 @@ async fn pipelined(stage: &Stage, due: Vec<ExecutionId>) -> Result<Duration, Fau
         })
         .collect();
     let began = Instant::now();
-    for reply in stage.client.store().call_all(&calls).await {
-        reply?;
+    for some in calls.chunks(AT_ONCE) {
+        for reply in stage.client.store().call_all(some).await {
+            reply?;
+        }
     }
     Ok(began.elapsed())
 }

@@ -52,14 +52,22 @@ async fn measure() -> Result<Vec<Figure>, Fault> {
     {
         let stage = Stage::open().await?;
         let engine = stage.engine().await?;
-        figures.push(wake::measure(&stage).await?);
-        figures.push(chain::measure(&stage).await?);
-        figures.push(fan::measure(&stage).await?);
-        figures.extend(throughput::measure(&stage).await?);
+        figures.push(wake::measure(&stage).await?.said());
+        figures.push(chain::measure(&stage).await?.said());
+        figures.push(fan::measure(&stage).await?.said());
+        figures.push(throughput::measure(&stage).await?.said());
         engine.shutdown(Duration::from_secs(5)).await?;
     }
-    figures.extend(drain::measure().await?);
+    figures.push(drain::measure().await?.said());
     Ok(figures)
+}
+
+impl Figure {
+    /// Says it at once: the rest takes a while.
+    fn said(self) -> Self {
+        eprintln!("{}: {}", self.what, self.found);
+        self
+    }
 }
 
 fn print(figures: &[Figure]) -> ExitCode {

@@ -78,6 +78,7 @@ fn rename(word: &[u8], name: &str, fresh: &str) -> Vec<u8> {
 fn record() -> Result<(Vec<Changes>, String), Fault> {
     let mut host = Host::new(HostConfig::default());
     host.set_now_us(1_700_000_000_000_000);
+    host.log_inner_commands(true);
     host.call(&["FUNCTION", "LOAD", library::SOURCE]);
     let uuid = Uuid::new_v4();
     let id = ExecutionId::new(0, uuid);

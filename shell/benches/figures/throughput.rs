@@ -16,19 +16,19 @@ const EXECUTIONS: usize = 5_000;
 /// Submitters, and handlers at a time: as many as raw connections' pipelines run side by side.
 const SIDE_BY_SIDE: usize = 64;
 
-pub(super) async fn measure(stage: &Stage) -> Result<Vec<Figure>, Fault> {
+pub(super) async fn measure(stage: &Stage) -> Result<Figure, Fault> {
     let ours = through_client_and_worker(stage).await?;
     let raw = raw::same_changes(&stage.server, EXECUTIONS, SIDE_BY_SIDE).await?;
     let rate = |took: Duration| {
         f64::from(u32::try_from(EXECUTIONS).unwrap_or(u32::MAX)) / took.as_secs_f64()
     };
     let (ours, raw) = (rate(ours), rate(raw));
-    Ok(vec![Figure {
+    Ok(Figure {
         what: format!("submit → claim → complete, {SIDE_BY_SIDE} side by side"),
         found: format!("{ours:.0}/s; raw {raw:.0}/s; {:.2} of it", ours / raw),
         promised: "printed".to_owned(),
         holds: true,
-    }])
+    })
 }
 
 async fn through_client_and_worker(stage: &Stage) -> Result<Duration, Fault> {
