@@ -2,6 +2,9 @@
 
 use std::process::{Command, Output};
 
+use selvedge_tests::cluster::Cluster;
+use selvedge_tests::server::Server;
+
 fn selvedge(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_selvedge"))
         .args(arguments)
@@ -13,15 +16,39 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("plain text")
 }
 
-#[test]
-fn the_demo_ends_as_expected_without_a_server() {
-    let ran = selvedge(&["demo"]);
+/// Runs the demo, which must end well and soon.
+fn demo(arguments: &[&str]) {
+    let ran = selvedge(&[&["demo"], arguments].concat());
     let told = text(&ran.stdout);
     assert!(ran.status.success(), "{told}{}", text(&ran.stderr));
-    assert!(told.contains("All ended as expected"), "{told}");
     for shown in ["is killed in the middle", "finishes `mortal`, attempt 2", "3 cancelled"] {
         assert!(told.contains(shown), "{shown}: {told}");
     }
+    let (_, verdict) = told.split_once("All ended as expected, in ").expect("it says so");
+    let seconds: f64 = verdict.split(' ').next().and_then(|word| word.parse().ok()).expect("s");
+    assert!(seconds < 30.0, "it took {seconds} s");
+}
+
+#[test]
+fn the_demo_ends_as_expected_without_a_server() {
+    demo(&[]);
+}
+
+#[test]
+fn the_demo_ends_as_expected_on_a_server_and_again() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let url = format!("valkey://127.0.0.1:{}", server.port());
+    demo(&["--store", &url]);
+    demo(&["--store", &url]);
+}
+
+#[test]
+fn the_demo_ends_as_expected_on_a_cluster_however_it_is_named() {
+    let cluster = Cluster::start(3).unwrap_or_else(|error| panic!("{error}"));
+    let hosts: Vec<String> =
+        cluster.primaries().iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    demo(&["--store", &format!("valkey://{}?cluster=true", hosts[0])]);
+    demo(&["--store", &format!("valkey://{}", hosts.join(","))]);
 }
 
 #[test]

@@ -39,6 +39,10 @@ impl Operator {
 
     /// Submits a flow through the standard input.
     fn submit(&self, flow: &str) -> Output {
+        self.submit_bytes(flow.as_bytes())
+    }
+
+    fn submit_bytes(&self, flow: &[u8]) -> Output {
         let mut child = self
             .command(&["flow", "submit", "-", "--json"])
             .stdin(Stdio::piped())
@@ -46,7 +50,7 @@ impl Operator {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the binary is built");
-        child.stdin.take().expect("piped").write_all(flow.as_bytes()).expect("it reads its input");
+        child.stdin.take().expect("piped").write_all(flow).expect("it reads its input");
         child.wait_with_output().expect("it ends")
     }
 
@@ -166,16 +170,75 @@ fn bad_input_is_told_apart_by_exit_codes() {
         (&["lanes", "--store", "memory://"], 2, "SELVEDGE_URL"),
         (&["lanes", "--store", "valkey://127.0.0.1:1"], 1, "cannot reach"),
         (&["lanes", "--no-such-flag"], 2, "--no-such-flag"),
+        (&["flow", "list", "--limit", "0"], 2, "0 is not in 1..="),
+        (&["flow", "submit", "/dev/zero"], 2, "at most 67108864 are read"),
+        (&["exec", "show", "{fp:70000}:550e8400-e29b-41d4-a716-446655440000"], 2, "partition"),
+        (&["secret", "rotate", "--grace", "5"], 2, "time unit needed"),
+        (&["serve", "--listen", "nowhere"], 2, "nowhere"),
     ] {
         let ran = operator.run(arguments);
         let told = text(&ran.stderr);
         assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {told}");
         assert!(told.contains(says), "{arguments:?}: {told}");
     }
-    let circle = r#"{"kind":"f","tasks":[{"name":"a","kind":"k","after":["a"]}]}"#;
-    let ran = operator.submit(circle);
+    assert!(operator.json(&["flow", "list"]).is_empty(), "nothing was half done");
+}
+
+#[test]
+fn a_bad_flow_is_refused_before_anything_is_sent() {
+    let operator = Operator::new();
+    let two = |first: &str, second: &str| format!(r#"{{"kind":"f","tasks":[{first},{second}]}}"#);
+    let one = |more: &str| format!(r#"{{"kind":"f","tasks":[{{"name":"a","kind":"k"{more}}}]}}"#);
+    let a_after_b = r#"{"name":"a","kind":"k","after":["b"]}"#;
+    let b_after_a = r#"{"name":"b","kind":"k","after":["a"]}"#;
+    let b_alone = r#"{"name":"b","kind":"k"}"#;
+    for (flow, says) in [
+        (two(a_after_b, b_after_a), "wait for each other, or for such: a, b"),
+        (one(r#","after":["a"]"#), "wait for each other"),
+        (two(b_alone, b_alone), "two tasks are named `b`"),
+        (one(r#","after":["c"]"#), "`c`, which is no task"),
+        (one(r#","colour":"red""#), "unknown field `colour`"),
+        (one(r#","delay":"5""#), "is no duration"),
+        (one(r#","delay":"99999y""#), "at most 1000 years"),
+        (one(r#","priority":9001"#), "highest is 9000"),
+        (one(r#","lane":"a\nb""#), "printable ASCII"),
+        (one(&format!(r#","payload":"{}""#, "x".repeat(17 << 20))), "at most 16777216"),
+        (r#"{"kind":"f","tasks":[]}"#.to_owned(), "at least one task"),
+        (String::new(), "missing field `kind`"),
+        ("[".repeat(100_000), "standard input:"),
+    ] {
+        let ran = operator.submit(&flow);
+        let told = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{says}: {told}");
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    let ran = operator.submit_bytes(b"kind = \"\xff\xfe\"");
     assert_eq!(ran.status.code(), Some(2));
-    assert!(text(&ran.stderr).contains("wait for each other"), "{}", text(&ran.stderr));
+    assert!(text(&ran.stderr).contains("UTF-8"), "{}", text(&ran.stderr));
+    assert!(operator.json(&["flow", "list"]).is_empty(), "nothing was half done");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error_and_a_full_disk_is() {
+    let operator = Operator::new();
+    operator.submitted(REPORT);
+    for arguments in [&["library"][..], &["config", "show"], &["lanes"], &["completions", "bash"]] {
+        let mut child = operator
+            .command(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        drop(child.stdout.take());
+        let ended = child.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(0), "{arguments:?}: {}", text(&ended.stderr));
+        assert!(ended.stderr.is_empty(), "{arguments:?}: {}", text(&ended.stderr));
+
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+        let ended = operator.command(arguments).stdout(full).output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(1), "{arguments:?}");
+        assert!(text(&ended.stderr).contains("No space left"), "{}", text(&ended.stderr));
+    }
 }
 
 #[test]

@@ -1,0 +1,110 @@
+//! `selvedge serve` as the system that starts and ends it sees it.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use selvedge_core::value::Value;
+use selvedge_tests::patience::Patience;
+use selvedge_tests::server::Server;
+
+struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    /// Starts it, and returns when it listens.
+    fn start(server: &Server) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_selvedge"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .env("SELVEDGE_URL", format!("valkey://127.0.0.1:{}", server.port()))
+            .env("SELVEDGE_WAITPOINT_SECRET", "5e".repeat(32))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("piped");
+        BufReader::new(out).read_line(&mut line).expect("it speaks");
+        assert!(line.starts_with("listening on http://127.0.0.1:"), "{line}");
+        Self { child }
+    }
+
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill is there").success());
+    }
+
+    fn has_ended(&mut self) -> Option<i32> {
+        self.child.try_wait().expect("it is ours").map(|status| status.code().unwrap_or(-1))
+    }
+
+    /// Its exit code and what it logged.
+    fn end(mut self) -> (i32, String) {
+        let code = Patience::of(Duration::from_secs(30)).until(|| self.has_ended());
+        let mut log = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut log).expect("plain text");
+        (code.unwrap_or_else(|| panic!("it does not end: {log}")), log)
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // It may be gone already, which is as good.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until the engine has visited every partition more than once.
+fn is_working(server: &Server) {
+    let mut connection = server.connect().expect("it is up");
+    let works = Patience::of(Duration::from_secs(60)).until(|| {
+        let Value::Bulk(stats) = connection.call(&["INFO", "commandstats"]).ok()? else {
+            return None;
+        };
+        let stats = String::from_utf8_lossy(&stats).into_owned();
+        let calls = stats.split("cmdstat_fcall:calls=").nth(1)?.split(',').next()?;
+        (calls.parse::<u32>().ok()? > 1_000).then_some(())
+    });
+    assert!(works.is_some(), "the engine does nothing");
+}
+
+#[test]
+fn a_daemon_that_is_told_to_stop_waits_for_its_answers_and_ends_with_0() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    for signal in ["-TERM", "-INT"] {
+        let mut daemon = Daemon::start(&server);
+        is_working(&server);
+        // Nothing is answered for a while, so that something is in flight whenever it is told.
+        let mut admin = server.connect().expect("it is up");
+        admin.call(&["CLIENT", "PAUSE", "2500", "ALL"]).expect("it answers");
+        let patience = Patience::of(Duration::from_millis(1_500));
+        assert_eq!(patience.until(|| daemon.has_ended()), None, "nobody told it to end");
+        daemon.signal(signal);
+        let patience = Patience::of(Duration::from_millis(300));
+        assert_eq!(patience.until(|| daemon.has_ended()), None, "it does not wait for answers");
+        let (code, log) = daemon.end();
+        assert_eq!(code, 0, "{signal}: {log}");
+        assert!(log.contains("asked to stop") && log.contains("the engine has ended"), "{log}");
+        assert!(!log.contains("before everything was answered"), "{log}");
+        admin.call(&["CONFIG", "RESETSTAT"]).expect("it answers");
+    }
+}
+
+#[test]
+fn a_daemon_that_is_told_twice_does_not_wait() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let mut daemon = Daemon::start(&server);
+    is_working(&server);
+    let mut admin = server.connect().expect("it is up");
+    admin.call(&["CLIENT", "PAUSE", "20000", "ALL"]).expect("it answers");
+    let patience = Patience::of(Duration::from_millis(1_500));
+    assert_eq!(patience.until(|| daemon.has_ended()), None);
+    daemon.signal("-TERM");
+    let patience = Patience::of(Duration::from_millis(300));
+    assert_eq!(patience.until(|| daemon.has_ended()), None);
+    daemon.signal("-TERM");
+    let ended = Patience::of(Duration::from_secs(5)).until(|| daemon.has_ended());
+    assert_eq!(ended, Some(1), "a second signal ends it at once, and says that it is unclean");
+}
