@@ -17,7 +17,7 @@ local function judge_all_of(c)
   }
   local counted = c.outcome == "success" and "succeeded" or "failed"
   if c.group then
-    plan.group = { counted, edge_group.counts(c.group)[counted] + 1 }
+    plan.group = { counted, number.floor(c.group[counted], 0) + 1 }
   end
   if c.outcome == "success" then
     plan.word, plan.releases = "satisfied", open == 0

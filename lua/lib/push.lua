@@ -11,19 +11,20 @@
 -- one `ready` per lane and call stands for all that the call made eligible: a thousand children
 -- cost one message, and not one each.
 
--- The lanes that the running call has announced as ready.
+-- The indexes whose lanes the running call has announced as ready.
 local told = {}
 
--- Forgets the lanes of the call before.
+-- Forgets those of the call before.
 function push.begin()
   told = {}
 end
 
 -- An execution has entered a lane index: tells those who wait for such.
 function push.entered(index, id)
+  if told[index] then return end
   local tag, lane_id, name = index:match("^ff:idx:({[^}]*}):lane:(.*):(%a+)$")
-  if name == "eligible" and not told[lane_id] then
-    told[lane_id] = true
+  if name == "eligible" then
+    told[index] = true
     call("PUBLISH", "ff:ready:" .. lane_id, tag)
   elseif name == "terminal" then
     call("PUBLISH", "ff:ended:" .. tag, id)

@@ -27,12 +27,12 @@ end
 
 -- Writes `pairs_list` = { field, value, field, value, … } in chunks well under the unpack limit.
 function record.write(key, pairs_list)
-  for first = 1, #pairs_list, 1000 do
-    local chunk = {}
-    for i = first, math.min(first + 999, #pairs_list) do
-      chunk[#chunk + 1] = number.text(pairs_list[i])
-    end
-    call("HSET", key, unpack(chunk))
+  local count, words = #pairs_list, {}
+  for i = 1, count do
+    words[i] = number.text(pairs_list[i])
+  end
+  for first = 1, count, 1000 do
+    call("HSET", key, unpack(words, first, math.min(first + 999, count)))
   end
 end
 

@@ -276,7 +276,7 @@ fn public_items(text: &str) -> Vec<(usize, String)> {
             _ if word.contains("fn ") => line.ends_with(['{', ';']),
             _ => line.ends_with(['{', ';', ',']),
         };
-        let length = lines[start..].iter().position(|line| is_last(line)).unwrap_or(0);
+        let length = lines[start..].iter().position(is_last).unwrap_or(0);
         items.push((start + 1, lines[start..=start + length].join(" ")));
     }
     items
