@@ -20,7 +20,7 @@ function claim.numbers(a)
   }
 end
 
--- The refusal of a foreign value under one of the partition's keys that a claim writes to, else nil.
+-- The refusal of a foreign value under a key of the partition that a claim writes to, else nil.
 -- Asked only when there is something to claim: most calls of an idle worker find nothing.
 function claim.foreign(k)
   return guard.any_mismatch({

@@ -114,7 +114,7 @@ function number.optional_span(value, name)
   return number.require_span(value, name, 0)
 end
 
--- The digits of small whole numbers, once somebody wanted them: most are limits, sizes and counts.
+-- The digits of small whole numbers that somebody wanted: most are limits, sizes and counts.
 local SMALL, SMALL_MAX = {}, 1000
 
 -- A number as plain digits: whole numbers never in exponent form, whatever their size.

@@ -127,8 +127,8 @@ function record.keys(core_key, core)
   return k
 end
 
--- The same, or nil and a refusal: of a key that is not the core of `id`, or of a foreign value under
--- one of the keys.
+-- The same, or nil and a refusal: of a key that is not the core of `id`, or of a foreign value
+-- under one of the keys.
 function record.keyring(core_key, id, core)
   local refused = record.misnamed(core_key, id)
   if refused then

@@ -170,8 +170,8 @@ impl Host {
     }
 
     /// Begins anew with what a snapshot of this host holds: at time zero, with fresh draws, and
-    /// without anything that earlier calls left behind. What is compiled stays compiled, which makes
-    /// this far cheaper than a new host.
+    /// without anything that earlier calls left behind. What is compiled stays compiled, which
+    /// makes this far cheaper than a new host.
     pub fn begin_anew(&mut self, snapshot: &Snapshot, seed: u64) {
         self.session = Session::new();
         *self.store.lock() = Store::new(&HostConfig { seed, ..self.config.clone() });
