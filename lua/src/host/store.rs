@@ -71,7 +71,7 @@ pub(crate) struct ScriptRules {
 }
 
 impl Store {
-    pub(crate) fn new(config: &HostConfig) -> Self {
+    fn new(config: &HostConfig) -> Self {
         let (lua_random, random) = generators(config.seed);
         Self {
             keyspace: Keyspace::default(),

@@ -49,10 +49,10 @@ local function call(...)
   if name == "SRANDMEMBER" or name == "SPOP" then
     local members = redis.call("SMEMBERS", argv[2])
     table.sort(members)
-    if name == "SRANDMEMBER" then return members[1] or false end
+    if not argv[3] then return members[1] or false end
     local taken = {}
     for i = 1, math.min(#members, tonumber(argv[3])) do taken[i] = members[i] end
-    if #taken > 0 then redis.call("SREM", argv[2], unpack(taken)) end
+    if name == "SPOP" and #taken > 0 then redis.call("SREM", argv[2], unpack(taken)) end
     return taken
   end
   if name == "SSCAN" or name == "SMEMBERS" or name == "HKEYS" then
