@@ -20,6 +20,15 @@ function claim.numbers(a)
   }
 end
 
+-- The refusal of a foreign value under a key of the partition that a claim writes to, else nil.
+-- Asked only when there is something to claim: most calls of an idle worker find nothing.
+function claim.foreign(k)
+  return guard.any_mismatch({
+    { k.active, "zset" }, { k.lease_expiry, "zset" }, { k.worker_leases, "set" },
+    { k.attempt_timeout, "zset" }, { k.execution_deadline, "zset" },
+  })
+end
+
 -- Looks at one candidate: a plan to claim it, or nil and why not (skip, drop, admit).
 local function consider(k, a, tag, id, now, ttl)
   local keys = claim.keys(k, tag, id)

@@ -4,7 +4,7 @@
 --
 -- A key may be written `name:type`. Its type is then checked before the body runs, so that a
 -- foreign value under one of our keys is refused while nothing is written yet. Where the body reads
--- the key before it writes anything, or only deletes or overwrites it, write `name=type`: the type
+-- or checks the key before it writes anything, or only overwrites it, write `name=type`: the type
 -- is not looked up, but no other key of the call may be the same one and of another type. Leave the
 -- type out where the key is never touched.
 --

@@ -72,31 +72,71 @@ local ZSETS = {
 }
 local SETS = { "worker_leases", "all_executions" }
 
+-- Where `id` stands: a value per key that lists it. Nil and the server's refusal when one of the
+-- keys holds something else.
+function lane.standing(k, id, strays)
+  local stands = {}
+  local function look(command, key)
+    local found = redis.pcall(command, key, id)
+    if type(found) == "table" then
+      return redis.error_reply(found.err)
+    end
+    stands[key] = found ~= 0 and found
+  end
+  local function look_under(command, names)
+    for _, name in ipairs(names) do
+      local refused = look(command, k[name])
+      if refused then
+        return refused
+      end
+    end
+  end
+  local refused = look_under("ZSCORE", lane.ALL) or look_under("ZSCORE", ZSETS)
+    or look_under("SISMEMBER", SETS)
+  for _, key in ipairs(strays) do
+    refused = refused or look("ZSCORE", key)
+  end
+  if refused then
+    return nil, refused
+  end
+  return stands
+end
+
 -- Makes the entries of `id` equal to `demand`; an entry that is where it belongs keeps its score.
 -- Answers the changes: `+` or `-` and the key.
-function lane.settle(k, id, demand, strays)
+function lane.settle(k, id, demand, stands, strays)
   local changes = {}
   local function note(sign, key)
     changes[#changes + 1] = sign .. key
   end
-  for _, name in ipairs(text.append({}, lane.ALL, ZSETS)) do
-    local stands = call("ZSCORE", k[name], id)
-    if demand[name] and not stands then
-      lane.move(id, {}, k[name], demand[name])
-      note("+", k[name])
-    elseif stands and is_surplus(name, demand) then
-      lane.move(id, { k[name] })
-      note("-", k[name])
+  local function settle_scored(names)
+    for _, name in ipairs(names) do
+      local key = k[name]
+      if demand[name] and not stands[key] then
+        lane.move(id, {}, key, demand[name])
+        note("+", key)
+      elseif stands[key] and is_surplus(name, demand) then
+        lane.move(id, { key })
+        note("-", key)
+      end
     end
   end
+  settle_scored(lane.ALL)
+  settle_scored(ZSETS)
   for _, key in ipairs(strays) do
-    if call("ZREM", key, id) == 1 then
+    if stands[key] then
+      call("ZREM", key, id)
       note("-", key)
     end
   end
   for _, name in ipairs(SETS) do
-    if call(demand[name] and "SADD" or "SREM", k[name], id) == 1 then
-      note(demand[name] and "+" or "-", k[name])
+    local key = k[name]
+    if demand[name] and not stands[key] then
+      call("SADD", key, id)
+      note("+", key)
+    elseif stands[key] and not demand[name] then
+      call("SREM", key, id)
+      note("-", key)
     end
   end
   return changes

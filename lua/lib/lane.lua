@@ -67,28 +67,31 @@ lane.ALL = {
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
 -- earlier read, or from a worker that serves another lane. Names are those of lane.INDEXES with
 -- `_` for `:`. A record without a lane keeps the keys that were given. Answers the other keys in
--- which the execution might be found (to be swept too), or nil and the refusal of a foreign key.
-function lane.locate(k, core, names)
-  local strays, tag = {}, text.tag(k.exec_core)
+-- which the execution might be found (to be swept too), and all keys that the caller did not give.
+function lane.point(k, core, names)
+  local strays, derived = {}, {}
+  local tag, home, claimed = text.tag(k.exec_core), lane.of(core), core.current_lane
   for _, name in ipairs(names) do
-    local index = name:gsub("_", ":", 1)
-    local own = lane.index(tag, lane.of(core), index)
+    local own = lane.index(tag, home, (name:gsub("_", ":", 1)))
     if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
       strays[#strays + 1] = k[name]
+      derived[#derived + 1] = own
       k[name] = own
-      local refused = guard.mismatch(own, "zset")
-      if refused then
-        return nil, refused
-      end
     end
-    local claimed = core.current_lane
-    if name == "active" and text.set(claimed) and claimed ~= lane.of(core) then
+    if name == "active" and text.set(claimed) and claimed ~= home then
       strays[#strays + 1] = lane.index(tag, claimed, "active")
-      local refused = guard.mismatch(strays[#strays], "zset")
-      if refused then
-        return nil, refused
-      end
+      derived[#derived + 1] = strays[#strays]
     end
+  end
+  return strays, derived
+end
+
+-- The same, but answers nil and the refusal when one of the keys holds a foreign value.
+function lane.locate(k, core, names)
+  local strays, derived = lane.point(k, core, names)
+  local refused = guard.any_other(derived, "zset")
+  if refused then
+    return nil, refused
   end
   return strays
 end

@@ -114,11 +114,22 @@ function number.optional_span(value, name)
   return number.require_span(value, name, 0)
 end
 
+-- The digits of small whole numbers that somebody wanted: most are limits, sizes and counts.
+local SMALL, SMALL_MAX = {}, 1000
+
 -- A number as plain digits: whole numbers never in exponent form, whatever their size.
 function number.digits(n)
+  local known = SMALL[n]
+  if known then
+    return known
+  end
   if n == math.floor(n) and n >= -number.MAX and n <= number.MAX then
     -- Adding zero takes the sign from a negative zero, which no command reads as an integer.
-    return string.format("%.0f", n + 0)
+    local digits = string.format("%.0f", n + 0)
+    if n >= 0 and n <= SMALL_MAX then
+      SMALL[n + 0] = digits
+    end
+    return digits
   end
   return string.format("%.17g", n)
 end

@@ -31,7 +31,9 @@ local budget = {}     -- budgets
 local quota = {}      -- quotas
 local purge = {}      -- removing an execution and everything of its own
 
--- `redis.call` cannot be taken while the library loads, only while a function runs.
-local function call(...)
-  return redis.call(...)
+-- `redis.call` itself. It cannot be had while the library loads, so the first call fetches it.
+local call
+call = function(...)
+  call = redis.call
+  return call(...)
 end

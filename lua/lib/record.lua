@@ -97,13 +97,17 @@ local KEYRING_TYPES = {
   suspension_timeout = "zset", all_executions = "set", worker_leases = "set",
 }
 
--- Every key of an execution and of its partition, derived from its core's key: for functions that
--- take no other. Answers the keys by the names that bodies use, or nil and a refusal: of a key
--- that is not the core of `id`, or of a foreign value under one of the keys.
-function record.keyring(core_key, id, core)
+-- The refusal of a key that is not the core of `id`, else nil.
+function record.misnamed(core_key, id)
   if id == "" or text.execution_of(core_key) ~= id then
-    return nil, err("invalid_input", "exec_core is not the key of execution_id")
+    return err("invalid_input", "exec_core is not the key of execution_id")
   end
+  return nil
+end
+
+-- Every key of an execution and of its partition, derived from its core's key, by the names that
+-- bodies use: for functions that take no other.
+function record.keys(core_key, core)
   local tag, prefix = text.tag(core_key), (core_key:gsub("core$", ""))
   local k = {
     exec_core = core_key,
@@ -120,8 +124,19 @@ function record.keyring(core_key, id, core)
     "suspension_timeout", "all_executions" }) do
     k[name] = lane.partition_index(tag, name)
   end
+  return k
+end
+
+-- The same, or nil and a refusal: of a key that is not the core of `id`, or of a foreign value
+-- under one of the keys.
+function record.keyring(core_key, id, core)
+  local refused = record.misnamed(core_key, id)
+  if refused then
+    return nil, refused
+  end
+  local k = record.keys(core_key, core)
   for name, kind in pairs(KEYRING_TYPES) do
-    local refused = guard.mismatch(k[name], kind)
+    refused = guard.mismatch(k[name], kind)
     if refused then
       return nil, refused
     end

@@ -15,6 +15,7 @@ pub mod event;
 pub mod failure;
 pub mod fault;
 pub mod mark;
+pub mod meter;
 pub mod model;
 pub mod oracle;
 pub mod page;

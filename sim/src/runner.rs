@@ -5,6 +5,7 @@ use selvedge_lua::library;
 use crate::canary::{self, Plant};
 use crate::event::Phase;
 use crate::mark::Marks;
+use crate::meter::{Clock, Meter, Part, Spent};
 use crate::oracle::{Bench, Class, Rest, Violation, class_of};
 use crate::plan::Plan;
 use crate::trace::Trace;
@@ -20,6 +21,8 @@ pub struct RunOptions {
     pub only: Option<&'static str>,
     /// How many of the last events are kept; a few hundred unless said.
     pub keep_events: Option<usize>,
+    /// Measures where the time goes, by this clock.
+    pub clock: Option<Clock>,
 }
 
 /// What a run came to.
@@ -56,6 +59,8 @@ pub struct Outcome {
     pub digest: u64,
     /// How much virtual time passed.
     pub elapsed_ms: u64,
+    /// Where the time went, if it was measured.
+    pub spent: Spent,
 }
 
 /// Runs a plan.
@@ -63,11 +68,14 @@ pub struct Outcome {
 /// # Errors
 /// When the plan cannot be run at all: the library does not load, a planted bug does not apply.
 pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
+    let meter = Meter::start(options.clock);
     let library = canary::planted(library::SOURCE, options.plant)?;
     let mut world = World::new(plan, &library, Bench::new(options.only), options.plant)?;
     if let Some(count) = options.keep_events {
         world.keep_events(count);
     }
+    world.meter = meter;
+    world.meter.turn_to(Part::World);
     let end = plan.config.length.0;
     run_until(&mut world, end);
     world.enter(Phase::Settle);
@@ -125,7 +133,8 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
     } else {
         Verdict::Excused
     };
-    Outcome {
+    world.meter.turn_to(Part::Setup);
+    let mut outcome = Outcome {
         verdict,
         violations,
         pending,
@@ -133,9 +142,13 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
         elapsed_ms: world.now_ms,
         draws: world.streams.draws(),
         marks: world.marks().clone(),
-        trace: world.trace().clone(),
+        trace: std::mem::replace(&mut world.trace, Trace::new(0)),
         counters: world.counters.clone(),
-    }
+        spent: Spent::default(),
+    };
+    world.servers.retire();
+    outcome.spent = world.meter.spent();
+    outcome
 }
 
 /// How often the end is looked for.

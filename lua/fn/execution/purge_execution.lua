@@ -33,8 +33,8 @@ local function waiting_child(tag, id, core)
 end
 
 -- When the execution may go.
-local function due_at(k, core, retention_ms)
-  local stored = policy.object(policy.read(k.exec_core).stream_policy)
+local function due_at(core_key, core, retention_ms)
+  local stored = policy.object(policy.read(core_key).stream_policy)
   return number.floor(core.completed_at, 0) + (policy.span(stored.retention_ttl_ms) or retention_ms)
 end
 
@@ -50,26 +50,26 @@ define("ff_purge_execution",
     if not limit then return refused end
     local core = record.read(given.exec_core)
     local id = a.execution_id
+    refused = record.misnamed(given.exec_core, id)
+    if refused then return refused end
+    if core and core.lifecycle_phase ~= "terminal" then return err("execution_not_terminal") end
+    local now, begun = number.now(), core and text.set(core.purging_since)
+    -- Asked of every young execution again and again, so it is answered first.
+    local due = core and not begun and due_at(given.exec_core, core, retention_ms)
+    if due and due > now then return ok("not_due", due) end
     k, refused = record.keyring(given.exec_core, id, core or {})
     if not k then return refused end
     k.terminal = given.terminal
     if not core then
       purge.forget(k, id, {}, {})
       return ok("not_found_cleaned")
-    elseif core.lifecycle_phase ~= "terminal" then
-      return err("execution_not_terminal")
     end
     refused = purge.foreign(k)
     if refused then return refused end
     strays, refused = lane.locate(k, core, { "terminal" })
     if not strays then return refused end
-    local now = number.now()
-    if not text.set(core.purging_since) then
-      local due = due_at(k, core, retention_ms)
-      if due > now then return ok("not_due", due) end
-      local child = waiting_child(text.tag(k.exec_core), id, core)
-      if child then return ok("held", child) end
-    end
+    local child = not begun and waiting_child(text.tag(k.exec_core), id, core)
+    if child then return ok("held", child) end
     -- write; nothing below can fail
     local removed, left = purge.records(k, id, math.min(limit, LIMIT_MAX))
     if left then

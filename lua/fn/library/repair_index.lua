@@ -13,15 +13,20 @@ define("ff_repair_index",
   function(given, a)
     local core = record.read(given.exec_core)
     local id = a.execution_id
-    local k, refused = record.keyring(given.exec_core, id, core or {})
-    if not k then return refused end
-    local strays
-    strays, refused = lane.locate(k, core or { lane_id = a.lane_id }, lane.ALL)
-    if not strays then return refused end
+    local refused = record.misnamed(given.exec_core, id)
+    if refused then return refused end
+    local k, stands = record.keys(given.exec_core, core or {})
+    local strays = lane.point(k, core or { lane_id = a.lane_id }, lane.ALL)
+    stands, refused = lane.standing(k, id, strays)
+    if not stands then return refused end
+    if core and core.lifecycle_phase == "suspended" then
+      refused = guard.mismatch(k.suspension_current, "hash")
+      if refused then return refused end
+    end
     local demand, why = lane.demand(k, core, number.now())
     if not demand then return ok("unknown", why) end
     -- write; nothing below can fail
-    local changes = lane.settle(k, id, demand, strays)
+    local changes = lane.settle(k, id, demand, stands, strays)
     if #changes == 0 then
       return ok("consistent")
     end

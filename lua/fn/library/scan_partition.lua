@@ -15,36 +15,49 @@
 -- Bound: 1 + 3 * n
 local LIMIT_MAX = 1000
 
+-- How many members an index has; an idle one has none, and need not be read. Nil and the error
+-- for a key of another type.
+local function size_of(key, command)
+  local size = redis.pcall(command, key)
+  if type(size) == "table" then
+    return nil, size.err
+  end
+  return size
+end
+
+-- A reader answers a page, what comes next and the size of the index, or nil and an error text.
 local READERS = {
   due = function(key, from, limit, cutoff)
+    local size, refused = size_of(key, "ZCARD")
+    if not size or size == 0 then
+      return size and {}, refused or "", size
+    end
     local page = redis.pcall("ZRANGEBYSCORE", key, "-inf", number.digits(cutoff), "WITHSCORES",
       "LIMIT", number.digits(from), number.digits(limit))
-    if page.err then
-      return nil, page.err
-    end
     local after = call("ZRANGEBYSCORE", key, "(" .. number.digits(cutoff), "+inf", "WITHSCORES",
       "LIMIT", "0", "1")
-    return page, after[2] or "", call("ZCARD", key)
+    return page, after[2] or "", size
   end,
   all = function(key, from, limit)
-    local page = redis.pcall("ZRANGE", key, number.digits(from), number.digits(from + limit - 1),
-      "WITHSCORES")
-    if page.err then
-      return nil, page.err
+    local size, refused = size_of(key, "ZCARD")
+    if not size or size == 0 then
+      return size and {}, refused or "", size
     end
-    return page, "", call("ZCARD", key)
+    return call("ZRANGE", key, number.digits(from), number.digits(from + limit - 1), "WITHSCORES"),
+      "", size
   end,
   members = function(key, from, limit)
-    local scanned = redis.pcall("SSCAN", key, from, "COUNT", number.digits(limit))
-    if scanned.err then
-      return nil, scanned.err
+    local size, refused = size_of(key, "SCARD")
+    if not size or size == 0 then
+      return size and {}, refused or "0", size
     end
+    local scanned = call("SSCAN", key, from, "COUNT", number.digits(limit))
     local page = {}
     for _, member in ipairs(scanned[2]) do
       page[#page + 1] = member
       page[#page + 1] = ""
     end
-    return page, scanned[1], call("SCARD", key)
+    return page, scanned[1], size
   end,
 }
 

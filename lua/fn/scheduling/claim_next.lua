@@ -34,8 +34,8 @@ local function earlier_answer(k, a, tag, now)
 end
 
 define("ff_claim_next",
-  { "eligible!=zset", "active!:zset", "lease_expiry!:zset", "worker_leases!:set",
-    "attempt_timeout!:zset", "execution_deadline!:zset", "claim_note!=string" },
+  { "eligible!=zset", "active!=zset", "lease_expiry!=zset", "worker_leases!=set",
+    "attempt_timeout!=zset", "execution_deadline!=zset", "claim_note!=string" },
   { "lane!", "worker_id!", "worker_instance_id!", "worker_capabilities_csv", "lease_id!",
     "lease_ttl_ms", "attempt_id!", "window", "offset", "admitted_execution_id" },
   function(k, a)
@@ -49,9 +49,11 @@ define("ff_claim_next",
     local earlier = earlier_answer(k, a, tag, now)
     if earlier then return earlier end
     local found = claim.search(k, a, tag, numbers, now)
+    local planned = found.planned
+    refused = planned and claim.foreign(k)
+    if refused then return refused end
     -- write; nothing below can fail
     if #found.dropped > 0 then record.each_chunk("ZREM", k.eligible, found.dropped) end
-    local planned = found.planned
     if planned then
       claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
       call("SET", k.claim_note, planned.id .. "|" .. planned.waited_ms, "PX",

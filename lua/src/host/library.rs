@@ -70,6 +70,12 @@ impl Scripting {
         self.rebuild_index();
     }
 
+    /// Forgets every ad-hoc script, and the VM that ran them.
+    pub(crate) fn forget_scripts(&mut self) {
+        self.scripts = None;
+        self.cache.clear();
+    }
+
     /// Exchanges the libraries for others that this very VM compiled.
     pub(crate) fn swap_libraries(&mut self, with: &mut Libraries) {
         let same = self.libraries.len() == with.len()

@@ -37,10 +37,10 @@ pub use session::Session;
 
 use keyspace::Keyspace;
 use library::{Libraries, Scripting};
-use store::{Failure, SharedStore};
+use store::{Failure, SharedStore, Store};
 
 /// What a host is told once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
     /// Refuse commands and scripts whose keys lie in several hash slots, as a cluster does.
     pub cluster: bool,
@@ -167,6 +167,16 @@ impl Host {
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.store.lock().keyspace = snapshot.keyspace.clone();
         self.scripting.set_libraries(snapshot.libraries.clone());
+    }
+
+    /// Begins anew with what a snapshot of this host holds: at time zero, with fresh draws, and
+    /// without anything that earlier calls left behind. What is compiled stays compiled, which
+    /// makes this far cheaper than a new host.
+    pub fn begin_anew(&mut self, snapshot: &Snapshot, seed: u64) {
+        self.session = Session::new();
+        *self.store.lock() = Store::new(&HostConfig { seed, ..self.config.clone() });
+        self.scripting.forget_scripts();
+        self.restore(snapshot);
     }
 
     /// Begins the draws of SPOP, SRANDMEMBER and `math.random` anew.

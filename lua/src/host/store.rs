@@ -71,7 +71,7 @@ pub(crate) struct ScriptRules {
 }
 
 impl Store {
-    fn new(config: &HostConfig) -> Self {
+    pub(crate) fn new(config: &HostConfig) -> Self {
         let (lua_random, random) = generators(config.seed);
         Self {
             keyspace: Keyspace::default(),

@@ -13,7 +13,7 @@ use selvedge_core::value::Value;
 
 use super::{Errand, Heard, lane};
 use crate::canary::{Plant, WorldBug};
-use crate::event::{Actor, What};
+use crate::event::{Actor, Phase, What};
 use crate::plan::{Doing, Span};
 use crate::world::World;
 use crate::world::stream::Purpose;
@@ -30,6 +30,9 @@ pub(crate) const RETRY: &str = r#"{"max_retries":3,"backoff":{"type":"fixed","de
 const SANE_LEASE_MS: u64 = 10_000;
 /// How long a worker takes once faults are over.
 const QUICK: Span = Span { from: 5, to: 60 };
+/// How many times longer a worker waits when everything has come to rest: there is nothing to claim
+/// any more, and minutes of that are still to be watched.
+const REST_PATIENCE: u64 = 8;
 /// Most claims that may end otherwise than by completing; then a task is done for good.
 const CLAIMS_MAX: usize = 12;
 
@@ -278,7 +281,8 @@ impl World {
         let (actor, span) = (Actor::Worker(number), self.plan.config.idle.0);
         self.worker(number).claim = None;
         let wait = self.chance(Purpose::Workload, actor).within(span);
-        self.rise(number, wait);
+        let patience = if self.phase == Phase::Rest { REST_PATIENCE } else { 1 };
+        self.rise(number, wait * patience);
     }
 
     /// What is done with a task: as the plan says, or as it comes.

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use selvedge_sim::runner::{RunOptions, run as simulate};
+use selvedge_sim::meter::{Part, Spent};
+use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
 
 use super::{End, Seeds};
 
@@ -27,48 +28,89 @@ impl Stopwatch {
     }
 }
 
+/// What one core has spent on this thread, in nanoseconds: what others take from it does not count.
+/// Where the system does not tell, it is real time.
+fn core_ns() -> u64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let told = told.and_then(|text| text.split_whitespace().next()?.parse().ok());
+    told.unwrap_or_else(real_ns)
+}
+
+/// Real time in nanoseconds since somebody first asked.
+fn real_ns() -> u64 {
+    thread_local!(static FIRST: Stopwatch = Stopwatch::start());
+    FIRST.with(|first| u64::try_from(first.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}
+
 pub(crate) fn run(options: &Options) -> Result<(), End> {
     let seeds = options.seeds.seeds.max(SEEDS_MIN);
-    let plans: Vec<_> =
-        (0..seeds).map(|step| options.seeds.mode().plan(options.seeds.seed.plus(step))).collect();
-    let judged = measure(&plans, &RunOptions::default())?;
-    let unjudged = measure(&plans, &RunOptions { only: Some(NOBODY), ..RunOptions::default() })?;
-    println!("one core, {seeds} seeds");
-    println!("{:>10} seeds a second", rate(seeds, judged.took));
-    println!("{:>10} store calls a seed", judged.calls / seeds);
-    println!("{:>10} store calls a second", rate(judged.calls, judged.took));
-    println!("{:>10} simulated seconds a second", rate(judged.elapsed_ms / 1_000, judged.took));
-    let (all, bare) = (judged.took.as_millis(), unjudged.took.as_millis());
-    let share = all.saturating_sub(bare) * 100 / all.max(1);
-    println!(
-        "{share:>9}% of the time goes to oracles and marks, the rest to Lua, engines and actors"
-    );
+    let mut runs = Vec::new();
+    for step in 0..seeds {
+        let plan = options.seeds.mode().plan(options.seeds.seed.plus(step));
+        let (began, clock) = (core_ns(), Some(real_ns as fn() -> u64));
+        let run_options = RunOptions { clock, ..RunOptions::default() };
+        let outcome = simulate(&plan, &run_options).map_err(End::Cannot)?;
+        runs.push(Measured::new(&outcome, core_ns() - began));
+    }
+    show(&runs);
     Ok(())
 }
 
+/// One run in figures.
 struct Measured {
-    took: Duration,
+    core_ns: u64,
     calls: u64,
     elapsed_ms: u64,
+    spent: Spent,
 }
 
-fn measure(plans: &[selvedge_sim::plan::Plan], options: &RunOptions) -> Result<Measured, End> {
-    let watch = Stopwatch::start();
-    let (mut calls, mut elapsed_ms) = (0, 0);
-    for plan in plans {
-        let outcome = simulate(plan, options).map_err(End::Cannot)?;
-        calls += outcome.counters.calls;
-        elapsed_ms += outcome.elapsed_ms;
+impl Measured {
+    fn new(outcome: &Outcome, core_ns: u64) -> Self {
+        let (calls, elapsed_ms) = (outcome.counters.calls, outcome.elapsed_ms);
+        Self { core_ns: core_ns.max(1), calls, elapsed_ms, spent: outcome.spent }
     }
-    Ok(Measured { took: watch.elapsed(), calls, elapsed_ms })
+
+    fn simulated_per_second(&self) -> u64 {
+        per_second(self.elapsed_ms, self.core_ns) / 1_000
+    }
 }
 
-fn rate(count: u64, took: Duration) -> u64 {
-    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1);
-    count * 1_000 / ms
+fn show(runs: &[Measured]) {
+    let sum = |figure: fn(&Measured) -> u64| runs.iter().map(figure).sum::<u64>();
+    let (core_ns, calls) = (sum(|run| run.core_ns), sum(|run| run.calls));
+    let calls_a_second = per_second(calls, core_ns);
+    let seeds = runs.len() as u64;
+    println!("one core, {seeds} seeds, {:.1} s of its time", core_ns as f64 / 1e9);
+    println!("{:>10.1} seeds a second", seeds as f64 * 1e9 / core_ns as f64);
+    println!(
+        "{:>10} store calls a seed, {} in the median",
+        calls / seeds,
+        median(runs.iter().map(|run| run.calls))
+    );
+    println!("{calls_a_second:>10} store calls a second");
+    println!("{:>10.1} seeds a second at 1,000 store calls each", calls_a_second as f64 / 1e3);
+    println!(
+        "{:>10} simulated seconds a second, {} in the median seed",
+        per_second(sum(|run| run.elapsed_ms), core_ns) / 1_000,
+        median(runs.iter().map(Measured::simulated_per_second))
+    );
+    println!("where the time goes");
+    let spent = |part: Part| runs.iter().map(|run| run.spent[part as usize]).sum::<u64>();
+    let all: u64 = Part::ALL.iter().map(|(part, _)| spent(*part)).sum();
+    for (part, name) in Part::ALL {
+        println!("{:>9}% {name}", spent(part) * 100 / all.max(1));
+    }
 }
 
-/// No oracle has this name, so none is heard.
-const NOBODY: &str = "nobody";
+fn per_second(count: u64, ns: u64) -> u64 {
+    u64::try_from(u128::from(count) * 1_000_000_000 / u128::from(ns.max(1))).unwrap_or(u64::MAX)
+}
+
+fn median(figures: impl Iterator<Item = u64>) -> u64 {
+    let mut figures: Vec<u64> = figures.collect();
+    figures.sort_unstable();
+    figures.get(figures.len() / 2).copied().unwrap_or(0)
+}
+
 /// Fewer seeds say little.
 const SEEDS_MIN: u64 = 20;

@@ -16,6 +16,7 @@ use super::{Happening, World};
 use crate::actor::lane;
 use crate::canary;
 use crate::event::{Actor, Phase, What};
+use crate::meter::Part;
 use crate::plan::{Config, Span};
 
 /// How long the world takes to load the library again when an engine says that it is missing.
@@ -191,9 +192,12 @@ impl World {
             let (due, input) = (seat.frozen_until, Box::new(input));
             return self.schedule(due, Happening::Hear { engine: number, life: Some(life), input });
         }
-        let skew_ms = seat.skew_ms;
-        let Some(engine) = seat.engine.as_mut() else { return };
-        engine.handle(EngineTime(now_ms + skew_ms), input);
+        let now = EngineTime(now_ms + seat.skew_ms);
+        let before = self.meter.turn_to(Part::Engines);
+        if let Some(engine) = self.seat(number).and_then(|seat| seat.engine.as_mut()) {
+            engine.handle(now, input);
+        }
+        self.meter.turn_to(before);
         while let Some(effect) =
             self.seat(number).and_then(|seat| seat.engine.as_mut()?.next_effect())
         {

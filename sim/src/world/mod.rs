@@ -6,6 +6,7 @@ pub mod heap;
 pub mod ledger;
 pub mod servers;
 mod settle;
+mod spare;
 pub mod stream;
 pub(crate) mod transport;
 
@@ -25,6 +26,7 @@ use crate::event::{Actor, Argv, CallId, Event, Phase, What};
 use crate::fault::timed::Ending;
 use crate::fault::{Fault, FaultCounts};
 use crate::mark::Marks;
+use crate::meter::{Meter, Part};
 use crate::oracle::{self, Bench, Rest, View, Violation};
 use crate::plan::{Plan, Rule, When};
 use crate::trace::Trace;
@@ -103,7 +105,8 @@ pub struct World {
     pub(crate) next_call: u64,
     pub(crate) next_parcel: u64,
     pub(crate) next_deed: u64,
-    trace: Trace,
+    pub(crate) meter: Meter,
+    pub(crate) trace: Trace,
     bench: Bench,
     pub(crate) plant: Option<Plant>,
     violations: Vec<Violation>,
@@ -148,6 +151,7 @@ impl World {
             next_call: 0,
             next_parcel: 0,
             next_deed: 0,
+            meter: Meter::start(None),
             trace: Trace::new(TAIL),
             bench,
             plant,
@@ -234,9 +238,11 @@ impl World {
     pub(crate) fn emit_touching(&mut self, actor: Actor, what: What, touched: &[Vec<u8>]) {
         let event = Event { at_ms: self.now_ms, ordinal: self.ordinal, actor, what };
         self.ordinal += 1;
+        let before = self.meter.turn_to(Part::StateOracles);
         if !touched.is_empty() {
             self.audit_touched();
         }
+        self.meter.turn_to(Part::HistoryOracles);
         let servers = &self.servers;
         let view = View {
             now_ms: self.now_ms,
@@ -249,7 +255,9 @@ impl World {
         };
         let found = self.bench.see(&event, &view);
         self.note(found);
+        self.meter.turn_to(Part::Trace);
         self.trace.add(event);
+        self.meter.turn_to(before);
     }
 
     /// Lets the state oracles look at whom the last changes concern.
@@ -287,6 +295,7 @@ impl World {
 
     /// Lets the oracles look at the end.
     pub(crate) fn rest(&mut self, end: Rest) {
+        let before = self.meter.turn_to(Part::StateOracles);
         self.servers.advance(self.now_ms);
         let servers = &self.servers;
         let view = View {
@@ -303,6 +312,7 @@ impl World {
             found.extend(self.bench.heed(oracle::audit(shard, &servers.ledger)));
         }
         self.note(found);
+        self.meter.turn_to(before);
     }
 
     /// What was found so far.
@@ -315,12 +325,6 @@ impl World {
     #[must_use]
     pub const fn marks(&self) -> &Marks {
         self.bench.marks()
-    }
-
-    /// The trace so far.
-    #[must_use]
-    pub const fn trace(&self) -> &Trace {
-        &self.trace
     }
 
     pub(crate) fn rule(&self, at: usize) -> &Rule {

@@ -7,9 +7,10 @@ use selvedge_core::audit;
 use selvedge_core::partition::SLOTS;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
-use selvedge_lua::host::{Host, HostConfig, Image, Message, Outcome, Snapshot};
+use selvedge_lua::host::{HostConfig, Image, Message, Outcome, Snapshot};
 
 use super::ledger::{Commit, Ledger};
+use super::spare::LoadedHost;
 use crate::event::CallId;
 use crate::plan::Config;
 
@@ -109,15 +110,13 @@ pub struct Servers {
     pub ledger: Ledger,
     /// Slots on their way.
     pub moves: BTreeMap<u16, Move>,
-    host: Host,
+    host: LoadedHost,
     current: usize,
     primaries: Vec<usize>,
     followers: Vec<Follower>,
     follow: bool,
     heads: Vec<u64>,
     owners: Vec<u8>,
-    /// A node with nothing but the library.
-    loaded: Snapshot,
     /// How long something may be due before it counts as forgotten.
     patience_ms: i64,
 }
@@ -141,12 +140,9 @@ impl Servers {
             unruly_scans: config.unruly_scans,
             ..HostConfig::default()
         };
-        let mut host = Host::new(host_config);
+        let mut host = LoadedHost::new(library, host_config)?;
         host.set_now_us(EPOCH_MS * 1000);
-        if let Value::Error(text) = host.call(&["FUNCTION", "LOAD", library]) {
-            return Err(format!("the library does not load: {text}"));
-        }
-        let fresh = host.snapshot();
+        let fresh = host.fresh.clone();
         let epoch = ServerTime(EPOCH_MS.cast_signed());
         // Who scans seldom is given time for two rounds.
         let patience_ms = audit::PATIENCE_MS.max((3 * config.interval.0).cast_signed());
@@ -167,8 +163,12 @@ impl Servers {
             follow,
             heads: vec![0; shards],
             owners: (0..SLOTS).map(owner).collect(),
-            loaded: fresh,
         })
+    }
+
+    /// The world has ended; the next one can have what is still of use.
+    pub(crate) fn retire(self) {
+        self.host.leave();
     }
 
     /// How many shards there are.
@@ -313,7 +313,8 @@ impl Servers {
     fn refresh_all(&mut self, shard: usize, now_ms: u64) {
         let node = self.primaries[shard];
         self.turn_to(node);
-        self.host.set_now_us(self.clock_ms(node, now_ms) * 1000);
+        let clock_ms = self.clock_ms(node, now_ms);
+        self.host.set_now_us(clock_ms * 1000);
         self.audited[shard] = self.host.audited();
         self.audited[shard].set_patience_ms(self.patience_ms);
     }
@@ -396,7 +397,7 @@ impl Servers {
         for node in 0..self.nodes.len() {
             self.turn_to(node);
             let mut data = self.host.snapshot();
-            data.take_libraries(&self.loaded);
+            data.take_libraries(&self.host.fresh);
             self.host.swap(&mut data);
         }
     }
@@ -441,7 +442,8 @@ impl Servers {
         for shard in 0..self.primaries.len() {
             let node = self.primaries[shard];
             self.turn_to(node);
-            self.host.set_now_us(self.clock_ms(node, now_ms) * 1000);
+            let clock_ms = self.clock_ms(node, now_ms);
+            self.host.set_now_us(clock_ms * 1000);
             digest.bytes(&self.host.digest());
         }
         digest.finish()

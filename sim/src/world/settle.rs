@@ -7,6 +7,7 @@ use super::World;
 use super::ledger::Damage;
 use super::stream::{Purpose, Ratio};
 use crate::event::{Actor, What};
+use crate::meter::Part;
 use crate::oracle::{Unsettled, unsettled};
 
 impl World {
@@ -90,6 +91,7 @@ impl World {
     /// is told with its excuse in the end. A loss explains nothing here, for what a failover leaves
     /// is a state that has been before, and engines go on from any of those.
     pub(crate) fn pending(&mut self) -> Vec<String> {
+        let before = self.meter.turn_to(Part::StateOracles);
         self.servers.advance(self.now_ms);
         let ledger = &self.servers.ledger;
         let mut pending = Vec::new();
@@ -104,6 +106,7 @@ impl World {
             let excused = |owed: &String| ledger.damage_excuse(owed, Damage::Lasting).is_some();
             pending.extend(owed.filter(|owed| !excused(owed)));
         }
+        self.meter.turn_to(before);
         pending
     }
 }

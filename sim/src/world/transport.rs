@@ -16,6 +16,7 @@ use crate::actor::Errand;
 use crate::canary;
 use crate::event::{Actor, Applied, Argv, CallId, Learned, What};
 use crate::fault::Fault;
+use crate::meter::Part;
 
 /// How often a client follows a call that was sent elsewhere.
 const HOPS_MAX: u8 = 5;
@@ -287,7 +288,9 @@ impl World {
         argv: &Argv,
         manner: Manner,
     ) -> Value {
+        let before = self.meter.turn_to(Part::Store);
         let served = self.servers.serve(node, call, argv, self.now_ms, manner);
+        self.meter.turn_to(before);
         self.counters.calls += 1;
         self.counters.commits += u64::from(served.commit.is_some());
         let reply = served.reply.clone();

@@ -167,9 +167,7 @@ fn scores(lua: &Lua, value: Value) -> mlua::Result<LuaValue> {
 
 /// The one-field tables in which Lua code sees statuses, errors and typed values.
 pub(super) fn tagged(lua: &Lua, tag: &str, value: impl IntoLua) -> mlua::Result<Table> {
-    let table = lua.create_table_with_capacity(0, 1)?;
-    table.raw_set(tag, value)?;
-    Ok(table)
+    lua.create_table_from([(tag, value)])
 }
 
 /// The bytes that a Lua value becomes as a command argument; `None` if it cannot be one.

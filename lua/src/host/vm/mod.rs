@@ -21,6 +21,7 @@ use mlua::{Function, HookTriggers, Lua, LuaOptions, StdLib, Table, Value as LuaV
 use selvedge_core::value::Value;
 
 use mlua::chunk::ChunkMode;
+use mlua::state::{GcIncParams, GcMode};
 
 pub(crate) use api::{Registered, Registration, hexadecimal};
 pub(crate) use convert::Protocol;
@@ -33,6 +34,10 @@ use args::Raised;
 /// How many instructions pass between two looks at the budget: few enough to stop a loop at
 /// once, many enough to cost nothing.
 const HOOK_INTERVAL: u32 = 10_000;
+
+/// How large the garbage may grow before it is collected, in percent of what is alive: a library of
+/// a few megabytes is walked through every time, for the sake of what a call left behind.
+const GARBAGE_PERCENT: i32 = 400;
 
 /// Which of the server's two VMs this one stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +73,7 @@ impl Vm {
     ) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
+        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GARBAGE_PERCENT)));
         let registration = Registration::default();
         let native = api::natives(&lua, kind, store, &registration)?;
         let name = match kind {
