@@ -98,8 +98,7 @@ fn child(
         }
     }
     if let (Some(key), Some(group)) = (&group_key, group) {
-        let ended = execution.vector().is_ok_and(|vector| vector.is_terminal());
-        group_follows(key, group, dependencies, ended, findings);
+        group_follows(key, group, dependencies, findings);
     }
 }
 
@@ -107,7 +106,6 @@ fn group_follows(
     key: &Key,
     group: Fields<'_>,
     dependencies: &Dependencies,
-    child_ended: bool,
     findings: &mut Findings,
 ) {
     let (succeeded, lost) =
@@ -133,8 +131,7 @@ fn group_follows(
     let follows = match state {
         "satisfied" => enough,
         "pending" => !enough,
-        // A late edge of a child that was skipped moves the counters only: a verdict stands.
-        "impossible" => hopeless || child_ended,
+        "impossible" => hopeless,
         _ => true,
     };
     findings
