@@ -65,7 +65,7 @@ fn planted_defects_are_found() {
 #[test]
 fn a_swallowed_failure_is_found() {
     let Campaign { mut host, corpus, .. } = campaign();
-    load(&mut host, &spoilt("return redis.call(...)", "return redis.pcall(...)"));
+    load(&mut host, &spoilt("  call = redis.call\n", "  call = redis.pcall\n"));
     let mut injected = Injected::default();
     for call in corpus.calls("ff_create_flow") {
         inject(call, &mut host, &mut injected);
