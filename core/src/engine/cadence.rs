@@ -40,6 +40,8 @@ struct Turn {
     denials: u32,
     /// Asked for while busy: when to run again, whatever the interval says.
     hurried: Option<EngineTime>,
+    /// Asked to see its whole index: it comes back at once until it did.
+    thorough: bool,
 }
 
 /// How a scan ended, as far as its next time depends on it.
@@ -51,6 +53,8 @@ pub(super) struct Ending {
     pub(super) due_in: Option<Duration>,
     /// It got on, had its share, and more is due already.
     pub(super) more: bool,
+    /// It had its share before it came to the end of an index.
+    pub(super) unseen: bool,
     /// The store let it read but not act.
     pub(super) denied: bool,
 }
@@ -95,6 +99,7 @@ impl Cadence {
                 idle: 0,
                 denials: 0,
                 hurried: None,
+                thorough: false,
             };
             let turns: Vec<(usize, Turn)> = (0..SCANNERS.len())
                 .filter(|&at| SCANNERS[at].spec().family == family)
@@ -137,10 +142,15 @@ impl Cadence {
         scanner: usize,
         ending: Ending,
     ) {
-        let interval = if ending.more { INTERVAL_FLOOR } else { self.intervals[scanner] };
-        let Some((at, turn)) = self.turn(partition, scanner) else { return };
+        let every = self.intervals[scanner];
+        let Some(at) = self.position(partition) else { return };
+        let refusals = self.clocks[at].refusals;
+        let Some((_, turn)) = self.turn(partition, scanner) else { return };
+        // What was asked for meanwhile begins only now.
+        turn.thorough &= ending.unseen || refusals > 0 || turn.hurried.is_some();
+        let interval = if ending.more || turn.thorough { INTERVAL_FLOOR } else { every };
         turn.denials = if ending.denied { turn.denials.saturating_add(1) } else { 0 };
-        let penalty = penalty(turn.denials.max(self.clocks[at].refusals));
+        let penalty = penalty(turn.denials.max(refusals));
         let usual = self.wobble(interval.max(penalty));
         let Some((at, turn)) = self.turn(partition, scanner) else { return };
         turn.idle = if ending.found { 0 } else { turn.idle.saturating_add(1) };
@@ -182,6 +192,26 @@ impl Cadence {
             turn.next = turn.next.min(at_time);
             self.set_alarm(at);
         }
+    }
+
+    /// Brings a scanner's turn forward, and has it see its whole index.
+    pub(super) fn catch_up(&mut self, now: EngineTime, partition: Partition, scanner: usize) {
+        if let Some((_, turn)) = self.turn(partition, scanner) {
+            turn.thorough = true;
+        }
+        self.hurry(now, partition, scanner);
+    }
+
+    /// Whether a scanner's next turn is to begin at the front: asked to see everything while it was
+    /// under way, and perhaps past what matters.
+    pub(super) fn begins_anew(&self, partition: Partition, scanner: usize) -> bool {
+        let clock = self.position(partition).map(|at| &self.clocks[at]);
+        clock.is_some_and(|clock| {
+            clock
+                .turns
+                .iter()
+                .any(|(of, turn)| *of == scanner && turn.thorough && turn.hurried.is_some())
+        })
     }
 
     /// Every partition of a scanner's family.

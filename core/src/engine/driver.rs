@@ -157,11 +157,10 @@ impl Strip {
         self.stayed += u64::from(verdict.stays);
     }
 
-    /// Whether at `place` there is more of what it looks for: what is due, or in a sweep what may
-    /// be.
+    /// Whether at `place` there is more of what it looks for: what is due, or of an index in order
+    /// what may be. A set is gone through in no order, and at its own pace.
     pub(super) fn leaves_due(&self, place: Option<u64>) -> bool {
-        let sweeps = self.order.younger_than_ms.is_some();
-        place.is_some() && (self.order.request.mode == PageMode::Due || sweeps)
+        place.is_some() && self.order.request.mode != PageMode::Members
     }
 
     /// Where the index goes on after this page; none at its end.

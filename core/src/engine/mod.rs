@@ -118,7 +118,7 @@ impl Engine {
                 self.dispatch.look_again(&ended.execution_id);
                 self.owe(Debt { execution: ended.execution_id, depth: 0 });
             }
-            Input::PushGap => self.hurry_all(ScannerName::DependencyReconciler),
+            Input::PushGap => self.catch_up(ScannerName::DependencyReconciler),
             Input::LibraryLoaded => {
                 for &name in ScannerName::ALL {
                     self.hurry_all(name);

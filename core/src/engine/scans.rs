@@ -98,6 +98,16 @@ impl Scans {
         }
     }
 
+    /// Lets a scanner begin at the front of a partition's indexes.
+    pub(super) fn begin_anew(&mut self, scanner: usize, partition: Partition) {
+        if let Some(places) = self.places.get_mut(&partition) {
+            places.retain(|(of, ..), _| *of != scanner);
+            if places.is_empty() {
+                self.places.remove(&partition);
+            }
+        }
+    }
+
     pub(super) fn notes(&mut self, scanner: usize) -> &mut Notes {
         &mut self.cycles[scanner].notes
     }
@@ -153,9 +163,17 @@ impl Scans {
         self.running.get(&(scanner, partition)).is_some_and(|running| running.ending.denied)
     }
 
-    /// A strip is at its end for now; `more` says that it leaves something due.
-    pub(super) fn strip_done(&mut self, scanner: usize, partition: Partition, more: bool) {
+    /// A strip is at its end for now; `unseen` says that its index goes on, `more` that something
+    /// is due there.
+    pub(super) fn strip_done(
+        &mut self,
+        scanner: usize,
+        partition: Partition,
+        unseen: bool,
+        more: bool,
+    ) {
         if let Some(running) = self.running.get_mut(&(scanner, partition)) {
+            running.ending.unseen |= unseen;
             running.ending.more |= more;
             running.strips = running.strips.saturating_sub(1);
         }

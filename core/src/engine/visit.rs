@@ -157,7 +157,7 @@ impl Engine {
             place => {
                 let scanner = order.scanner;
                 self.scans.remember(partition, order.place_key(), place);
-                self.scans.strip_done(scanner, partition, more);
+                self.scans.strip_done(scanner, partition, place.is_some(), more);
                 self.end_scan_if_done(scanner, partition);
             }
         }
@@ -166,6 +166,9 @@ impl Engine {
     fn end_scan_if_done(&mut self, scanner: usize, partition: Partition) {
         let Some(done) = self.scans.take_if_done(scanner, partition) else { return };
         let name = SCANNERS[scanner].spec().name;
+        if self.cadence.begins_anew(partition, scanner) {
+            self.scans.begin_anew(scanner, partition);
+        }
         self.cadence.finished(self.now, partition, scanner, done.ending);
         if !done.tally.is_empty() {
             self.observe(Observation::ScanDone { scanner: name, partition, tally: done.tally });
@@ -181,6 +184,16 @@ impl Engine {
         let partitions: Vec<Partition> = self.cadence.partitions_of(scanner).collect();
         for partition in partitions {
             self.cadence.hurry(self.now, partition, scanner);
+        }
+    }
+
+    /// Has a scanner go through all its indexes, from the front and now.
+    pub(super) fn catch_up(&mut self, name: ScannerName) {
+        let Some(scanner) = scan::position(name) else { return };
+        let partitions: Vec<Partition> = self.cadence.partitions_of(scanner).collect();
+        for partition in partitions {
+            self.scans.begin_anew(scanner, partition);
+            self.cadence.catch_up(self.now, partition, scanner);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The net under dispatch: children whose upstream ended while nobody heard.
 
 use selvedge_core::call::flow::{GroupPolicy, OnSatisfied};
-use selvedge_core::engine::{Answer, EngineConfig, Filter, Observation, ScannerName};
+use selvedge_core::engine::{Answer, EngineConfig, Filter, Input, Observation, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_core::value::Value;
 use selvedge_tests::rig::{Rig, silence};
@@ -59,6 +59,57 @@ fn n1_children_that_wait_never_hide_the_one_that_need_not() {
         assert_eq!(rig.state(11), "waiting", "behind {waiting}");
         assert_eq!(rig.tally(NAME).processed, 1);
     }
+}
+
+#[test]
+fn more_children_than_one_go_releases_do_not_wait_for_the_next_interval() {
+    let mut rig = Rig::new();
+    let graph = Graph::new().nameless().roots([1]);
+    rig.submit(&(10_000..14_500).fold(graph, |graph, n| graph.all_of(n, [1])));
+    rig.complete(1);
+    quiet(&mut rig);
+    rig.start(only(&[NAME]));
+    rig.run_for(400);
+    assert_eq!(rig.tally(NAME).processed, 4_500);
+}
+
+#[test]
+fn a_gap_is_caught_up_with_behind_more_children_than_one_go_looks_at() {
+    let mut rig = Rig::new();
+    // They wait rightly, and a scan that had its share stands in the midst of them.
+    let graph = Graph::new().nameless().roots([1]);
+    rig.submit(&(10_000..14_100).fold(graph, |graph, n| graph.all_of(n, [1])));
+    rig.run_for(1);
+    rig.submit(&Graph::new().numbered(1).roots([2]).all_of(3, [2]));
+    let engine = rig.start(only(&[]));
+    rig.run_for(0);
+    rig.complete(2);
+    for _ in 0..2 {
+        rig.run_for(1_000);
+        assert_eq!(rig.state(3), "waiting_children", "the push was lost");
+    }
+    rig.tell(engine, Input::PushGap);
+    rig.run_for(500);
+    assert_eq!(rig.state(3), "waiting");
+    let before = rig.commands;
+    rig.run_for(2_000);
+    assert!(rig.commands - before < 100, "once through, and then it rests");
+}
+
+#[test]
+fn a_gap_that_ends_while_the_server_still_loads_is_caught_up_with() {
+    let mut rig = Rig::new();
+    rig.submit(&Graph::new().roots([1]).all_of(2, [1]));
+    let engine = rig.start(only(&[]));
+    rig.run_for(0);
+    rig.complete(1);
+    let loading = || Answer::NotApplied(ServerError::from_reply("LOADING come back later"));
+    rig.rule = Some(Box::new(move |_| Some(loading())));
+    rig.tell(engine, Input::PushGap);
+    rig.run_for(100);
+    rig.rule = None;
+    rig.run_for(1_000);
+    assert_eq!(rig.state(2), "waiting");
 }
 
 #[test]
