@@ -32,7 +32,7 @@ local READERS = {
     if not size or size == 0 then
       return size and {}, refused or "", size
     end
-    local page = redis.pcall("ZRANGEBYSCORE", key, "-inf", number.digits(cutoff), "WITHSCORES",
+    local page = call("ZRANGEBYSCORE", key, "-inf", number.digits(cutoff), "WITHSCORES",
       "LIMIT", number.digits(from), number.digits(limit))
     local after = call("ZRANGEBYSCORE", key, "(" .. number.digits(cutoff), "+inf", "WITHSCORES",
       "LIMIT", "0", "1")
