@@ -111,8 +111,8 @@ canaries! {
         "fault DuplicateDelivery on 2nd claim_next ms 20\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\nat 0s caller-1 create E7\nat 0s caller-1 create E8\n";
     promoted_before_its_time: "NotBeforeDue", lua!(
         "    if due > now then\n      if score ~= due" => "    if due > now + 3600000 then\n      if score ~= due",
-        "local page = redis.pcall(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
-            => "local page = redis.pcall(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
+        "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
+            => "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
         "at 0s caller-1 create E1 delay 20s\n";
 
     // Accounts.
