@@ -12,12 +12,12 @@ use selvedge_core::value::Value;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use super::StoreError;
 use super::access::words;
 use super::fleet::Yard;
 use super::node::Node;
 use super::slots::{Redirect, SlotMap, read_slots};
 use super::url::Address;
+use super::{StoreError, reply_of};
 
 pub(super) struct Cluster {
     seeds: Vec<Address>,
@@ -256,9 +256,7 @@ async fn ask_slots(node: &Node, within: Duration) -> Result<Vec<(u16, u16, Addre
     let until = Instant::now() + within.min(ASK_WITHIN);
     let question = words(&["CLUSTER", "SLOTS"]);
     let answer = node.carry_out(&[&question], until, until).await.pop();
-    let reply =
-        answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)?;
-    read_slots(reply, &node.address).ok_or_else(|| {
+    read_slots(reply_of(answer)?, &node.address).ok_or_else(|| {
         ServerError::from_reply(format!("{}: unreadable reply to CLUSTER SLOTS", node.address))
     })
 }

@@ -57,9 +57,25 @@ impl Fleet {
         Ok(Self { yard, shape })
     }
 
-    /// Carries out a batch: one pipeline per server, one answer per command, in order.
+    /// Carries out a batch: one pipeline per server, one answer per command, in order. A read whose
+    /// connection ended before its answer came is asked once more.
     pub(super) async fn run(&self, batch: &[Command], within: Duration) -> Vec<Answer> {
         let until = Instant::now() + within;
+        let mut answers = self.run_once(batch, until).await;
+        let cut_off = |place: &usize| {
+            batch[*place].reads && matches!(answers[*place], Answer::PerhapsApplied(_))
+        };
+        let places: Vec<usize> = (0..answers.len()).filter(cut_off).collect();
+        if !places.is_empty() && Instant::now() < until {
+            let reads: Vec<Command> = places.iter().map(|&place| batch[place].clone()).collect();
+            for (place, answer) in places.into_iter().zip(self.run_once(&reads, until).await) {
+                answers[place] = answer;
+            }
+        }
+        answers
+    }
+
+    async fn run_once(&self, batch: &[Command], until: Instant) -> Vec<Answer> {
         match &self.shape {
             Shape::One(node) => {
                 let commands: Vec<&[Vec<u8>]> =

@@ -16,7 +16,6 @@ use selvedge_core::call::library::{
     DeclaredSignature, Edition, LibraryRevision, LibrarySignatures, Version,
 };
 use selvedge_core::call::{Function, Signature, signatures};
-use selvedge_core::engine::Answer;
 use selvedge_core::error::{Applied, CallError, Class, ServerError};
 use selvedge_core::value::Value;
 use selvedge_lua::library;
@@ -24,6 +23,7 @@ use tokio::sync::{Mutex, watch};
 
 use super::access::words;
 use super::link::Link;
+use super::reply_of;
 
 /// What a store does about the library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,9 +171,7 @@ fn too_old(missing: &str) -> ServerError {
 async fn found(link: &Link, within: Duration) -> Result<Found, ServerError> {
     let (version, edition) = (Version.command(), LibraryRevision.command());
     let mut answers = link.send(&[&version, &edition], within).await.into_iter();
-    let mut next = || {
-        answers.next().map_or_else(|| Err(ServerError::silence("no answer")), Answer::into_result)
-    };
+    let mut next = || reply_of(answers.next());
     Ok(Found {
         version: unless_missing(next().and_then(parse::<Version>))?,
         edition: unless_missing(next().and_then(parse::<LibraryRevision>))?,
@@ -210,8 +208,7 @@ async fn exchange(
     command: &[Vec<u8>],
     within: Duration,
 ) -> Result<Value, ServerError> {
-    let answer = link.send(&[command], within).await.into_iter().next();
-    answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
+    reply_of(link.send(&[command], within).await.into_iter().next())
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 //! several hosts or `?cluster=true` a cluster, the schemes with an `s` speak TLS. Nothing above
 //! this module knows which one it is.
 //!
-//! A store never repeats a command that may have been applied. It follows slots that moved and
-//! loads a missing library, because a server says before it runs anything that it will not.
+//! A store never repeats a change that may have been applied. It follows slots that moved and
+//! loads a missing library, because a server says before it runs anything that it will not; and it
+//! asks a read once more whose connection ended before the answer.
 //!
 //! ```
 //! use selvedge::store::{Store, StoreOptions, StoreUrl};
@@ -170,8 +171,7 @@ impl Store {
     /// The server's error reply, or the failure to get a reply.
     pub async fn command(&self, command: Command) -> Result<Value, ServerError> {
         let answers = self.run(vec![command], self.0.options.call_within).await;
-        let answer = answers.into_iter().next();
-        answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
+        reply_of(answers.into_iter().next())
     }
 
     /// Listens to channels over a connection of its own. Its first word is a [`Push::Gap`], once
@@ -263,6 +263,11 @@ fn parse<F: Function>(answer: Answer) -> Result<F::Reply, CallError> {
         Answer::Applied(value) => F::parse(value),
         Answer::NotApplied(error) | Answer::PerhapsApplied(error) => Err(error.into()),
     }
+}
+
+/// The reply to a single command; none came when nobody answered it.
+fn reply_of(answer: Option<Answer>) -> Result<Value, ServerError> {
+    answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
 }
 
 /// `TIME` answers seconds and microseconds, as texts.

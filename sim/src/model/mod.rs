@@ -1,9 +1,12 @@
 //! The reference model: what the API promises about one execution, as plain sequential Rust without
-//! leases, partitions or retries. It knows neither keyspace nor engine.
+//! leases, partitions or retries. It knows neither keyspace nor engine; `wire` alone knows how they
+//! spell what it hears.
 //!
 //! Several operations on one execution may be under way at once, and some never tell how they
 //! ended. The model therefore keeps every [`Life`] that is possible after what was heard so far; when
 //! none is left, somebody was told something that cannot be.
+
+mod wire;
 
 use std::collections::BTreeSet;
 

@@ -2,15 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::audit;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::key::{ExecutionPart, Key};
-use selvedge_core::state::TerminalOutcome;
 
 use super::call::{Answer, Call};
 use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
 use crate::event::{Actor, CallId, Event, Learned, What};
-use crate::model::{End, Execution, Life, Operation, Told};
+use crate::model::{Execution, Life, Operation, Told};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "MatchesModel",
@@ -81,7 +79,7 @@ impl Judge for MatchesModel {
         }
         self.executions.retain(|id, _| !self.two_faced.contains(id));
         for (id, execution) in &mut self.executions {
-            if let Err(why) = execution.observe(life_of(view.of(id.partition()), id)) {
+            if let Err(why) = execution.observe(Life::of(view.of(id.partition()), id)) {
                 findings.add(view, id, why);
             }
         }
@@ -154,7 +152,7 @@ impl MatchesModel {
             if let Key::Execution(id, ExecutionPart::Core) = key
                 && let Some(execution) = self.executions.get_mut(&id)
             {
-                execution.set_back(life_of(view.of(id.partition()), &id));
+                execution.set_back(Life::of(view.of(id.partition()), &id));
             }
         }
     }
@@ -184,7 +182,7 @@ impl MatchesModel {
         let Some((id, operation)) = self.under_way.remove(&call) else { return };
         let Some(execution) = self.executions.get_mut(&id) else { return };
         let told = match learned {
-            Learned::Reply(reply) => match told(operation, &Answer::read(reply)) {
+            Learned::Reply(reply) => match Told::by(&Answer::read(reply), operation) {
                 Some(told) => told,
                 None => return execution.lose(call),
             },
@@ -196,46 +194,5 @@ impl MatchesModel {
         {
             findings.add(view, &id, why);
         }
-    }
-}
-
-/// What an answer tells about a life; none when it does not say whether anything was done.
-fn told(operation: Operation, answer: &Answer) -> Option<Told> {
-    Some(match answer {
-        Answer::Done(words) => match words.first().map(String::as_str) {
-            Some("DUPLICATE") => Told::Already,
-            Some("terminal_failed") => Told::DoneForGood,
-            _ if operation == Operation::Fail && answer.says("terminal_failed") => {
-                Told::DoneForGood
-            }
-            _ => Told::Done,
-        },
-        Answer::Refused(code) => match code.as_str() {
-            "execution_not_found" => Told::NoSuch,
-            "execution_not_active" | "execution_already_terminal" => match operation {
-                Operation::Cancel => Told::HasEnded,
-                Operation::Create
-                | Operation::Claim
-                | Operation::Complete
-                | Operation::Fail
-                | Operation::Replay => Told::Refused,
-            },
-            "execution_not_terminal" => Told::HasNotEnded,
-            _ => Told::Refused,
-        },
-        Answer::Raised(_) | Answer::Plain => return None,
-    })
-}
-
-/// What the keyspace says about an execution.
-fn life_of(snapshot: &audit::Snapshot, id: &ExecutionId) -> Life {
-    let Some(execution) = snapshot.execution(id) else { return Life::Absent };
-    match execution.vector().map(|vector| vector.outcome) {
-        Ok(TerminalOutcome::None) | Err(_) => Life::Live,
-        Ok(TerminalOutcome::Success) => Life::Ended(End::Success),
-        Ok(TerminalOutcome::Failed) => Life::Ended(End::Failed),
-        Ok(TerminalOutcome::Cancelled) => Life::Ended(End::Cancelled),
-        Ok(TerminalOutcome::Expired) => Life::Ended(End::Expired),
-        Ok(TerminalOutcome::Skipped) => Life::Ended(End::Skipped),
     }
 }

@@ -62,7 +62,7 @@ impl Campaign {
             };
             let replies = pair.play(&tape).map_err(|error| told(error.to_string()))?;
             if let Some(end) = end {
-                report.modelled += model(&source, &tape, &replies, &end).map_err(told)?;
+                report.modelled += model(&tape, &replies, &end).map_err(told)?;
                 report.judged += calls(&source, &tape).count() as u64;
             }
             for (at, contract) in calls(&source, &tape) {
@@ -85,10 +85,10 @@ fn calls<'a>(source: &'a Source, tape: &'a [Step]) -> impl Iterator<Item = (usiz
 }
 
 /// Lets the reference model judge a history; answers how many answers it had an opinion about.
-fn model(source: &Source, tape: &[Step], replies: &[Value], end: &Snapshot) -> Result<u64, String> {
+fn model(tape: &[Step], replies: &[Value], end: &Snapshot) -> Result<u64, String> {
     let mut books = Books::default();
-    for (at, contract) in calls(source, tape) {
-        books.hear(contract, &tape[at].command, &replies[at])?;
+    for (step, reply) in tape.iter().zip(replies) {
+        books.hear(&step.command, reply)?;
     }
     books.close(end)?;
     Ok(books.judged)

@@ -1,0 +1,52 @@
+//! What the wire tells the model: how a record shows a life, and what an answer says about one.
+
+use selvedge_core::audit::Snapshot;
+use selvedge_core::id::ExecutionId;
+use selvedge_core::state::TerminalOutcome;
+
+use super::{End, Life, Operation, Told};
+use crate::oracle::call::Answer;
+
+impl Life {
+    /// What the keyspace says about an execution.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot, id: &ExecutionId) -> Self {
+        let Some(execution) = snapshot.execution(id) else { return Self::Absent };
+        match execution.vector().map(|vector| vector.outcome) {
+            Ok(TerminalOutcome::None) | Err(_) => Self::Live,
+            Ok(TerminalOutcome::Success) => Self::Ended(End::Success),
+            Ok(TerminalOutcome::Failed) => Self::Ended(End::Failed),
+            Ok(TerminalOutcome::Cancelled) => Self::Ended(End::Cancelled),
+            Ok(TerminalOutcome::Expired) => Self::Ended(End::Expired),
+            Ok(TerminalOutcome::Skipped) => Self::Ended(End::Skipped),
+        }
+    }
+}
+
+impl Told {
+    /// What an answer tells about a life; none when it does not say whether anything was done.
+    #[must_use]
+    pub fn by(answer: &Answer, operation: Operation) -> Option<Self> {
+        Some(match answer {
+            Answer::Done(words) => match words.first().map(String::as_str) {
+                Some("DUPLICATE") => Self::Already,
+                Some("terminal_failed") => Self::DoneForGood,
+                _ if operation == Operation::Fail && answer.says("terminal_failed") => {
+                    Self::DoneForGood
+                }
+                _ => Self::Done,
+            },
+            Answer::Refused(code) => match code.as_str() {
+                "execution_not_found" => Self::NoSuch,
+                "execution_not_active" | "execution_already_terminal"
+                    if operation == Operation::Cancel =>
+                {
+                    Self::HasEnded
+                }
+                "execution_not_terminal" => Self::HasNotEnded,
+                _ => Self::Refused,
+            },
+            Answer::Raised(_) | Answer::Plain => return None,
+        })
+    }
+}
