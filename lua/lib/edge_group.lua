@@ -2,6 +2,7 @@
 -- here. Beside the contract's fields a group of these two notes, per upstream, that an edge from it
 -- was applied (`upstream:<eid>`), and how many edges only repeat an upstream (`repeats`,
 -- `repeats_succeeded`, `repeats_lost`): one upstream is one voice, however many edges lead from it.
+-- Voices that came after the verdict had no part in it, and are counted as `late`.
 
 local VARIANTS = { all_of = true, any_of = true, quorum = true }
 local FIRED = { satisfied = true, impossible = true, cancelled = true }
@@ -153,7 +154,11 @@ function edge_group.grow(group, upstream_eid)
   if group[noted] then
     return text.append(fields, { "repeats", counts.repeats + 1 }), true
   end
-  return text.append(fields, { noted, "1" }), false
+  text.append(fields, { noted, "1" })
+  if edge_group.fired(group) then
+    text.append(fields, { "late", number.floor(group.late, 0) + 1 })
+  end
+  return fields, false
 end
 
 -- What re-arming `lost` edges of a replayed child, `repeated` of them repeats, writes to the group,
@@ -169,6 +174,9 @@ function edge_group.rearm(group, lost, repeated)
   }
   if group.skipped then
     text.append(fields, { "skipped", counts.skipped - from_skipped })
+  end
+  if group.late then
+    text.append(fields, { "late", 0 })
   end
   if repeated > 0 then
     text.append(fields, { "repeats_lost", math.max(0, counts.repeats_lost - repeated) })
@@ -214,10 +222,11 @@ function edge_group.idle_siblings(tag, flow_id, incoming_key, child_eid)
   return siblings
 end
 
--- The siblings of a noted cancel debt that still run, at most `limit` of them.
-function edge_group.open_siblings(tag, group, limit)
+-- Those of `siblings` between two places that still run, at most `limit` of them.
+local function running(tag, siblings, first, last, limit)
   local open = {}
-  for _, sibling in ipairs(text.split(group.cancel_siblings_pending_members, "|")) do
+  for place = first, last do
+    local sibling = siblings[place]
     local phase = record.peek("ff:exec:" .. tag .. ":" .. sibling .. ":core", "lifecycle_phase")
     if text.set(phase) and phase ~= "terminal" then
       open[#open + 1] = sibling
@@ -227,6 +236,17 @@ function edge_group.open_siblings(tag, group, limit)
     end
   end
   return open
+end
+
+-- The siblings of a noted cancel debt that still run, at most `limit` of them: those listed behind
+-- the sibling `after`, if that is given. Also whether any sibling runs, listed where it may be.
+function edge_group.open_siblings(tag, group, limit, after)
+  local siblings, passed = text.split(group.cancel_siblings_pending_members, "|"), 0
+  for place = 1, text.set(after) and #siblings or 0 do
+    passed = siblings[place] == after and place or passed
+  end
+  local open = running(tag, siblings, passed + 1, #siblings, limit)
+  return open, #open > 0 or #running(tag, siblings, 1, passed, 1) > 0
 end
 
 -- Takes a paid debt off the books; answers whether it was noted in the index.

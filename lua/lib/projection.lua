@@ -7,6 +7,11 @@ local BUCKETS = {
   "delayed", "rate_limited", "waiting_children", "gone",
 }
 
+-- How a member can have ended, as its flow remembers it when it is purged.
+local ENDS = { "completed", "failed", "cancelled", "expired", "skipped" }
+
+local PURGED = "purged_"
+
 -- The bucket of a member: its public state, `gone` without a record, `waiting` for anything odd.
 local function bucket_of(core_key)
   local public_state = record.peek(core_key, "public_state")
@@ -68,6 +73,25 @@ function projection.count(progress, tag, members_key, limit)
   progress.counted = progress.counted + #members
   progress.cursor = cursor
   return found
+end
+
+-- Notes how a member ended whose record goes now.
+function projection.remember(summary_key, public_state)
+  for _, name in ipairs(ENDS) do
+    if name == public_state then
+      call("HINCRBY", summary_key, PURGED .. name, 1)
+    end
+  end
+end
+
+-- Counts those that are gone as they ended, as far as that was noted.
+function projection.recall(summary_key, progress)
+  for _, name in ipairs(progress.gone > 0 and ENDS or {}) do
+    local noted = number.floor(call("HGET", summary_key, PURGED .. name), 0)
+    local recalled = math.max(0, math.min(noted, progress.gone))
+    progress[name] = progress[name] + recalled
+    progress.gone = progress.gone - recalled
+  end
 end
 
 -- What the counts say about the flow as a whole, and whether it has ended.

@@ -70,6 +70,30 @@ function purge.records(k, id, limit)
   return removed, false
 end
 
+-- What has to be told the flow of an execution that goes: { summary, index, flow_id }, nil when it
+-- has none; or nil and the refusal of a foreign value.
+function purge.farewell(tag, core)
+  local prefix = text.set(core.flow_id) and flow.prefix(tag, core.flow_id)
+  if not prefix or call("EXISTS", prefix .. ":core") == 0 then
+    return nil
+  end
+  local note = {
+    summary = prefix .. ":summary", index = lane.partition_index(tag, "flow_index"),
+    flow_id = core.flow_id,
+  }
+  local refused = guard.any_mismatch({ { note.summary, "hash" }, { note.index, "set" } })
+  if refused then
+    return nil, refused
+  end
+  return note
+end
+
+-- The flow keeps how its member ended, and is looked at again: it goes after its last member.
+function purge.take_leave(note, public_state)
+  projection.remember(note.summary, public_state)
+  call("SADD", note.index, note.flow_id)
+end
+
 -- Removes what is left of an execution: its own keys, the core last, and its index entries.
 function purge.forget(k, id, core, strays)
   if text.set(core.current_attempt_index) then

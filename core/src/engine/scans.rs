@@ -13,6 +13,8 @@ use super::step::{Fate, Notes, Verdict};
 use super::tracker::{BACKOFF_CYCLES, FAILURES_MAX, Tracker};
 use crate::call::library::{Page, PageMode};
 use crate::error::Class;
+use crate::id::LaneId;
+use crate::key::{IndexPart, Key};
 use crate::partition::Partition;
 use crate::time::{EngineTime, ServerTime};
 
@@ -106,6 +108,16 @@ impl Scans {
                 self.places.remove(&partition);
             }
         }
+    }
+
+    /// Forgets where scanners stopped in lanes that are not among these any more.
+    pub(super) fn forget_lanes_but(&mut self, lanes: &[LaneId]) {
+        for places in self.places.values_mut() {
+            places.retain(|(_, _, index), _| {
+                !matches!(index, Key::Index(_, IndexPart::Lane(lane, _)) if !lanes.contains(lane))
+            });
+        }
+        self.places.retain(|_, places| !places.is_empty());
     }
 
     pub(super) fn notes(&mut self, scanner: usize) -> &mut Notes {

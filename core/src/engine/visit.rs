@@ -204,6 +204,7 @@ impl Engine {
         all.sort();
         all.dedup();
         let known = core::mem::replace(&mut self.lanes, all);
+        self.scans.forget_lanes_but(&self.lanes);
         if self.lanes.iter().any(|lane| !known.contains(lane)) {
             for scanner in SCANNERS.iter().map(|scanner| scanner.spec()) {
                 if scanner.sources.iter().any(Source::is_by_lane) {

@@ -1,6 +1,7 @@
 -- Removes a terminal execution whose retention is over, with every key of its own, in bounded
 -- steps: `partial` until nothing is left. From the first step on it cannot be replayed. One whose
--- children still wait for its outcome is held. An added function.
+-- children still wait for its outcome is held. Its flow keeps how it ended, and is listed for the
+-- projector again, which removes it after its last member. An added function.
 -- Keys: exec_core (hash), terminal (zset: where it was found)
 -- Arguments: execution_id, retention_ms (a day unless given; the policy's own comes first),
 --   limit (records per step, 100 unless given, 1000 at most)
@@ -68,6 +69,9 @@ define("ff_purge_execution",
     if refused then return refused end
     strays, refused = lane.locate(k, core, { "terminal" })
     if not strays then return refused end
+    local note
+    note, refused = purge.farewell(text.tag(k.exec_core), core)
+    if refused then return refused end
     local child = not begun and waiting_child(text.tag(k.exec_core), id, core)
     if child then return ok("held", child) end
     -- write; nothing below can fail
@@ -77,6 +81,7 @@ define("ff_purge_execution",
         text.either(core.purging_since, number.digits(now)))
       return ok("partial", removed)
     end
+    if note then purge.take_leave(note, core.public_state) end
     purge.forget(k, id, core, strays)
     return ok("purged", removed)
   end)

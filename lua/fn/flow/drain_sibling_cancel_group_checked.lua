@@ -1,15 +1,16 @@
 -- Closes a sibling-cancel job only when it is paid: every sibling that it names has ended or is
--- gone. Otherwise it answers the next siblings to cancel. An added function; the contract's own
--- drain does as told.
+-- gone. Otherwise it answers the next siblings to cancel, none when only those up to `after` are
+-- left. An added function; the contract's own drain does as told.
 -- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
--- Arguments: flow_id, downstream_eid, limit (siblings to answer, 100 unless given, 1000 at most)
+-- Arguments: flow_id, downstream_eid, limit (siblings to answer, 100 unless given, 1000 at most),
+--   after (the last sibling that was answered, to go on behind it)
 -- Replies: drained, drained_sans_group, already_drained, unpaid
 -- Errors: invalid_args, invalid_input
 -- Bound: 5 + 1 * n
 -- Keeps: DebtHasNote, DrainOnlyWhenPaid, RepeatIsHarmless, BoundedWork
 define("ff_drain_sibling_cancel_group_checked",
   { "pending_cancel_groups!:set", "edgegroup!=hash" },
-  { "flow_id", "downstream_eid", "limit" },
+  { "flow_id", "downstream_eid", "limit", "after" },
   function(k, a)
     local tuple, refused = edge_group.tuple(a)
     if not tuple then
@@ -21,10 +22,12 @@ define("ff_drain_sibling_cancel_group_checked",
       return refused
     end
     local group = record.read(k.edgegroup)
-    local open = group
-      and edge_group.open_siblings(text.tag(k.edgegroup), group, math.min(limit, 1000)) or {}
-    if #open > 0 then
-      return text.append(ok("unpaid"), open)
+    if group then
+      local open, unpaid = edge_group.open_siblings(text.tag(k.edgegroup), group,
+        math.min(limit, 1000), a.after)
+      if unpaid then
+        return text.append(ok("unpaid"), open)
+      end
     end
     -- write; nothing below can fail
     if not edge_group.drain(k.pending_cancel_groups, k.edgegroup, tuple) then

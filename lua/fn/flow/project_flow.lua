@@ -1,6 +1,7 @@
 -- Writes the summary of a flow, counted over all its members, and takes the flow out of the index
 -- once every member has ended. A large flow takes several calls, `partial` until the last. A flow
--- whose record is gone leaves the index. An added function.
+-- whose record is gone leaves the index. One that has lost all its members can be purged, and stays
+-- there until it is. An added function.
 --
 -- It also pursues what a flow's callers began and cannot finish any more: a seal that stopped halfway
 -- goes on, and so does one that cannot come, since the flow was closed without its members; a
@@ -8,7 +9,7 @@
 -- was cancelled, the cancels of the members that it covers are owed until they ended.
 -- Keys: flow_core (hash), members (set of execution ids), summary (hash), flow_index (set)
 -- Arguments: flow_id, limit (members per call, about; 500 unless given, 2000 at most)
--- Replies: projected, finished, partial, sealing, abandoned, gone
+-- Replies: projected, finished, deserted, partial, sealing, abandoned, gone
 -- Errors: invalid_input
 -- Bound: 30 + 12 * n
 -- Keeps: SummaryTrue, DebtHasNote, BoundedWork
@@ -41,8 +42,13 @@ local function conclude(k, a, core, progress, open, now)
     projection.forget(k.summary)
     return ok("partial", 0, total)
   end
+  local deserted = total > 0 and progress.gone == total
+  projection.recall(k.summary, progress)
   local word, ended = projection.verdict(progress, core.public_flow_state)
   projection.write(k.summary, progress, word, now)
+  if deserted and not open then
+    return ok("deserted", word, total)
+  end
   if ended and not open then
     call("SREM", k.flow_index, a.flow_id)
     return ok("finished", word, total)

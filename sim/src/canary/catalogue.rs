@@ -92,8 +92,8 @@ canaries! {
         "call(\"SADD\", plan.debt.index, plan.debt.tuple)" => "call(\"EXISTS\", plan.debt.index)"),
         "at 0s caller-1 submit F1 fan_in 4 any_of cancel_remaining\n";
     drain_before_the_cancels: "DrainOnlyWhenPaid", lua!(
-        "    if #open > 0 then\n      return text.append(ok(\"unpaid\"), open)"
-            => "    if #open > 9999 then\n      return text.append(ok(\"unpaid\"), open)");
+        "      if unpaid then\n        return text.append(ok(\"unpaid\"), open)"
+            => "      if #open > 9999 then\n        return text.append(ok(\"unpaid\"), open)");
     silence_taken_for_an_answer: "DrainOnlyWhenPaid", Plant::Engine(EngineBug::SilenceIsConsent),
         "length 60s\nwork 40s\nfault RequestLost on 1st cancel_execution by engine-1\nat 0s caller-1 submit F1 chain 3\nat 500ms caller-1 cancel_flow F1\n";
     cancel_that_bars_nobody: "CancelledStaysStill", lua!(

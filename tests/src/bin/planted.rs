@@ -2,7 +2,8 @@
 //!
 //! `cargo run -p selvedge-tests --bin planted [-- WORD…]` takes all bugs, or those whose name has
 //! one of the words. The bugs go into a copy of the workspace under the target folder, each behind
-//! a switch, so one build serves all of them.
+//! a switch, so one build serves all of them. The copy has a target folder of its own: nothing with
+//! a bug in it may be taken for the real thing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -32,10 +33,9 @@ fn run(words: &[String]) -> Result<usize, String> {
     let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
     let bugs = parse(&text).map_err(|error| error.to_string())?;
     let root = folder().parent().and_then(Path::parent).ok_or("the workspace has no root")?;
-    let target = target(root);
-    let copy = target.join("planted");
+    let copy = target(root).join("planted");
     mirror(root, &copy, &plant(root, &bugs)?)?;
-    let suite = build(&copy, &target)?;
+    let suite = build(&copy)?;
     let chosen: Vec<(usize, &Bug)> = bugs
         .iter()
         .enumerate()
@@ -149,12 +149,12 @@ fn mirror(root: &Path, copy: &Path, planted: &BTreeMap<PathBuf, String>) -> Resu
 }
 
 /// Builds the engine suite of the copy; answers its program.
-fn build(copy: &Path, target: &Path) -> Result<PathBuf, String> {
+fn build(copy: &Path) -> Result<PathBuf, String> {
     println!("building the planted copy ...");
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["test", "-p", "selvedge-tests", "--test", "engine", "--no-run"])
         .args(["--message-format", "json-render-diagnostics", "--quiet", "--target-dir"])
-        .arg(target)
+        .arg(copy.join("target"))
         .current_dir(copy)
         .output()
         .map_err(|error| format!("cargo: {error}"))?;

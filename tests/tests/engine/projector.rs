@@ -7,7 +7,7 @@ use selvedge_tests::rig::{Rig, silence};
 
 use crate::flows::{Flows, Graph, HOME, flow, of_flow};
 use crate::hand::Hand;
-use crate::kit::{World, core, execution, only};
+use crate::kit::{World, core, execution, lane, only};
 
 const NAME: ScannerName = ScannerName::FlowProjector;
 const INDEX: &str = "ff:idx:{fp:0}:flow_index";
@@ -75,6 +75,35 @@ fn j3_purged_members_count_as_gone_and_hold_nothing_back() {
     assert_eq!(rig.trace, ["engine-1 project_flow F1 -> finished completed 5"]);
     assert_eq!(summary(&mut rig, 1, "members_gone"), "1");
     assert_eq!(rig.size(INDEX), 0);
+}
+
+#[test]
+fn k6_a_flow_goes_after_its_last_member_whoever_dies_in_between() {
+    let mut rig = Rig::new();
+    rig.submit(&Graph::new().roots([1, 2]));
+    rig.complete(1);
+    rig.fail(2);
+    for id in [execution(1), execution(2)] {
+        rig.run(&format!("HSET {} completed_at 500", core(&id)));
+        rig.run(&format!("ZADD {} 500 {id}", lane("terminal")));
+    }
+    let trimmer = rig.start(only(&[ScannerName::RetentionTrimmer]));
+    rig.run_for(0);
+    assert_eq!(rig.traced(&["purge_execution", "-> purged"]), 2);
+    rig.kill(trimmer);
+    rig.trace.clear();
+    assert_eq!(rig.size(INDEX), 1, "it is noted");
+    // The second one dies between two steps of the purge.
+    let projector = rig.start(only(&[NAME]));
+    rig.rule = Some(Box::new(|command| (command.argv[1] == b"ff_purge_flow").then(silence)));
+    rig.run_for(0);
+    assert_eq!(rig.traced(&["project_flow F0 -> deserted failed 2"]), 1, "{:#?}", rig.trace);
+    rig.kill(projector);
+    rig.rule = None;
+    rig.start(only(&[NAME]));
+    rig.run_for(0);
+    assert_eq!((rig.size(INDEX), rig.size(&of_flow(0, "members"))), (0, 0), "{:#?}", rig.trace);
+    assert_eq!(rig.field(&of_flow(0, "core"), "flow_id"), "");
 }
 
 #[test]

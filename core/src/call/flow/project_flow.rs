@@ -30,6 +30,9 @@ pub enum Projection {
     Projected(FlowSummaryState),
     /// The summary is written, all members have ended, and the flow left the index.
     Finished(FlowSummaryState),
+    /// The summary is written, and all members are gone: the flow can be purged. It stays in the
+    /// index until it is.
+    Deserted,
     /// Members are left to count.
     Partial,
     /// Its submission had stopped halfway through the seal, which went on by some members.
@@ -85,6 +88,7 @@ impl Function for ProjectFlow {
         match word.as_str() {
             "projected" => Ok(Projection::Projected(fields.parse("a flow's state")?)),
             "finished" => Ok(Projection::Finished(fields.parse("a flow's state")?)),
+            "deserted" => Ok(Projection::Deserted),
             "partial" => Ok(Projection::Partial),
             "sealing" => Ok(Projection::Sealing),
             "abandoned" => Ok(Projection::Abandoned),

@@ -78,6 +78,8 @@ pub struct DrainSiblingCancelGroupChecked {
     pub job: SiblingCancelJob,
     /// How many siblings to answer; the store has its own limit unless given.
     pub limit: Option<u32>,
+    /// The last sibling that was answered, to be told those behind it.
+    pub after: Option<ExecutionId>,
 }
 
 /// Whether a job was paid.
@@ -85,14 +87,15 @@ pub struct DrainSiblingCancelGroupChecked {
 pub enum CheckedDrain {
     /// It was, and is closed.
     Paid(Drain),
-    /// These siblings still run, perhaps among others.
+    /// These siblings still run, perhaps among others; none if only those are left that were
+    /// answered before.
     Unpaid(Vec<ExecutionId>),
 }
 
 impl Function for DrainSiblingCancelGroupChecked {
     const NAME: &'static str = "ff_drain_sibling_cancel_group_checked";
     const KEYS: &'static [&'static str] = KEYS;
-    const ARGS: &'static [&'static str] = &["flow_id", "downstream_eid", "limit"];
+    const ARGS: &'static [&'static str] = &["flow_id", "downstream_eid", "limit", "after"];
 
     type Reply = CheckedDrain;
 
@@ -101,7 +104,7 @@ impl Function for DrainSiblingCancelGroupChecked {
     }
 
     fn args(&self) -> Vec<Vec<u8>> {
-        args![self.job.flow_id, self.job.downstream, self.limit]
+        args![self.job.flow_id, self.job.downstream, self.limit, self.after]
     }
 
     fn read(envelope: Envelope) -> Result<CheckedDrain, CallError> {

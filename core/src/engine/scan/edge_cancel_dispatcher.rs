@@ -2,7 +2,6 @@
 //! of them has ended. The note tells which siblings are still open, so nothing is forgotten,
 //! however many there are; one that cannot be cancelled holds back only its own group.
 
-use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -83,26 +82,25 @@ struct Work {
     job: SiblingCancelJob,
     reason: String,
     facts: Vec<Observation>,
-    /// Siblings that could not be cancelled in this go; they hold back the drain, not the others.
-    failed: BTreeSet<ExecutionId>,
+    /// The last sibling that we were told of. One that could not be cancelled holds back the drain,
+    /// not those behind it.
+    last: Option<ExecutionId>,
     trouble: Option<Verdict>,
     step: u32,
 }
 
 impl Work {
     fn new(job: SiblingCancelJob, reason: String) -> Self {
-        Self { job, reason, facts: Vec::new(), failed: BTreeSet::new(), trouble: None, step: 1 }
-    }
-
-    /// How many open siblings to ask for, so that some are new to us.
-    fn limit(&self) -> u32 {
-        SIBLINGS_PER_STEP.saturating_add(u32::try_from(self.failed.len()).unwrap_or(u32::MAX))
+        Self { job, reason, facts: Vec::new(), last: None, trouble: None, step: 1 }
     }
 
     /// Drains the note if it is paid; else the siblings that are still open come next.
     fn drain(self) -> Step {
-        let call =
-            DrainSiblingCancelGroupChecked { job: self.job.clone(), limit: Some(self.limit()) };
+        let call = DrainSiblingCancelGroupChecked {
+            job: self.job.clone(),
+            limit: Some(SIBLINGS_PER_STEP),
+            after: self.last.clone(),
+        };
         Step::call(&call, move |reply| match reply {
             Ok(CheckedDrain::Paid(Drain::Drained | Drain::DrainedSansGroup)) => {
                 Verdict::processed().noting(self.facts).into()
@@ -110,8 +108,7 @@ impl Work {
             Ok(CheckedDrain::Paid(Drain::AlreadyDrained)) => {
                 Verdict::nothing().noting(self.facts).into()
             }
-            Ok(CheckedDrain::Unpaid(mut siblings)) => {
-                siblings.retain(|sibling| !self.failed.contains(sibling));
+            Ok(CheckedDrain::Unpaid(siblings)) => {
                 if siblings.is_empty() || self.step >= STEPS_MAX {
                     let verdict = self.trouble.unwrap_or(Verdict::nothing().staying());
                     return verdict.noting(self.facts).into();
@@ -128,14 +125,14 @@ impl Work {
         for _ in &siblings {
             self.facts.push(Observation::SiblingCancelDispatched { reason: label });
         }
+        self.last = siblings.last().cloned();
         cancel(siblings, reason, move |outcomes| {
-            for (sibling, outcome) in outcomes {
+            for (_, outcome) in outcomes {
                 let disposition = match outcome {
                     Cancelled::Now => Disposition::Cancelled,
                     Cancelled::Before => Disposition::AlreadyTerminal,
                     Cancelled::Gone => Disposition::NotFound,
                     Cancelled::Failed(verdict) => {
-                        self.failed.insert(sibling);
                         self.trouble = Some(verdict);
                         continue;
                     }

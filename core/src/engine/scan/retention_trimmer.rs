@@ -1,19 +1,15 @@
-//! Deletes executions that ended long enough ago, whole and atomically, and a flow with its last
-//! member. Most are due a day after their end; a policy may say less, so a slower sweep looks at
-//! younger ones too.
+//! Deletes executions that ended long enough ago, whole and atomically. Most are due a day after
+//! their end; a policy may say less, so a slower sweep looks at younger ones too. A flow whose
+//! members are all gone is the projector's to delete.
 
 use core::time::Duration;
 
 use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
 use crate::call::execution::{Purge, PurgeExecution};
-use crate::call::flow::{FlowPurge, PurgeFlow};
 use crate::engine::step::{Step, Verdict};
-use crate::engine::texts::text;
-use crate::engine::wire::Command;
 use crate::error::Code;
-use crate::id::FlowId;
-use crate::key::{Key, LaneIndex};
-use crate::partition::{Family, Partition};
+use crate::key::LaneIndex;
+use crate::partition::Family;
 
 pub(super) struct RetentionTrimmer;
 
@@ -49,39 +45,18 @@ impl Scanner for RetentionTrimmer {
             retention_ms: Some(RETENTION_MS),
             limit: Some(RECORDS_PER_STEP),
         };
-        // The record says whose member it was; after the purge nothing does.
-        let core = Key::execution(&call.execution_id).core();
-        let read = Command::read("HGET", &core, &[b"flow_id"]);
-        Ok(Step::read(alloc::vec![read], move |replies| match text(replies.into_iter().next()) {
-            Ok(flow) => purge(call, flow.parse().ok(), 1),
-            Err(verdict) => verdict.into(),
-        }))
+        Ok(purge(call, 1))
     }
 }
 
-fn purge(call: PurgeExecution, flow: Option<FlowId>, step: u32) -> Step {
-    let partition = call.execution_id.partition();
+fn purge(call: PurgeExecution, step: u32) -> Step {
     Step::call(&call.clone(), move |reply| match reply {
-        Ok(Purge::Purged(_)) => match flow {
-            Some(flow_id) => purge_flow(partition, flow_id, 1),
-            None => Verdict::processed().into(),
-        },
-        Ok(Purge::Partial(_)) if step < STEPS_MAX => purge(call, flow, step + 1),
+        Ok(Purge::Purged(_)) => Verdict::processed().into(),
+        Ok(Purge::Partial(_)) if step < STEPS_MAX => purge(call, step + 1),
         Ok(Purge::Partial(_) | Purge::NotDue(_) | Purge::Held(_)) => {
             Verdict::nothing().staying().into()
         }
         Ok(Purge::NotFound) => Verdict::nothing().into(),
         Err(error) => Verdict::error_unless(error, &[Code::ExecutionNotTerminal]).into(),
-    })
-}
-
-/// The flow goes with its last member; before that it says so, and stays.
-fn purge_flow(partition: Partition, flow_id: FlowId, step: u32) -> Step {
-    let call =
-        PurgeFlow { partition, flow_id, retention_ms: Some(0), limit: Some(RECORDS_PER_STEP) };
-    Step::call(&call, move |reply| match reply {
-        Ok(FlowPurge::Partial) if step < STEPS_MAX => purge_flow(partition, flow_id, step + 1),
-        // The member is gone either way; the flow's own trouble is not this candidate's.
-        Ok(_) | Err(_) => Verdict::processed().into(),
     })
 }

@@ -19,7 +19,7 @@ use crate::capability::Capabilities;
 use crate::engine::step::{Fate, Reply, Step, Verdict};
 use crate::engine::texts::{hash, number, text, texts};
 use crate::engine::wire::Command;
-use crate::error::Code;
+use crate::error::{CallError, Code};
 use crate::id::{BudgetId, ExecutionId, Namespace, QuotaPolicyId, WorkerInstanceId};
 use crate::key::{IndexPart, Key, LaneIndex};
 use crate::partition::Family;
@@ -43,6 +43,9 @@ const SPEC: Spec = Spec {
 /// What a candidate's record must tell.
 const FIELDS: [&str; 5] =
     ["blocking_reason", "namespace", "budget_ids", "quota_policy_id", "required_capabilities"];
+
+/// The refusals that say: nobody holds it back.
+const NOT_HELD: [Code; 2] = [Code::ExecutionNotFound, Code::ExecutionNotEligible];
 
 /// Workers that are asked for their capabilities at a time.
 const WORKERS_PER_STEP: usize = 500;
@@ -112,12 +115,15 @@ impl Held {
             reason: self.reason,
             now: self.scene.now,
         };
+        let (execution_id, lane_id) = (call.execution_id.clone(), call.lane_id.clone());
         Step::call(&call, |reply| match reply {
             Ok(()) => Verdict::processed().into(),
-            Err(error) => {
-                let moved_on = [Code::ExecutionNotFound, Code::ExecutionNotEligible];
-                Verdict::error_unless(error, &moved_on).into()
+            // It moved on, or its entry does not fit its record. Such an entry would take a free
+            // slot from those behind it, scan after scan.
+            Err(CallError::Refused(refusal)) if NOT_HELD.contains(&refusal.code) => {
+                repair(execution_id, Some(lane_id))
             }
+            Err(error) => Verdict::error(error).into(),
         })
     }
 

@@ -238,7 +238,7 @@ impl World {
         for member in members.unwrap_or_default().split('|').filter_map(|id| id.parse().ok()) {
             self.cancel_as(slot_of(&member), "operator_override");
         }
-        self.call(&DrainSiblingCancelGroupChecked { job, limit: None });
+        self.call(&DrainSiblingCancelGroupChecked { job, limit: None, after: None });
     }
 
     fn noted_job(&self) -> Option<SiblingCancelJob> {
@@ -264,7 +264,7 @@ impl World {
 
     pub(in crate::history) fn drain_checked(&mut self, slot: u8, child: u8) {
         let job = self.some_job(slot, child);
-        self.call(&DrainSiblingCancelGroupChecked { job, limit: Some(1) });
+        self.call(&DrainSiblingCancelGroupChecked { job, limit: Some(1), after: None });
     }
 
     pub(in crate::history) fn reconcile_group(&mut self, slot: u8, child: u8) {
