@@ -82,9 +82,10 @@ function signal.repeated(k, a, limits)
   return nil
 end
 
--- The refusal when the execution has no room for another signal.
-function signal.crowded(k, limits)
-  if limits.most > 0 and call("ZCARD", k.exec_signals) >= limits.most then
+-- The refusal when the execution has no room for another signal, of whose sort this waitpoint `had`
+-- so many. Earlier waits of a long life, and noise, use up nobody's share.
+function signal.crowded(k, limits, had)
+  if limits.most > 0 and had >= limits.most and call("ZCARD", k.exec_signals) >= limits.most then
     return err("signal_limit_exceeded")
   end
   return nil
@@ -175,6 +176,13 @@ local function waiting(k, a, core, wp)
   return nil, held, stored
 end
 
+-- How many of the waitpoint's `count` signals were of this one's sort: waited for, or noise.
+local function alike(effect, cond, stored, wp, count)
+  local wanted = number.floor(cond.tree and wp.matched_signal_count or stored.satisfied_count, 0)
+  local noise = effect == condition.NO_MATCH or not condition.matched(effect)
+  return noise and count - wanted or wanted
+end
+
 -- Resumes the execution: `closing` is all that waited with it.
 local function resume(k, a, core, cond, closing, now, delay)
   suspension.resume(k, a.execution_id, core, now, delay,
@@ -191,7 +199,6 @@ end
 -- condition, and resumes the execution when that is met.
 function signal.deliver(k, a, core, wp, limits, now)
   local refused, held, stored = waiting(k, a, core, wp)
-  refused = refused or signal.crowded(k, limits)
   if refused then return refused end
   local delay, closing, strays
   delay, refused = suspension.delay(a.resume_delay_ms, held)
@@ -205,12 +212,14 @@ function signal.deliver(k, a, core, wp, limits, now)
   local cond = condition.load(stored, tokens)
   local effect = condition.feed(cond, signal.of(a),
     { id = a.waitpoint_id, key = text.present(wp.waitpoint_key, "") })
-  local met = effect == condition.MET
+  local met, count = effect == condition.MET, number.floor(wp.signal_count, 0)
+  refused = signal.crowded(k, limits, alike(effect, cond, stored, wp, count))
+  if refused then return refused end
   -- write; nothing below can fail
   signal.record(k, a, limits, now, effect, limits.kept)
   condition.save(k.wp_condition, cond, tokens)
   record.write(k.waitpoint, {
-    "signal_count", number.floor(wp.signal_count, 0) + 1,
+    "signal_count", count + 1,
     "matched_signal_count",
     number.floor(wp.matched_signal_count, 0) + (condition.matched(effect) and 1 or 0),
     "last_signal_at", now,

@@ -39,11 +39,10 @@ define("ff_buffer_signal_for_pending_waitpoint",
       return signal.locate_suspension(k, core)
         or signal.deliver(k, a, core, wp, limits, now)
     end
-    refused = signal.crowded(k, limits)
+    local buffered = call("XLEN", k.wp_signals)
+    refused = signal.crowded(k, limits, buffered)
     if refused then return refused end
-    if call("XLEN", k.wp_signals) >= signal.BUFFERED_MAX then
-      return err("signal_limit_exceeded")
-    end
+    if buffered >= signal.BUFFERED_MAX then return err("signal_limit_exceeded") end
     -- write; nothing below can fail
     signal.record(k, a, limits, now, BUFFERED)
     return ok(a.signal_id, BUFFERED)
