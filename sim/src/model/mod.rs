@@ -83,6 +83,8 @@ pub struct Fate {
     pub may_be_given_up: bool,
     /// It waits, and a timeout may end that in any way.
     pub may_time_out: bool,
+    /// Its purge may have begun: what is half gone cannot be replayed.
+    pub may_be_half_gone: bool,
 }
 
 /// One execution, in every way that it can be.
@@ -133,6 +135,10 @@ impl Execution {
                 }
             } else if let Some(next) = apply(operation, told, life) {
                 self.possible.insert((next, done));
+            } else if self.fate.may_be_half_gone
+                && (operation, told) == (Operation::Replay, Told::HasNotEnded)
+            {
+                self.possible.insert((life, done));
             }
         }
         self.open.remove(at);
@@ -347,6 +353,20 @@ mod tests {
         execution.end(2, Told::HasNotEnded).unwrap();
         execution.observe(Life::Live).unwrap();
         assert!(execution.observe(Life::Ended(End::Success)).is_err());
+    }
+
+    #[test]
+    fn only_what_may_be_half_gone_is_not_replayed_after_its_end() {
+        let mut execution = made();
+        execution.begin(1, Operation::Complete);
+        execution.end(1, Told::Done).unwrap();
+        execution.fate.may_be_half_gone = true;
+        execution.begin(2, Operation::Replay);
+        execution.end(2, Told::HasNotEnded).unwrap();
+        execution.fate.may_be_half_gone = false;
+        execution.observe(Life::Ended(End::Success)).unwrap();
+        execution.begin(3, Operation::Replay);
+        assert!(execution.end(3, Told::HasNotEnded).is_err());
     }
 
     #[test]

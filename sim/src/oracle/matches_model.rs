@@ -97,6 +97,7 @@ impl MatchesModel {
         let fate = &mut self.executions.entry(id.clone()).or_default().fate;
         match asked.function {
             "add_execution_to_flow" => fate.in_flow = true,
+            "purge_execution" => fate.may_be_half_gone = true,
             "suspend_execution" => fate.may_time_out |= !asked.argument("timeout_at").is_empty(),
             _ => {}
         }

@@ -24,6 +24,15 @@ pub struct Step {
 /// Some commands from an empty keyspace on.
 pub type Tape = Vec<Step>;
 
+/// Where a steered library finds the time on a server, whose own clock nobody can move.
+const CLOCK: &str = "selvedge:clock";
+
+/// Whether a library is [`steered`].
+#[must_use]
+pub fn is_steered(library: &str) -> bool {
+    library.contains(CLOCK)
+}
+
 /// The library with its clock, its draws and every order taken out of the store's hands.
 ///
 /// # Panics

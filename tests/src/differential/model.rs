@@ -36,6 +36,7 @@ impl Books {
                 execution.fate.may_be_given_up = true;
             }
             "create_execution" => execution.fate.may_expire = true,
+            "purge_execution" => execution.fate.may_be_half_gone = true,
             // A suspension may end it in several ways when its time is over.
             "suspend_execution" => {
                 execution.fate.may_be_given_up = true;

@@ -6,7 +6,7 @@ use std::io;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
 
-use super::{Step, Tape};
+use super::{CLOCK, Step, Tape};
 use crate::conformance::shrink::shrink_list;
 use crate::conformance::trio::spell;
 use crate::connection::Connection;
@@ -182,9 +182,6 @@ impl fmt::Display for Divergence {
         writeln!(f, "  valkey {}", self.valkey)
     }
 }
-
-/// Where the library finds the time on a server, whose own clock nobody can move.
-const CLOCK: &str = "selvedge:clock";
 
 const SWEEP: &str = include_str!("sweep.lua");
 const DUMP: &str = include_str!("../conformance/dump.lua");

@@ -58,7 +58,10 @@ local function call(...)
   if name == "SSCAN" or name == "SMEMBERS" or name == "HKEYS" then
     return in_order(redis.call, ...)
   end
-  local now_us = redis.call("GET", "selvedge:clock")
+  -- Nobody else is asked for the time: every command more counts against a function's bound.
+  local timely = name == "TIME" or name == "PEXPIRE" or name == "XADD"
+    or (name == "SET" and argv[4] == "PX")
+  local now_us = timely and redis.call("GET", "selvedge:clock")
   if not now_us then return redis.call(...) end
   local now_ms = tonumber(now_us:sub(1, -4))
   local function in_ms(ttl) return string.format("%.0f", now_ms + tonumber(ttl)) end
@@ -66,7 +69,7 @@ local function call(...)
     return { now_us:sub(1, -7), tostring(tonumber(now_us:sub(-6))) }
   elseif name == "PEXPIRE" then
     return redis.call("PEXPIREAT", argv[2], in_ms(argv[3]))
-  elseif name == "SET" and argv[4] == "PX" then
+  elseif name == "SET" then
     argv[4], argv[5] = "PXAT", in_ms(argv[5])
     return redis.call(unpack(argv))
   elseif name == "XADD" then
