@@ -49,6 +49,9 @@ faults! {
     StopEngine = "SIGSTOP and SIGCONT of an engine" on &Shape::ALL,
     /// A worker stands still beyond its lease, and goes on.
     StopWorker = "SIGSTOP and SIGCONT of a worker" on &Shape::ALL,
+    /// An engine dies, and the one in its place has a clock that is minutes off. Only where there is
+    /// a library that shifts clocks.
+    ShiftClock = "clock of an engine shifted" on &Shape::ALL,
     /// A server dies at once, and starts again with what it had written.
     KillServer = "kill -9 and restart of a server" on &[Shape::Standalone],
     /// A server stands still.

@@ -52,8 +52,8 @@ impl Cast {
         Self { commands, folder: folder.to_owned(), players: Vec::new(), started: 0 }
     }
 
-    /// Starts one more.
-    pub fn start(&mut self, role: Role) -> io::Result<()> {
+    /// Starts one more; its clock goes right, or is so far off.
+    pub fn start(&mut self, role: Role, off: Option<&ClockShift>) -> io::Result<()> {
         self.started += 1;
         let (name, line) = match role {
             Role::Engine => ("engine", &self.commands.engine),
@@ -65,13 +65,9 @@ impl Cast {
         let log = self.folder.join(format!("{name}-{}.log", self.started));
         let (executable, arguments) =
             line.split_first().ok_or_else(|| io::Error::other("nothing to start"))?;
-        let keeper = Keeper::start(
-            Path::new(executable),
-            arguments,
-            &self.commands.environment,
-            &home,
-            &log,
-        )?;
+        let mut environment = self.commands.environment.clone();
+        environment.extend(off.into_iter().flat_map(ClockShift::environment));
+        let keeper = Keeper::start(Path::new(executable), arguments, &environment, &home, &log)?;
         self.players.push((role, keeper));
         Ok(())
     }
@@ -111,6 +107,35 @@ impl Cast {
             .map(|(at, _)| at)
             .collect();
         of_role.get(whom % of_role.len().max(1)).copied()
+    }
+}
+
+/// A wall clock that is off, by the means of libfaketime.
+#[derive(Clone, Debug)]
+pub struct ClockShift {
+    library: PathBuf,
+    /// By how many seconds.
+    seconds: i64,
+}
+
+impl ClockShift {
+    /// None where nobody installed libfaketime.
+    #[must_use]
+    pub fn by(seconds: i64) -> Option<Self> {
+        let folders = fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok);
+        let library = folders
+            .map(|folder| folder.path().join("faketime/libfaketime.so.1"))
+            .find(|library| library.exists())?;
+        Some(Self { library, seconds })
+    }
+
+    fn environment(&self) -> [(String, String); 3] {
+        [
+            ("LD_PRELOAD".to_owned(), self.library.display().to_string()),
+            ("FAKETIME".to_owned(), format!("{:+}", self.seconds)),
+            // Pauses are measured by the other clock, which never jumps.
+            ("FAKETIME_DONT_FAKE_MONOTONIC".to_owned(), "1".to_owned()),
+        ]
     }
 }
 

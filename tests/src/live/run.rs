@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::judge::{Evidence, Verdict};
 use super::load::{self, Told};
 use super::plan::{Fault, Plan, Strike};
-use super::process::{Cast, Commands, Role};
+use super::process::{Cast, ClockShift, Commands, Role};
 use super::runs::Run;
 use super::site::{Healing, Site, Struck};
 
@@ -83,8 +83,8 @@ struct Stage {
     faults: BTreeMap<Fault, usize>,
     /// What ends later, and when.
     healings: Vec<(Instant, Healing)>,
-    /// Who has to be replaced, and when.
-    vacancies: Vec<(Instant, Role)>,
+    /// Who has to be replaced, and when, and what the clock of the new one is like.
+    vacancies: Vec<(Instant, Role, Option<ClockShift>)>,
 }
 
 impl Stage {
@@ -102,10 +102,10 @@ impl Stage {
         };
         let mut cast = Cast::new(commands, folder);
         for _ in 0..plan.engines {
-            cast.start(Role::Engine).map_err(text)?;
+            cast.start(Role::Engine, None).map_err(text)?;
         }
         for _ in 0..plan.workers {
-            cast.start(Role::Worker).map_err(text)?;
+            cast.start(Role::Worker, None).map_err(text)?;
         }
         Ok(Self {
             plan,
@@ -157,7 +157,7 @@ impl Stage {
     async fn pass_until(&mut self, until: Instant) -> Result<(), String> {
         loop {
             let due = self.healings.iter().map(|(at, _)| *at);
-            let next = due.chain(self.vacancies.iter().map(|(at, _)| *at)).min();
+            let next = due.chain(self.vacancies.iter().map(|(at, ..)| *at)).min();
             sleep_until(next.unwrap_or(until).min(until)).await;
             self.heal_due(now())?;
             if now() >= until {
@@ -169,8 +169,15 @@ impl Stage {
     fn strike(&mut self, strike: &Strike) -> Result<(), String> {
         let ends = now() + strike.lasting;
         let struck = match strike.fault {
-            Fault::KillEngine => self.kill(Role::Engine, strike.whom, ends)?,
-            Fault::KillWorker => self.kill(Role::Worker, strike.whom, ends)?,
+            Fault::KillEngine => self.kill(Role::Engine, strike.whom, ends, None)?,
+            Fault::KillWorker => self.kill(Role::Worker, strike.whom, ends, None)?,
+            Fault::ShiftClock => {
+                let off = if strike.whom.is_multiple_of(2) { CLOCK_OFF_S } else { -CLOCK_OFF_S };
+                match ClockShift::by(off) {
+                    None => Struck::Missed,
+                    shift => self.kill(Role::Engine, strike.whom, now(), shift)?,
+                }
+            }
             Fault::StopEngine => self.stop(Role::Engine, strike.whom)?,
             Fault::StopWorker => self.stop(Role::Worker, strike.whom)?,
             Fault::KillServer
@@ -193,11 +200,17 @@ impl Stage {
         Ok(())
     }
 
-    fn kill(&mut self, role: Role, whom: usize, replaced_at: Instant) -> Result<Struck, String> {
+    fn kill(
+        &mut self,
+        role: Role,
+        whom: usize,
+        replaced_at: Instant,
+        off: Option<ClockShift>,
+    ) -> Result<Struck, String> {
         if !self.cast.kill(role, whom).map_err(text)? {
             return Ok(Struck::Missed);
         }
-        self.vacancies.push((replaced_at, role));
+        self.vacancies.push((replaced_at, role, off));
         Ok(Struck::Over)
     }
 
@@ -221,11 +234,11 @@ impl Stage {
         for (_, healing) in due {
             self.site.heal(healing).map_err(text)?;
         }
-        let (due, later) = self.vacancies.drain(..).partition(|(when, _)| *when <= at);
+        let (due, later): (Vec<_>, _) =
+            self.vacancies.drain(..).partition(|(when, ..)| *when <= at);
         self.vacancies = later;
-        let due: Vec<(Instant, Role)> = due;
-        for (_, role) in due {
-            self.cast.start(role).map_err(text)?;
+        for (_, role, off) in due {
+            self.cast.start(role, off.as_ref()).map_err(text)?;
         }
         Ok(())
     }
@@ -233,7 +246,7 @@ impl Stage {
     /// Ends whatever lasts.
     fn heal_all(&mut self) -> Result<(), String> {
         let furthest = self.healings.iter().map(|(at, _)| *at);
-        let last = furthest.chain(self.vacancies.iter().map(|(at, _)| *at)).max();
+        let last = furthest.chain(self.vacancies.iter().map(|(at, ..)| *at)).max();
         self.heal_due(last.unwrap_or_else(now))
     }
 
@@ -360,6 +373,9 @@ fn text(error: impl fmt::Display) -> String {
 
 /// Few partitions, so that each is visited often.
 const PARTITIONS: u16 = 8;
+
+/// More than any lease, timeout or interval of a schedule.
+const CLOCK_OFF_S: i64 = 600;
 
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 

@@ -155,9 +155,11 @@ impl Site {
             Fault::Failover => self.fail_over(strike),
             Fault::Crash => self.crash(strike),
             Fault::MoveSlot => self.move_slot(strike),
-            Fault::KillEngine | Fault::KillWorker | Fault::StopEngine | Fault::StopWorker => {
-                Ok(Struck::Missed)
-            }
+            Fault::KillEngine
+            | Fault::KillWorker
+            | Fault::StopEngine
+            | Fault::StopWorker
+            | Fault::ShiftClock => Ok(Struck::Missed),
         }
     }
 
