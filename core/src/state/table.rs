@@ -349,6 +349,12 @@ pub static TRANSITIONS: &[Transition] = &[
         HELD_BY_LEASE,
         delayed(&[B::WaitingForRetryBackoff], Allowed::OneOf(&[A::PendingRetryAttempt])),
     ),
+    // Its time may be over while its lease is lost already.
+    row(
+        Event::Retry,
+        LEASE_LOST,
+        delayed(&[B::WaitingForRetryBackoff], Allowed::OneOf(&[A::PendingRetryAttempt])),
+    ),
     row(Event::Fail, HELD_BY_LEASE, ended(&[T::Failed], ATTEMPT_ENDED, &[P::Failed])),
     row(Event::Delay, HELD_BY_LEASE, delayed(&[B::WaitingForDelay], INTERRUPTED)),
     row(Event::WaitForChildren, HELD_BY_LEASE, waiting_children(INTERRUPTED)),
