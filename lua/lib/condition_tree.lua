@@ -156,6 +156,15 @@ function condition.feed_tree(cond, sig, at)
   return met and condition.MET or condition.COUNTED
 end
 
+-- How many signals had added a token before this call.
+function condition.counted_before(cond)
+  local count = -#cond.new_signals
+  for _ in pairs(cond.signals) do
+    count = count + 1
+  end
+  return count
+end
+
 -- The ids of all signals that added a token, sorted, as JSON.
 function condition.satisfiers(cond)
   local ids = {}

@@ -184,10 +184,22 @@ function edge_group.rearm(group, lost, repeated)
   return fields, met
 end
 
+-- The outgoing edges of upstreams that the running call has looked at, and the first of each whose
+-- child may still wait: who has ended waiting does not begin again while the call runs.
+local looked_at = {}
+
+-- Forgets those of the call before.
+function edge_group.begin()
+  looked_at = {}
+end
+
 -- Whether some child other than `child_eid` still waits for this upstream.
 local function needed_elsewhere(tag, prefix, upstream_eid, child_eid)
-  local edges = record.members(prefix .. ":out:" .. upstream_eid)
-  for i = 1, math.min(#edges, EDGES_EXAMINED) do
+  local key = prefix .. ":out:" .. upstream_eid
+  looked_at[key] = looked_at[key] or { edges = record.members(key), first = 1 }
+  local look = looked_at[key]
+  local edges = look.edges
+  for i = look.first, math.min(#edges, EDGES_EXAMINED) do
     local other = record.peek(prefix .. ":edge:" .. edges[i], "downstream_execution_id")
     if text.set(other) and other ~= child_eid then
       local front = "ff:exec:" .. tag .. ":" .. other
@@ -198,6 +210,7 @@ local function needed_elsewhere(tag, prefix, upstream_eid, child_eid)
         and edge_state ~= "impossible" and group_state ~= "satisfied" then
         return true
       end
+      look.first = look.first == i and i + 1 or look.first
     end
   end
   return #edges > EDGES_EXAMINED

@@ -79,9 +79,25 @@ end
 function projection.remember(summary_key, public_state)
   for _, name in ipairs(ENDS) do
     if name == public_state then
-      call("HINCRBY", summary_key, PURGED .. name, 1)
+      local noted = number.floor(call("HGET", summary_key, PURGED .. name), 0)
+      call("HSET", summary_key, PURGED .. name, number.digits(math.max(0, noted) + 1))
     end
   end
+end
+
+-- Whether a member has no record any more in a flow whose members were purged: nobody will ever
+-- resolve an edge from it. (Members made by hand may never have had one.)
+function projection.has_lost(prefix, id)
+  local tag = text.tag(prefix)
+  if call("EXISTS", dependency.front(tag, id) .. ":core") == 1 then
+    return false
+  end
+  for _, name in ipairs(ENDS) do
+    if record.peek(prefix .. ":summary", PURGED .. name) then
+      return true
+    end
+  end
+  return false
 end
 
 -- Counts those that are gone as they ended, as far as that was noted.
@@ -98,7 +114,8 @@ end
 function projection.verdict(progress, flow_state)
   local unlucky = progress.failed + progress.cancelled + progress.expired
   local ended = progress.completed + progress.skipped + progress.gone + unlucky
-  if progress.counted > 0 and ended == progress.counted then
+  if ended == progress.counted and (progress.counted > 0
+    or flow.closed({ public_flow_state = flow_state })) then
     return flow_state == "cancelled" and "cancelled" or unlucky > 0 and "failed" or "completed",
       true
   end

@@ -70,27 +70,34 @@ function purge.records(k, id, limit)
   return removed, false
 end
 
--- What has to be told the flow of an execution that goes: { summary, index, flow_id }, nil when it
--- has none; or nil and the refusal of a foreign value.
-function purge.farewell(tag, core)
+-- What has to be told the flow of an execution that goes: { summary, index, flow_id, group }, nil
+-- when it has none; or nil and the refusal of a foreign value.
+function purge.farewell(tag, id, core)
   local prefix = text.set(core.flow_id) and flow.prefix(tag, core.flow_id)
   if not prefix or call("EXISTS", prefix .. ":core") == 0 then
     return nil
   end
   local note = {
     summary = prefix .. ":summary", index = lane.partition_index(tag, "flow_index"),
-    flow_id = core.flow_id,
+    flow_id = core.flow_id, group = prefix .. ":edgegroup:" .. id,
   }
-  local refused = guard.any_mismatch({ { note.summary, "hash" }, { note.index, "set" } })
+  local refused = guard.any_mismatch({
+    { note.summary, "hash" }, { note.index, "set" }, { note.group, "hash" },
+  })
   if refused then
     return nil, refused
   end
   return note
 end
 
--- The flow keeps how its member ended, and is looked at again: it goes after its last member.
+-- The flow keeps how its member ended, and is looked at again: it goes after its last member. The
+-- member's group counts edges that are no more; it stays only while it owes its siblings a cancel.
 function purge.take_leave(note, public_state)
+  if record.peek(note.group, "cancel_siblings_pending_flag") ~= "true" then
+    call("DEL", note.group)
+  end
   projection.remember(note.summary, public_state)
+  projection.forget(note.summary)
   call("SADD", note.index, note.flow_id)
 end
 

@@ -178,8 +178,10 @@ end
 
 -- How many of the waitpoint's `count` signals were of this one's sort: waited for, or noise.
 local function alike(effect, cond, stored, wp, count)
-  local wanted = number.floor(cond.tree and wp.matched_signal_count or stored.satisfied_count, 0)
-  local noise = effect == condition.NO_MATCH or not condition.matched(effect)
+  local wanted = cond.tree and condition.counted_before(cond)
+    or number.floor(stored.satisfied_count, 0)
+  local noise = effect == condition.NO_MATCH or effect == condition.COUNTED_BEFORE
+    or not condition.matched(effect)
   return noise and count - wanted or wanted
 end
 

@@ -24,8 +24,8 @@ local function waiting_child(tag, id, core)
       local child_prefix = "ff:exec:" .. tag .. ":" .. child
       local phase = call("HGET", child_prefix .. ":core", "lifecycle_phase")
       local resolution = call("HGET", child_prefix .. ":dep:" .. edge, "state")
-      if phase and phase ~= "terminal" and resolution ~= "satisfied"
-        and resolution ~= "impossible" then
+      if phase and resolution ~= "satisfied"
+        and (phase == "terminal" or resolution ~= "impossible") then
         return child
       end
     end
@@ -61,16 +61,18 @@ define("ff_purge_execution",
     k, refused = record.keyring(given.exec_core, id, core or {})
     if not k then return refused end
     k.terminal = given.terminal
+    refused = purge.foreign(k)
+    if refused then return refused end
     if not core then
+      local removed, left = purge.records(k, id, math.min(limit, LIMIT_MAX))
+      if left then return ok("partial", removed) end
       purge.forget(k, id, {}, {})
       return ok("not_found_cleaned")
     end
-    refused = purge.foreign(k)
-    if refused then return refused end
     strays, refused = lane.locate(k, core, { "terminal" })
     if not strays then return refused end
     local note
-    note, refused = purge.farewell(text.tag(k.exec_core), core)
+    note, refused = purge.farewell(text.tag(k.exec_core), id, core)
     if refused then return refused end
     local child = not begun and waiting_child(text.tag(k.exec_core), id, core)
     if child then return ok("held", child) end

@@ -16,6 +16,9 @@
 local function timeout_of_lost_attempt(k, id, core)
   local score = call("ZSCORE", k.attempt_timeout, id)
   local span = number.floor(score, 0) - number.floor(core.lease_acquired_at, 0)
+  if text.set(call("HGET", k.attempt, "resumed_at")) then
+    span = policy.attempt_timeout_ms(policy.read(k.exec_core)) or span
+  end
   return score and span > 0 and span <= number.SPAN_MAX and number.digits(span) or nil
 end
 

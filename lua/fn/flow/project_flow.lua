@@ -15,6 +15,9 @@
 -- Keeps: SummaryTrue, DebtHasNote, BoundedWork
 local LIMIT_MAX = 2000
 
+-- How long a closed flow is kept that never had a member.
+local EMPTY_KEPT_MS = 86400000
+
 -- Pursues an open submission: a reply when that was all there is to do, else nil.
 local function pursue(k, a, core, stage, debts, now)
   if stage == "sealing" or flow.closed(core) then
@@ -42,14 +45,16 @@ local function conclude(k, a, core, progress, open, now)
     projection.forget(k.summary)
     return ok("partial", 0, total)
   end
+  local empty = total == 0 and flow.closed(core)
   local deserted = total > 0 and progress.gone == total
+    or empty and number.floor(core.last_mutation_at, 0) + EMPTY_KEPT_MS <= now
   projection.recall(k.summary, progress)
   local word, ended = projection.verdict(progress, core.public_flow_state)
   projection.write(k.summary, progress, word, now)
   if deserted and not open then
     return ok("deserted", word, total)
   end
-  if ended and not open then
+  if ended and not open and not empty then
     call("SREM", k.flow_index, a.flow_id)
     return ok("finished", word, total)
   end

@@ -83,6 +83,7 @@ define("ff_replay_execution",
         "pending_replay_attempt")
     state.put(k.exec_core, vector, text.append({
       "pending_replay_attempt", "1", "replay_count", replays, "retry_count", 0,
+      "lease_reclaim_count", 0, "failure_reason", "", "cancellation_reason", "", "cancelled_by", "",
       "pending_previous_attempt_index", text.present(core.current_attempt_index, ""),
     }, start.fields))
     lane.move(a.execution_id, { k.terminal }, waits and plan.blocked or k.eligible,
@@ -95,6 +96,7 @@ define("ff_replay_execution",
     if start.deadline_at then
       call("ZADD", start.deadlines, number.digits(start.deadline_at), a.execution_id)
     end
+    call("DEL", (k.exec_core:gsub(":core$", ":result")))
     if owner.index then
       call("SADD", owner.index, core.flow_id)
     end

@@ -28,6 +28,9 @@ define("ff_stage_dependency_edge",
       or call("SISMEMBER", k.members, a.downstream_eid) == 0 then
       return err("execution_not_in_flow")
     end
+    if projection.has_lost(flow.prefix_of(k.flow_core), a.upstream_eid) then
+      return err("execution_not_in_flow")
+    end
     if flow.closes_cycle(flow.prefix_of(k.flow_core), a.upstream_eid, a.downstream_eid) then
       return err("cycle_detected")
     end
