@@ -4,10 +4,10 @@ use selvedge_core::call::Function;
 use selvedge_core::call::budget::{
     BlockExecutionForAdmission, Delta, HoldReason, RecordSpend, UsageVerdict,
 };
-use selvedge_core::call::quota::{Admission, CheckAdmissionAndRecord};
+use selvedge_core::call::quota::{Admission, CheckAdmissionAndRecord, ReleaseAdmission};
 use selvedge_core::id::{ExecutionId, QuotaPolicyId};
 
-use super::worker::Chore;
+use super::worker::{AGAIN_MS, Chore, TRIES_MAX};
 use super::{Errand, Heard, lane};
 use crate::event::Actor;
 use crate::world::World;
@@ -115,5 +115,28 @@ impl World {
         };
         let life = self.worker(number).life;
         self.ask(Actor::Worker(number), life, &call, Errand::Worker(Chore::PutAside));
+    }
+    /// Gives back the slot of what it runs no more, if that is under a quota. A slot that it cannot
+    /// give back, and that of a worker that died, is left to the engine.
+    pub(super) fn give_back(&mut self, number: u8, id: ExecutionId) {
+        let quota = self.peek(&id, "quota_policy_id");
+        let Ok(quota_policy_id) = quota.parse::<QuotaPolicyId>() else {
+            return self.rise(number, 0);
+        };
+        let (_, partition) = self.names.quota();
+        let call = ReleaseAdmission { partition, quota_policy_id, execution_id: id.clone() };
+        let life = self.worker(number).life;
+        self.ask(Actor::Worker(number), life, &call, Errand::Worker(Chore::GiveBack(id)));
+    }
+
+    pub(super) fn give_back_answered(&mut self, number: u8, id: ExecutionId, heard: &Heard) {
+        let worker = self.worker(number);
+        if matches!(heard, Heard::Again) && worker.tries < TRIES_MAX {
+            worker.tries += 1;
+            let (life, errand) = (worker.life, Errand::Worker(Chore::GiveBack(id)));
+            return self.tick(Actor::Worker(number), life, AGAIN_MS, errand);
+        }
+        worker.tries = 0;
+        self.rise(number, 0);
     }
 }

@@ -19,9 +19,9 @@ use crate::world::World;
 use crate::world::stream::Purpose;
 
 /// How often a worker repeats what got no answer.
-const TRIES_MAX: u32 = 8;
+pub(super) const TRIES_MAX: u32 = 8;
 /// How long it waits before that.
-const AGAIN_MS: u64 = 150;
+pub(super) const AGAIN_MS: u64 = 150;
 /// How long a dead worker stays dead.
 const DEAD: Span = Span { from: 100, to: 6_000 };
 /// Retries that a failing worker asks for.
@@ -61,6 +61,8 @@ pub(crate) enum Chore {
     Report,
     /// It says it once more.
     Twice,
+    /// It gives back the slot of the quota.
+    GiveBack(ExecutionId),
 }
 
 /// What a worker knows.
@@ -76,7 +78,7 @@ pub(crate) struct Worker {
     found: bool,
     pub(super) claim: Option<Claim>,
     pub(crate) work: Option<Work>,
-    tries: u32,
+    pub(super) tries: u32,
     /// Its next task is reported so long after the lease.
     pub(crate) zombie_ms: Option<u64>,
     /// It will not repeat the claim that got no answer.
@@ -176,6 +178,7 @@ impl World {
             Chore::Done => self.do_it(number),
             Chore::Renew(left) => self.renew(number, left),
             Chore::Report | Chore::Twice => self.send_report(number),
+            Chore::GiveBack(id) => self.give_back(number, id),
             Chore::Claim
             | Chore::Admit(..)
             | Chore::Spend(_)
@@ -197,6 +200,7 @@ impl World {
             Chore::Ahead => self.ahead_answered(number, heard),
             Chore::Report => self.report_answered(number, heard),
             Chore::PutAside => self.rise_later(number),
+            Chore::GiveBack(id) => self.give_back_answered(number, id, &heard),
             Chore::Rise | Chore::Done | Chore::Renew(_) | Chore::Twice => {}
         }
     }
@@ -438,6 +442,7 @@ impl World {
         }
         if let Some(work) = self.worker(number).work.take() {
             self.hear_suspended(number, &work, reply);
+            return self.give_back(number, work.claimed.execution_id);
         }
         self.rise(number, 0);
     }
