@@ -39,7 +39,7 @@ impl Snapshot {
     pub fn hand_over(&mut self, to: &mut Self, goes: impl Fn(&[u8]) -> bool) {
         let keys: Vec<Vec<u8>> = self
             .keyspace
-            .iter_from(b"", i64::MIN)
+            .sorted(i64::MIN)
             .map(|(key, _)| key.clone())
             .filter(|key| goes(key))
             .collect();
@@ -93,7 +93,7 @@ impl Host {
     pub fn audited(&self) -> audit::Snapshot {
         let store = self.store.lock();
         let mut snapshot = audit::Snapshot::new(ServerTime(store.now_ms()));
-        for (key, entry) in store.keyspace.iter_from(b"", store.now_ms()) {
+        for (key, entry) in store.keyspace.sorted(store.now_ms()) {
             snapshot.put(key, Some(audited(entry)));
         }
         snapshot

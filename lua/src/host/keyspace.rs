@@ -1,4 +1,4 @@
-//! The keyspace: every key with its typed value and its expiry, in key order.
+//! The keyspace: every key with its typed value and its expiry.
 //!
 //! Nothing here reads a clock. Whoever looks passes the time, and a key whose expiry has passed by
 //! then is as good as gone; it is dropped for real when something writes there. A clone is a
@@ -8,8 +8,9 @@ mod hash;
 mod stream;
 mod zset;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use sha2::{Digest as _, Sha256};
 
@@ -43,7 +44,9 @@ pub(crate) struct Entry {
 /// All keys. Cloning gives a snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    /// Found by key many times in each call, and listed hardly ever. The order of the map shows
+    /// nowhere.
+    entries: HashMap<Vec<u8>, Entry, BuildHasherDefault<DefaultHasher>>,
 }
 
 /// One of the five types a key can hold, so that a command can ask for the one it works on.
@@ -105,14 +108,12 @@ impl Keyspace {
         self.entries.get(key).filter(|entry| entry.alive(now_ms))
     }
 
-    /// All live keys from `start` on, in order.
-    pub(crate) fn iter_from(
-        &self,
-        start: &[u8],
-        now_ms: i64,
-    ) -> impl Iterator<Item = (&Vec<u8>, &Entry)> {
-        let bounds = (std::ops::Bound::Included(start), std::ops::Bound::Unbounded);
-        self.entries.range::<[u8], _>(bounds).filter(move |(_, entry)| entry.alive(now_ms))
+    /// All live keys, in order.
+    pub(crate) fn sorted(&self, now_ms: i64) -> impl Iterator<Item = (&Vec<u8>, &Entry)> {
+        let mut live: Vec<_> =
+            self.entries.iter().filter(|(_, entry)| entry.alive(now_ms)).collect();
+        live.sort_unstable_by_key(|(key, _)| *key);
+        live.into_iter()
     }
 
     /// How many keys there are, dead ones included that nothing has touched since: that is what
@@ -130,7 +131,7 @@ impl Keyspace {
     /// nothing else, however the content came about.
     pub(crate) fn digest(&self, now_ms: i64) -> [u8; 32] {
         let mut hasher = Sha256::new();
-        for (key, entry) in self.iter_from(b"", now_ms) {
+        for (key, entry) in self.sorted(now_ms) {
             // Lengths in front keep neighbours apart, so no two contents spell the same bytes.
             let mut feed = |bytes: &[u8]| {
                 hasher.update((bytes.len() as u64).to_be_bytes());
@@ -151,7 +152,7 @@ impl Keyspace {
     /// A readable listing of the whole live content, equal exactly when the digests are equal.
     pub(crate) fn dump(&self, now_ms: i64) -> String {
         let mut text = String::new();
-        for (key, entry) in self.iter_from(b"", now_ms) {
+        for (key, entry) in self.sorted(now_ms) {
             let _ = write!(text, "{} \"{}\"", entry.data.type_name(), key.escape_ascii());
             if let Some(at_ms) = entry.expires_at_ms {
                 let _ = write!(text, " until {at_ms}");

@@ -23,7 +23,7 @@ pub(super) fn type_name(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
 
 pub(super) fn keys(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
     let pattern = &argv[1];
-    let keys = env.keyspace.iter_from(b"", env.now_ms()).map(|(key, _)| key);
+    let keys = env.keyspace.sorted(env.now_ms()).map(|(key, _)| key);
     read(Value::Array(keys.filter(|key| glob(pattern, key)).map(|key| bulk(key)).collect()))
 }
 

@@ -117,7 +117,7 @@ pub(super) fn answer_unruly_page<'a>(
 pub(super) fn scan(env: &mut Env<'_>, argv: &[Vec<u8>]) -> Handled {
     let cursor = cursor(&argv[1])?;
     let options = ScanOptions::parse(&argv[2..], None, true)?;
-    let keys = env.keyspace.iter_from(b"", env.now_ms()).map(|(key, entry)| (&key[..], entry));
+    let keys = env.keyspace.sorted(env.now_ms()).map(|(key, entry)| (&key[..], entry));
     let (next, page) = cut_page(keys, cursor, options.count);
     let wanted = page.into_iter().filter(|(key, entry)| {
         let type_fits =
