@@ -11,14 +11,18 @@ const LOSSY_MAX: usize = 2;
 /// Most faults of a run that damage single records.
 const DAMAGE_MAX: usize = 1;
 
-/// Who a call fault is armed for.
+/// Who sends a call, and so whose a fault can be armed for.
 #[derive(Clone, Copy)]
 enum Who {
     Engine,
     Worker,
     Caller,
+    Signaller,
     Anybody,
 }
+
+/// A call that a fault can be armed for.
+type Place = (&'static str, Who);
 
 pub(super) fn draw(stream: &mut Stream, config: &Config) -> Vec<Rule> {
     let kinds = kinds(stream, config);
@@ -105,98 +109,114 @@ fn rule(stream: &mut Stream, config: &Config, bursts: &[u64], fault: Fault) -> R
 }
 
 fn on_call(stream: &mut Stream, config: &Config, fault: Fault) -> Rule {
-    let (verbs, who) = places(fault);
-    let verb = stream.pick(verbs).copied().unwrap_or("call");
-    let often = if verb == "call" { 120 } else { 6 };
+    let group = stream.pick(places(fault)).copied().unwrap_or(ANY);
+    let (verb, who) = stream.pick(group).copied().unwrap_or(("call", Who::Anybody));
+    // There are many calls in a run, and of most kinds only a few.
+    let often = if verb == "call" { 120 } else { 1 + stream.below(6) };
     let nth = u32::try_from(stream.within(Span { from: 1, to: often })).unwrap_or(1);
     let one_of = |stream: &mut Stream, most: u64| {
         u8::try_from(stream.within(Span { from: 1, to: most.max(1) })).unwrap_or(1)
+    };
+    let who = match who {
+        Who::Anybody => [who, Who::Engine, Who::Worker, Who::Caller][stream.below(4) as usize],
+        Who::Engine | Who::Worker | Who::Caller | Who::Signaller => who,
     };
     let by = match who {
         Who::Engine => Some(Actor::Engine(one_of(stream, config.engines))),
         Who::Worker => Some(Actor::Worker(one_of(stream, config.workers))),
         Who::Caller => Some(Actor::Caller(one_of(stream, 2))),
-        Who::Anybody => match stream.below(4) {
-            0 => Some(Actor::Engine(one_of(stream, config.engines))),
-            1 => Some(Actor::Worker(one_of(stream, config.workers))),
-            2 => Some(Actor::Caller(1)),
-            _ => None,
-        },
+        Who::Signaller => Some(Actor::Signaller(1)),
+        Who::Anybody => None,
     };
-    // One engine in particular, or whichever comes first.
-    let by = by.filter(|by| !matches!(by, Actor::Engine(_)) || stream.below(2) == 0);
+    // One of them in particular, or whichever comes first.
+    let by = by.filter(|_| stream.chance(Ratio { hits: 1, of: 3 }));
     Rule { amount: amount(stream, fault), ..Rule::on(fault, nth, verb, by) }
 }
 
-/// Which calls a fault is armed for, and whose.
+/// Which calls a fault is armed for, in groups that are equally likely.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others strike any call of anybody")]
-const fn places(fault: Fault) -> (&'static [&'static str], Who) {
-    const ACTS: &[&str] = &[
-        "call",
-        "resolve_outgoing",
-        "cancel_execution",
-        "drain",
-        "reconcile_sibling_cancel_group",
-        "requeue_lost_lease",
-        "mark_lease_expired_if_due",
-        "promote_delayed",
-        "expire_if_due",
-        "expire_suspension",
-        "ack_cancel_member",
-        "purge_execution",
-        "project_flow",
-        "unblock_execution",
-    ];
+const fn places(fault: Fault) -> &'static [&'static [Place]] {
     match fault {
-        Fault::CrashBeforeSend | Fault::CrashAfterApply => (ACTS, Who::Engine),
-        Fault::CrashBetweenSaddAndDrain => (&["drain", "cancel_execution"], Who::Engine),
-        Fault::CrashMidFanOut => {
-            (&["resolve_outgoing", "purge_execution", "submit_flow"], Who::Anybody)
+        Fault::CrashBeforeSend | Fault::CrashAfterApply => &[ENGINES_ANY, ACTS, ACTS],
+        Fault::CrashBetweenSaddAndDrain => {
+            &[&[("drain", Who::Engine), ("cancel_execution", Who::Engine)]]
         }
-        Fault::CrashBetweenStageAndApply => (&["apply_dependency_to_child"], Who::Caller),
+        Fault::CrashMidFanOut => &[&[
+            ("resolve_outgoing", Who::Engine),
+            ("purge_execution", Who::Engine),
+            ("submit_flow", Who::Caller),
+        ]],
+        Fault::CrashBetweenStageAndApply => &[&[("apply_dependency_to_child", Who::Caller)]],
         Fault::PartialPipeline | Fault::ReplyForOldTicket | Fault::ReorderBetweenTickets => {
-            (&["call"], Who::Engine)
+            &[ENGINES_ANY]
         }
-        Fault::StaleReplicaRead => (&["scan_partition", "HMGET", "HGET", "call"], Who::Engine),
-        Fault::StalePreRead => (
-            &[
-                "resolve_outgoing",
-                "cancel_execution",
-                "requeue_lost_lease",
-                "mark_lease_expired_if_due",
-                "promote_delayed",
-                "expire_if_due",
-                "expire_suspension",
-                "purge_execution",
-            ],
-            Who::Engine,
-        ),
+        Fault::StaleReplicaRead => &[
+            ENGINES_ANY,
+            &[("scan_partition", Who::Engine), ("HMGET", Who::Engine), ("HGET", Who::Engine)],
+        ],
+        Fault::StalePreRead => &[ACTS],
         Fault::EpochRepeats | Fault::WorkerZombie | Fault::ClaimReplyLost => {
-            (&["claim_next"], Who::Worker)
+            &[&[("claim_next", Who::Worker)]]
         }
-        Fault::WorkerDoubleReport => {
-            (&["complete_execution", "fail_execution", "suspend_execution"], Who::Worker)
-        }
-        Fault::CancelRace | Fault::ReplayRace => (
+        Fault::WorkerDoubleReport => &[REPORTS],
+        Fault::CancelRace | Fault::ReplayRace => &[
+            ACTS,
+            REPORTS,
             &[
-                "claim_next",
-                "complete_execution",
-                "fail_execution",
-                "suspend_execution",
-                "deliver_signal",
-                "renew_lease",
-                "resolve_outgoing",
-                "promote_delayed",
-                "expire_if_due",
-                "requeue_lost_lease",
-                "purge_execution",
-                "cancel_execution",
+                ("claim_next", Who::Worker),
+                ("renew_lease", Who::Worker),
+                ("deliver_signal", Who::Signaller),
             ],
-            Who::Anybody,
-        ),
-        _ => (ACTS, Who::Anybody),
+        ],
+        _ => &[ANY, ACTS, WORK, REPORTS, WISHES],
     }
 }
+
+const ANY: &[Place] = &[("call", Who::Anybody)];
+const ENGINES_ANY: &[Place] = &[("call", Who::Engine)];
+
+/// What engines do.
+const ACTS: &[Place] = &[
+    ("resolve_outgoing", Who::Engine),
+    ("cancel_execution", Who::Engine),
+    ("drain", Who::Engine),
+    ("reconcile_sibling_cancel_group", Who::Engine),
+    ("requeue_lost_lease", Who::Engine),
+    ("mark_lease_expired_if_due", Who::Engine),
+    ("promote_delayed", Who::Engine),
+    ("expire_if_due", Who::Engine),
+    ("expire_suspension", Who::Engine),
+    ("ack_cancel_member", Who::Engine),
+    ("purge_execution", Who::Engine),
+    ("project_flow", Who::Engine),
+    ("unblock_execution", Who::Engine),
+];
+
+/// What workers do on the way.
+const WORK: &[Place] = &[
+    ("claim_next", Who::Worker),
+    ("renew_lease", Who::Worker),
+    ("check_admission_and_record", Who::Worker),
+    ("release_admission", Who::Worker),
+];
+
+/// How they end it.
+const REPORTS: &[Place] = &[
+    ("complete_execution", Who::Worker),
+    ("fail_execution", Who::Worker),
+    ("suspend_execution", Who::Worker),
+];
+
+/// What callers and signal senders do.
+const WISHES: &[Place] = &[
+    ("submit_flow", Who::Caller),
+    ("create_execution", Who::Caller),
+    ("cancel_execution", Who::Caller),
+    ("cancel_flow", Who::Caller),
+    ("replay_execution", Who::Caller),
+    ("apply_dependency_to_child", Who::Caller),
+    ("deliver_signal", Who::Signaller),
+];
 
 /// How much of it, where that is worth drawing.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the others take no number, or none is drawn")]
