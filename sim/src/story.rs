@@ -37,6 +37,7 @@ stories! {
     "siblings-beyond-a-batch",
     "siblings-beside-poison",
     "quorum-cannot-be-met",
+    "edge-applied-after-the-verdict",
     "lease-lost",
     "chain-with-pushes-lost",
     "flow-cancelled",

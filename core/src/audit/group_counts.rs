@@ -98,7 +98,8 @@ fn child(
         }
     }
     if let (Some(key), Some(group)) = (&group_key, group) {
-        group_follows(key, group, dependencies, findings);
+        let ended = execution.vector().is_ok_and(|vector| vector.is_terminal());
+        group_follows(key, group, dependencies, ended, findings);
     }
 }
 
@@ -106,6 +107,7 @@ fn group_follows(
     key: &Key,
     group: Fields<'_>,
     dependencies: &Dependencies,
+    ended: bool,
     findings: &mut Findings,
 ) {
     let (succeeded, lost) =
@@ -131,7 +133,8 @@ fn group_follows(
     let follows = match state {
         "satisfied" => enough,
         "pending" => !enough,
-        "impossible" => hopeless,
+        // An edge may still be applied to a child that was skipped: it changes no verdict.
+        "impossible" => hopeless || ended,
         _ => true,
     };
     findings

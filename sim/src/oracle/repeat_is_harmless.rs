@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_core::error::{Class as ErrorClass, ServerError};
 use selvedge_core::id::ExecutionId;
 
 use super::call::{Answer, Call};
@@ -62,7 +63,10 @@ impl Judge for RepeatIsHarmless {
         };
         let answer = Answer::read(&applied.reply);
         let is_repeat = self.done.contains_key(&applied.call);
-        if let (true, Answer::Raised(text)) = (is_repeat, &answer) {
+        // A server that is in no state to serve says so to anybody.
+        if let (true, Answer::Raised(text)) = (is_repeat, &answer)
+            && ServerError::from_reply(text.clone()).class == ErrorClass::Broken
+        {
             findings.add(view, call.function, format!("raises when repeated: {text}"));
         }
         if is_repeat && let Some(change) = changed(scene) {
