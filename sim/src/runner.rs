@@ -103,9 +103,12 @@ fn run_until(world: &mut World, end_ms: u64) {
 /// Runs until nothing is pending, or the bound; answers what is.
 fn come_to_rest(world: &mut World, end_ms: u64) -> Vec<String> {
     loop {
-        let pending = world.pending();
-        if pending.is_empty() || world.now_ms >= end_ms || unexcused(world) > 0 {
-            return pending;
+        let over = world.now_ms >= end_ms || unexcused(world) > 0;
+        if over || !world.has_straggler() {
+            let pending = world.pending();
+            if over || pending.is_empty() {
+                return pending;
+            }
         }
         let next = (world.now_ms + LOOK_EVERY_MS).min(end_ms);
         run_until(world, next);

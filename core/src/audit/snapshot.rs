@@ -341,8 +341,10 @@ impl Snapshot {
 
     /// All executions that have a record.
     pub fn executions(&self) -> impl Iterator<Item = Execution<'_>> {
-        self.entries.keys().filter_map(|key| match key {
-            Key::Execution(id, ExecutionPart::Core) => self.execution(id),
+        self.entries.iter().filter_map(|(key, entry)| match key {
+            Key::Execution(id, ExecutionPart::Core) => {
+                entry.fields().map(|core| Execution { id, core })
+            }
             _ => None,
         })
     }

@@ -72,10 +72,9 @@ pub(crate) fn partition_counts(config: &Config) -> PartitionCounts {
 
 fn engine_config(config: &Config) -> EngineConfig {
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).max(1);
-    let every = Duration::from_millis(config.interval.0);
     let intervals = match config.interval.0 {
         0 => Default::default(),
-        _ => ScannerName::ALL.iter().map(|name| (*name, every)).collect(),
+        every => ScannerName::ALL.iter().map(|name| (*name, interval(*name, every))).collect(),
     };
     EngineConfig {
         partitions: partition_counts(config),
@@ -89,6 +88,16 @@ fn engine_config(config: &Config) -> EngineConfig {
         ..EngineConfig::default()
     }
 }
+
+/// How often a scanner comes by. Two of them visit everybody each time and hardly ever find work: a
+/// world in which they hurry would do little else.
+fn interval(name: ScannerName, every_ms: u64) -> Duration {
+    let visits_all = matches!(name, ScannerName::IndexReconciler | ScannerName::RetentionTrimmer);
+    Duration::from_millis(if visits_all { every_ms.max(VISIT_ALL_EVERY_MS) } else { every_ms })
+}
+
+/// Seldom enough, and still twice within the quiet time at the end.
+const VISIT_ALL_EVERY_MS: u64 = 3_000;
 
 impl World {
     pub(crate) fn seat(&mut self, number: u8) -> Option<&mut Seat> {

@@ -96,6 +96,8 @@ pub struct World {
     pub(crate) claims: BTreeMap<ExecutionId, usize>,
     /// Splits that are not healed yet.
     pub(crate) splits: Vec<Ending>,
+    /// Somebody who had not come to rest when everybody was last looked at.
+    pub(crate) straggler: Option<ExecutionId>,
     /// Keys that are none of ours, until those who put them there tidy up.
     pub(crate) strangers: Vec<(Partition, String)>,
     pub(crate) names: Names,
@@ -143,6 +145,7 @@ impl World {
             waitpoints: Vec::new(),
             claims: BTreeMap::new(),
             splits: Vec::new(),
+            straggler: None,
             strangers: Vec::new(),
             names: Names::new(engines::partition_counts(&plan.config)),
             seen_calls: vec![0; plan.faults.len()],

@@ -2,6 +2,7 @@
 //! whatever is outside stays broken.
 
 use selvedge_core::audit;
+use selvedge_core::state::PublicState;
 
 use super::World;
 use super::ledger::Damage;
@@ -95,9 +96,13 @@ impl World {
         self.servers.advance(self.now_ms);
         let ledger = &self.servers.ledger;
         let mut pending = Vec::new();
+        self.straggler = None;
         for shard in &self.servers.audited {
             let open = unsettled(shard, ledger).into_iter().filter(|open| open.excuse.is_none());
-            pending.extend(open.map(|Unsettled { id, state, .. }| format!("{id} is {state}")));
+            for Unsettled { id, state, .. } in open {
+                pending.push(format!("{id} is {state}"));
+                self.straggler = Some(id).filter(|_| !may_wait(&state)).or(self.straggler.take());
+            }
         }
         if pending.is_empty() {
             // All executions have settled; what engines owe may still be on its way.
@@ -109,4 +114,23 @@ impl World {
         self.meter.turn_to(before);
         pending
     }
+
+    /// Whether somebody whom the last look found on the way still is: as long as that is so, nobody
+    /// else needs to be looked at.
+    pub(crate) fn has_straggler(&self) -> bool {
+        self.straggler.as_ref().is_some_and(|id| {
+            let shard = &self.servers.audited[self.servers.owner(id.partition().slot())];
+            shard.execution(id).is_some_and(|execution| {
+                execution.vector().is_ok_and(|vector| !vector.is_terminal())
+                    && execution.core.text("unsealed").is_empty()
+                    && !may_wait(execution.core.text("public_state"))
+            })
+        })
+    }
+}
+
+/// Whether who is in this state may wait for somebody who never comes.
+fn may_wait(public_state: &str) -> bool {
+    let waits = [PublicState::Suspended, PublicState::WaitingChildren];
+    waits.iter().any(|state| state.as_str() == public_state)
 }

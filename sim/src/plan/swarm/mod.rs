@@ -50,7 +50,7 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
     // A ticket that expires before any answer can come would let nobody ever learn anything.
     let tickets = [Ms(10_000), Ms(2_000), Ms(if link == slow_link { 1_700 } else { 200 })];
     let interval =
-        knob(stream, &[Ms(0), Ms(100), Ms(700), Ms(3_000), Ms(15_000), Ms(60_000), Ms(HOUR_MS)]);
+        knob(stream, &[Ms(0), Ms(250), Ms(700), Ms(3_000), Ms(15_000), Ms(60_000), Ms(HOUR_MS)]);
     // Who scans once an hour needs half a day, and workers who do not ask all the time.
     let (bound, idle) = if interval.0 < HOUR_MS {
         (Config::default().bound, knob(stream, &[Times::new(300, 1_500), Times::new(50, 300)]))
@@ -85,8 +85,13 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
         push: knob(stream, &[true, false]),
         permute: knob(stream, &[false, true]),
         permanent: knob(stream, &[false, true]),
-        length: Ms(stream.within(Span { from: 8_000, to: 30_000 })),
+        length: Ms(stream.within(Span { from: 8_000, to: longest_ms(interval.0) })),
     }
+}
+
+/// How long a run may be: who scans all the time gets on sooner.
+const fn longest_ms(interval_ms: u64) -> u64 {
+    if interval_ms > 0 && interval_ms < 1_000 { 12_000 } else { 30_000 }
 }
 
 /// An interval at which pushes must do nearly everything.
