@@ -290,12 +290,12 @@ local function write_edge(member, edge, flow_id, prefix, revision, now)
   dependency.announce_if_ended(k.exec_core, edge)
 end
 
--- Writes a planned chunk. `unsealed` is the index of members that wait for the seal.
-function submission.write(chunk, flow_id, prefix, unsealed, revision, now)
+-- Writes a planned chunk.
+function submission.write(chunk, flow_id, members_key, prefix, revision, now)
   for i, member in ipairs(chunk.members) do
     creation.write(member.k, member, member.plan, { "flow_id", flow_id, "unsealed", "1" })
-    call("SADD", prefix .. ":members", member.execution_id)
-    call("ZADD", unsealed, number.digits(revision + i), member.execution_id)
+    call("SADD", members_key, member.execution_id)
+    call("ZADD", prefix .. ":unsealed", number.digits(revision + i), member.execution_id)
     if member.group then
       edge_group.declare(member.k.edgegroup, member.group, now)
     end

@@ -86,7 +86,7 @@ local function write_chunk(k, a, core, chunk, now)
   local nodes = number.floor(core.node_count, 0) + #chunk.members
   local edges = number.floor(core.edge_count, 0) + #chunk.edges
   local revision = number.floor(core.graph_revision, 0) + #chunk.members + #chunk.edges
-  submission.write(chunk, a.flow_id, prefix, prefix .. ":unsealed", revision, now)
+  submission.write(chunk, a.flow_id, k.members, prefix, revision, now)
   record.write(k.flow_core, {
     "graph_revision", revision, "node_count", nodes, "edge_count", edges,
     "last_mutation_at", now,
