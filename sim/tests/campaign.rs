@@ -54,7 +54,7 @@ fn seeds_pass_however_many_threads_run_them() {
     let run = |mode, seeds, jobs| {
         campaign(mode, Seed::from(0), seeds, jobs, &RunOptions::default(), |_| {})
     };
-    for (mode, seeds) in [(Mode::Lite, 40), (Mode::Swarm, 24)] {
+    for (mode, seeds) in [(Mode::Lite, 200), (Mode::Swarm, 40)] {
         let done = run(mode, seeds, 2);
         assert_eq!((done.seeds, done.calls > 5_000), (seeds, true));
         assert!(done.failed.is_empty(), "{mode:?}: {:?}", done.failed);

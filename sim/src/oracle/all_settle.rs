@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use selvedge_core::audit::Snapshot;
 use selvedge_core::id::ExecutionId;
-use selvedge_core::key::{ExecutionPart, Key};
+use selvedge_core::key::{ExecutionPart, IndexPart, Key, PartitionIndex};
 use selvedge_core::state::PublicState;
 
 use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
@@ -60,7 +60,7 @@ pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger) -> Vec<Unsettled> {
     .collect()
 }
 
-/// Executions that wait for a signal without a timeout, for the seal of their flow or for a replay
+/// Executions that wait for a signal without a timeout or deadline, for the seal of their flow or for a replay
 /// of an upstream, and all that wait for one of them.
 fn waiting_for_nobody(shard: &Snapshot) -> BTreeSet<ExecutionId> {
     let mut waiting: BTreeSet<ExecutionId> = shard
@@ -71,7 +71,7 @@ fn waiting_for_nobody(shard: &Snapshot) -> BTreeSet<ExecutionId> {
             let timed = suspension.is_some_and(|record| !record.text("timeout_at").is_empty());
             // Whoever began to submit a flow may be gone before its seal.
             let unsealed = !execution.core.text("unsealed").is_empty();
-            (suspended && !timed) || unsealed
+            (suspended && !timed && !has_alarm(shard, execution.id)) || unsealed
         })
         .map(|execution| execution.id.clone())
         .collect();
@@ -92,6 +92,14 @@ fn waiting_for_nobody(shard: &Snapshot) -> BTreeSet<ExecutionId> {
             return waiting;
         }
     }
+}
+
+/// Whether an execution ends by itself when its own time is over.
+fn has_alarm(shard: &Snapshot, id: &ExecutionId) -> bool {
+    let alarms = [PartitionIndex::ExecutionDeadline, PartitionIndex::AttemptTimeout];
+    shard.places_of(id.as_str()).any(
+        |place| matches!(place, Key::Index(_, IndexPart::Whole(index)) if alarms.contains(index)),
+    )
 }
 
 /// What damage done on purpose explains that somebody waits: to it, or to whom it waits for.

@@ -29,7 +29,9 @@ pub(super) fn draw(stream: &mut Stream, config: &Config) -> Vec<Rule> {
     let bursts = bursts(stream, config);
     let (mut rules, mut lossy, mut damage) = (Vec::new(), 0, 0);
     for (fault, weight) in kinds {
-        let count = 1 + stream.below(weight.div_ceil(20));
+        // One crowd is enough for everybody to be busy.
+        let most = if is_large(fault) { 1 } else { weight.div_ceil(20) };
+        let count = 1 + stream.below(most);
         for _ in 0..count {
             lossy += usize::from(is_lossy(fault));
             damage += usize::from(is_damage(fault));
@@ -66,8 +68,8 @@ fn kinds(stream: &mut Stream, config: &Config) -> Vec<(Fault, u64)> {
     for _ in 0..wanted {
         let Some(&fault) = stream.pick(Fault::ALL) else { continue };
         let one_in = match () {
-            () if is_damage(fault) => 6,
-            () if is_lossy(fault) => 4,
+            () if is_damage(fault) => 10,
+            () if is_lossy(fault) => 6,
             () if is_large(fault) => 2,
             () => 1,
         };

@@ -51,11 +51,13 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
     let tickets = [Ms(10_000), Ms(2_000), Ms(if link == slow_link { 1_700 } else { 200 })];
     let interval =
         knob(stream, &[Ms(0), Ms(250), Ms(700), Ms(3_000), Ms(15_000), Ms(60_000), Ms(HOUR_MS)]);
-    // Who scans once an hour needs half a day, and workers who do not ask all the time.
-    let (bound, idle) = if interval.0 < HOUR_MS {
-        (Config::default().bound, knob(stream, &[Times::new(300, 1_500), Times::new(50, 300)]))
+    // Without pushes a chain takes a scan per link; and while engines scan once an hour, workers need
+    // not ask all the time.
+    let bound = Ms(Config::default().bound.0 + LINKS_MAX * interval.0);
+    let idle = if interval.0 < HOUR_MS {
+        knob(stream, &[Times::new(300, 1_500), Times::new(50, 300)])
     } else {
-        (Ms(12 * HOUR_MS), Times::new(20_000, 90_000))
+        Times::new(20_000, 90_000)
     };
     Config {
         seed,
@@ -94,6 +96,9 @@ const fn longest_ms(interval_ms: u64) -> u64 {
     if interval_ms > 0 && interval_ms < 1_000 { 12_000 } else { 30_000 }
 }
 
+/// Somewhat more than the longest chain of a seed has links.
+const LINKS_MAX: u64 = 110;
+
 /// An interval at which pushes must do nearly everything.
 const HOUR_MS: u64 = 3_600_000;
 
@@ -125,7 +130,7 @@ mod tests {
     #[test]
     fn every_kind_of_fault_is_drawn_sooner_or_later() {
         let mut missing: Vec<_> = crate::fault::Fault::ALL.to_vec();
-        for number in 0..600 {
+        for number in 0..2_000 {
             let plan = plan_from_seed(Seed::from(number));
             missing.retain(|fault| !plan.faults.iter().any(|rule| rule.fault == *fault));
         }
