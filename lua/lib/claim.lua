@@ -127,6 +127,17 @@ function claim.waited_ms(core, now)
   return number.digits(math.max(0, now - number.floor(core.last_transition_at, now)))
 end
 
+-- The fields of the record that a carried out plan has left and the answer tells.
+function claim.outcome(planned)
+  local held = planned.held
+  return {
+    current_lease_id = held.lease_id, current_lease_epoch = held.lease_epoch,
+    lease_expires_at = held.expires_at, current_attempt_id = held.attempt_id,
+    current_attempt_index = planned.index,
+    execution_kind = planned.core.execution_kind, flow_id = planned.core.flow_id,
+  }
+end
+
 -- What a worker needs to start: the answer to a claim and to its repetition alike.
 function claim.answer(k, id, core, kind, waited_ms)
   return ok("claimed", id, core.current_lease_id, core.current_lease_epoch, core.lease_expires_at,

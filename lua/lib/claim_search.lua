@@ -42,7 +42,8 @@ local function consider(k, a, tag, id, now, ttl)
   end
   local planned = claim.plan(keys, id, core, a, now, ttl)
   if not planned then return nil, "skip" end
-  planned.id, planned.keys, planned.waited_ms = id, keys, claim.waited_ms(core, now)
+  planned.id, planned.keys, planned.core = id, keys, core
+  planned.waited_ms = claim.waited_ms(core, now)
   return planned
 end
 

@@ -31,15 +31,26 @@ function completion.finish(k, id, core, how)
   end
 end
 
+-- The fields of a record that ending it by force needs, or trying it again instead.
+completion.NEEDS = {
+  "lane_id", "current_lane", "flow_id", "lifecycle_phase", "eligibility_state", "attempt_state",
+  "current_attempt_index", "current_attempt_id", "current_lease_id", "current_lease_epoch",
+  "current_worker_id", "current_worker_instance_id", "retry_count",
+}
+
+-- Where an execution may go that is found at home.
+local WAYS_OUT = { "eligible", "delayed", "active", "terminal" }
+
 -- What ending an execution by force will touch, all keys checked: from any phase, without its
--- holder's help. Answers { core, strays, closing }, or nil and a refusal.
-function completion.prepare(k, id, core)
+-- holder's help. It leaves every index that it may be in, or only `home` where that is known to be
+-- the one. Answers { core, strays, closing, from = lane indexes to leave }, or nil and a refusal.
+function completion.prepare(k, id, core, home)
   local refused = attempt.locate(k, id, core)
   if refused then
     return nil, refused
   end
   local strays
-  strays, refused = lane.locate(k, core, lane.ALL)
+  strays, refused = lane.locate(k, core, home and WAYS_OUT or lane.ALL)
   if not strays then
     return nil, refused
   end
@@ -51,7 +62,8 @@ function completion.prepare(k, id, core)
       return nil, refused
     end
   end
-  return { core = core, strays = strays, closing = closing }
+  local from = home and { home } or lane.live(k, strays)
+  return { core = core, strays = strays, closing = closing, from = from }
 end
 
 -- Ends the open attempt and its stream, if there are any, and closes a suspension.
@@ -81,7 +93,7 @@ end
 function completion.force(k, id, plan, how)
   end_attempt(k, id, plan, how)
   call("ZREM", k.suspension_timeout, id)
-  how.from = lane.live(k, plan.strays)
+  how.from = plan.from
   how.attempt_state = state.ended_attempt(plan.core)
   text.append(how.fields, { "current_suspension_id", "", "current_waitpoint_id", "" })
   completion.finish(k, id, plan.core, how)

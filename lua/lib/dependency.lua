@@ -28,12 +28,12 @@ function dependency.outcome_of(core)
 end
 
 -- Every key that resolving `edge_id` for this child may touch, by the names of
--- ff_resolve_dependency; the lane and the attempt come from the child's record.
-function dependency.keys(tag, flow_id, child_eid, upstream_eid, edge_id)
+-- ff_resolve_dependency; the lane and the attempt come from the child's record, if there is one.
+function dependency.keys(tag, flow_id, child_eid, upstream_eid, edge_id, core)
   local front = dependency.front(tag, child_eid)
   local prefix = flow.prefix(tag, flow_id)
-  local lane_id = text.either(record.peek(front .. ":core", "lane_id"), "default")
-  local index = text.either(record.peek(front .. ":core", "current_attempt_index"), "0")
+  local lane_id = text.either(core and core.lane_id, "default")
+  local index = text.either(core and core.current_attempt_index, "0")
   return {
     exec_core = front .. ":core",
     deps_meta = front .. ":deps:meta",

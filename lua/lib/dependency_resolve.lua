@@ -83,9 +83,50 @@ local function declared_edges(k)
   return type(size) == "number" and size or 0
 end
 
+-- The fields that judging an edge needs: of the child's record, unless it has to be skipped while it
+-- runs; of the edge; of a group that its own counters do not decide; of the child's counters.
+local CHILD = {
+  "execution_id", "flow_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
+  "current_attempt_index", "eligibility_state", "terminal_outcome", "attempt_state", "priority",
+  "created_at", "delay_until", "held_as", "held_detail", "unsealed",
+}
+local EDGE = { "state", "outlived_run", "data_passing_ref", "repeats_upstream" }
+local GROUP = { "policy_variant", "group_state", "succeeded", "failed" }
+local COUNTERS = { "unsatisfied_required_count", "impossible_required_count" }
+
+-- The child's record as `dependency.records` wants it.
+function dependency.child(core_key)
+  return record.part(core_key, CHILD)
+end
+
+-- The records that decide about an edge: { dep, group, core, meta }, each nil when there is none; or
+-- nil and the refusal of a foreign key. `core` is the child's record, if it was read already.
+function dependency.records(k, core)
+  local found, refused = { core = core }, nil
+  if not core then
+    found.core, refused = dependency.child(k.exec_core)
+  end
+  if not refused then
+    found.meta, refused = record.part(k.deps_meta, COUNTERS)
+  end
+  if not refused then
+    found.dep, refused = record.part(k.dep, EDGE)
+  end
+  if not refused and text.set(k.edgegroup) then
+    found.group, refused = record.part(k.edgegroup, GROUP)
+  end
+  if refused then
+    return nil, refused
+  end
+  if edge_group.counted(found.group) then
+    found.group = record.read(k.edgegroup)
+  end
+  return found
+end
+
 -- What is known before an edge is judged; nil and the reply when there is nothing to judge.
-local function case(k, a)
-  local dep = record.read(k.dep)
+local function case(k, a, found)
+  local dep, group = found.dep, found.group
   if not dep then
     return nil, err("invalid_dependency")
   end
@@ -100,12 +141,11 @@ local function case(k, a)
   if refused then
     return nil, refused
   end
-  local group = text.set(k.edgegroup) and record.read(k.edgegroup) or nil
   return {
     dep = dep,
     group = group,
-    core = record.read(k.exec_core),
-    meta = record.read(k.deps_meta) or {},
+    core = found.core,
+    meta = found.meta or {},
     declared = edge_group.counted(group) and declared_edges(k) or 0,
     outcome = a.upstream_outcome,
     now = a.now_ms,
@@ -120,6 +160,7 @@ local function follow_up(k, c, plan)
     return plan
   end
   if plan.word == "impossible" and core.terminal_outcome == "none" then
+    core = record.read(k.exec_core)
     if text.set(core.current_attempt_index) and text.set(core.execution_id) then
       local tag = text.tag(k.exec_core)
       k.attempt = attempt.key(tag, core.execution_id, core.current_attempt_index)
@@ -139,25 +180,26 @@ local function follow_up(k, c, plan)
   return plan, refused or (plan.copies and guard.mismatch(k.payload, "string")) or nil
 end
 
+-- What is not a hash among the keys of an edge.
 local KINDS = {
-  exec_core = "hash", deps_meta = "hash", unresolved = "set", dep = "hash", eligible = "zset",
-  terminal = "zset", blocked = "zset", upstream_result = "string", edgegroup = "hash",
-  incoming = "set", pending_cancel_groups = "set",
+  unresolved = "set", eligible = "zset", terminal = "zset", blocked = "zset",
+  upstream_result = "string", incoming = "set", pending_cancel_groups = "set",
 }
+local CHECKED = { "unresolved", "eligible", "terminal", "blocked", "upstream_result", "incoming",
+  "pending_cancel_groups" }
 
 -- Resolves one edge of a child. Answers the reply of ff_resolve_dependency, and `released` or
 -- `skipped` when the child became eligible or ended. Needs all its keys in `k`;
--- `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid }. Never raises, so that many
--- edges can be resolved in one call.
-function dependency.resolve(k, a)
-  for _, name in ipairs({ "exec_core", "deps_meta", "unresolved", "dep", "eligible", "terminal",
-    "blocked", "upstream_result", "edgegroup", "incoming", "pending_cancel_groups" }) do
-    local refused = guard.mismatch(k[name], KINDS[name])
+-- `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid }, `found` = the records behind
+-- the keys. Never raises, so that many edges can be resolved in one call.
+function dependency.resolve(k, a, found)
+  for i = 1, #CHECKED do
+    local refused = guard.mismatch(k[CHECKED[i]], KINDS[CHECKED[i]])
     if refused then
       return refused
     end
   end
-  local c, answer = case(k, a)
+  local c, answer = case(k, a, found)
   if not c then
     return answer
   end

@@ -1,14 +1,12 @@
 -- Ending a child whose dependencies cannot be met, whatever it was doing.
 
-local HOME_OF_PHASE = { active = "active", suspended = "suspended" }
-
 -- Everything a child leaves behind when it is skipped, all keys checked: the plan for
 -- `dependency.skip`, or nil and a refusal. A child may be skipped in any phase, so its lease or
 -- its suspension ends with it.
 function dependency.skipping(k, core)
   local tag, id = text.tag(k.exec_core), text.present(core.execution_id, "")
   local front = k.exec_core:sub(1, -6)
-  local home = HOME_OF_PHASE[core.lifecycle_phase]
+  local home = lane.INDEX_OF_PHASE[core.lifecycle_phase]
   local plan = {
     id = id,
     core = core,

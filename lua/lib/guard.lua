@@ -3,17 +3,24 @@
 
 local WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
--- What the keys of the running call are taken for. Two names for one absent key pass every look at
--- its type, until the first write makes it one of the two.
-local taken_for = {}
+-- Asks for the size of a kind. A key of another kind refuses, so this looks at its type as well, and
+-- costs less than TYPE, whose answer is a table.
+local SIZE = { string = "STRLEN", hash = "HLEN", set = "SCARD", zset = "ZCARD", stream = "XLEN" }
 
--- The keys whose type the running call has looked at, which nobody else can change meanwhile: a
--- call over many members of one lane looks at its indexes once.
-local looked_at = {}
+-- What can be known about a key: what it is taken for, and whether it was looked at.
+local KINDS, NOTED, SEEN = { "string", "hash", "set", "zset", "stream" }, {}, {}
+for i = 1, #KINDS do
+  NOTED[KINDS[i]], SEEN[KINDS[i]] = { kind = KINDS[i] }, { kind = KINDS[i] }
+end
+
+-- What is known about the keys of the running call. Two names for one absent key pass every look at
+-- its type, until the first write makes it one of the two. A key that was looked at nobody else can
+-- change meanwhile: a call over many members of one lane looks at its indexes once.
+local known = {}
 
 -- Forgets the keys of the call before.
 function guard.begin()
-  taken_for, looked_at = {}, {}
+  known = {}
 end
 
 -- The server's own refusal when `key` is taken for something else than `kind` already, nil when it
@@ -22,11 +29,26 @@ function guard.clash(key, kind)
   if key == nil or key == "" then
     return nil
   end
-  taken_for[key] = taken_for[key] or kind
-  if taken_for[key] ~= kind then
+  local before = known[key]
+  if before == nil then
+    known[key] = NOTED[kind]
+  elseif before.kind ~= kind then
     return redis.error_reply(WRONG_TYPE)
   end
   return nil
+end
+
+-- The server's refusal of a key of another kind in a reply of `redis.pcall`, nil when there is none.
+-- Any other failure is raised: nothing is known about the key then.
+function guard.refusal(reply)
+  local words = type(reply) == "table" and reply.err
+  if not words then
+    return nil
+  end
+  if not words:find("^WRONGTYPE") then
+    error(reply)
+  end
+  return redis.error_reply(words)
 end
 
 -- The server's own refusal when `key` holds, or is taken for, something else than `kind`; nil when
@@ -35,14 +57,18 @@ function guard.mismatch(key, kind)
   if key == nil or key == "" then
     return nil
   end
-  if looked_at[key] ~= kind then
-    local found = call("TYPE", key).ok
-    if found ~= "none" and found ~= kind then
-      return redis.error_reply(WRONG_TYPE)
-    end
-    looked_at[key] = kind
+  local before = known[key]
+  if before == SEEN[kind] then
+    return nil
   end
-  return guard.clash(key, kind)
+  if before and before.kind ~= kind then
+    return redis.error_reply(WRONG_TYPE)
+  end
+  local refused = guard.refusal(redis.pcall(SIZE[kind], key))
+  if not refused then
+    known[key] = SEEN[kind]
+  end
+  return refused
 end
 
 -- The same for a list of derived keys: `guard.any_mismatch({ { key, "hash" }, … })`.

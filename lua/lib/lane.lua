@@ -54,6 +54,24 @@ function lane.homes(core_key, core)
   return homes
 end
 
+-- The lane index of an execution that is no longer runnable, by its phase.
+lane.INDEX_OF_PHASE = { active = "active", suspended = "suspended" }
+
+-- The index in which the record of a live execution says that it stands, when it does: then it
+-- stands in no other (OneHome). Nil when it does not, or when the record has no clear word.
+function lane.home(core_key, id, core)
+  local name = lane.INDEX_OF_PHASE[core.lifecycle_phase]
+    or core.lifecycle_phase == "runnable" and lane.INDEX_OF_ELIGIBILITY[core.eligibility_state]
+  if not name or not text.set(core.lane_id) then
+    return nil
+  end
+  local home = lane.index(text.tag(core_key), core.lane_id, name)
+  if guard.mismatch(home, "zset") or not call("ZSCORE", home, id) then
+    return nil
+  end
+  return home
+end
+
 -- The lane keys of a live execution, and all of them, by the names that bodies use.
 lane.LIVE = {
   "eligible", "delayed", "active", "suspended", "blocked_dependencies", "blocked_budget",
@@ -64,6 +82,12 @@ lane.ALL = {
   "blocked_budget", "blocked_quota", "blocked_route", "blocked_operator",
 }
 
+-- The last part of the key for each of these names.
+local LAST_PART = {}
+for i = 1, #lane.ALL do
+  LAST_PART[lane.ALL[i]] = lane.INDEXES[i]
+end
+
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
 -- earlier read, or from a worker that serves another lane. Names are those of lane.INDEXES with
 -- `_` for `:`. A record without a lane keeps the keys that were given. Answers the other keys in
@@ -71,8 +95,9 @@ lane.ALL = {
 function lane.point(k, core, names)
   local strays, derived = {}, {}
   local tag, home, claimed = text.tag(k.exec_core), lane.of(core), core.current_lane
+  local front = lane.index(tag, home, "")
   for _, name in ipairs(names) do
-    local own = lane.index(tag, home, (name:gsub("_", ":", 1)))
+    local own = front .. LAST_PART[name]
     if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
       strays[#strays + 1] = k[name]
       derived[#derived + 1] = own

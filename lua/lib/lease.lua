@@ -380,7 +380,7 @@ function lease.leave_holder(k, id, core)
   local holder = core.current_worker_instance_id
   if text.set(holder) then
     local held = lane.worker_leases(text.tag(k.exec_core), holder)
-    if not guard.mismatch(held, "set") then
+    if held ~= k.worker_leases and not guard.mismatch(held, "set") then
       call("SREM", held, id)
     end
   end

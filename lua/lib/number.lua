@@ -116,6 +116,8 @@ end
 
 -- The digits of small whole numbers that somebody wanted: most are limits, sizes and counts.
 local SMALL, SMALL_MAX = {}, 1000
+-- And of the last large one: most of these are the time of the call, again and again.
+local last, last_digits
 
 -- A number as plain digits: whole numbers never in exponent form, whatever their size.
 function number.digits(n)
@@ -123,11 +125,16 @@ function number.digits(n)
   if known then
     return known
   end
+  if n == last then
+    return last_digits
+  end
   if n == math.floor(n) and n >= -number.MAX and n <= number.MAX then
     -- Adding zero takes the sign from a negative zero, which no command reads as an integer.
     local digits = string.format("%.0f", n + 0)
     if n >= 0 and n <= SMALL_MAX then
       SMALL[n + 0] = digits
+    else
+      last, last_digits = n, digits
     end
     return digits
   end
@@ -136,6 +143,9 @@ end
 
 -- Any field of a reply or record as text.
 function number.text(value)
+  if type(value) == "string" then
+    return value
+  end
   if value == nil or value == false then
     return ""
   end

@@ -16,13 +16,29 @@ end
 
 -- The named fields of a hash as a table; missing ones are nil.
 function record.fields(key, ...)
-  local names = { ... }
-  local values = call("HMGET", key, ...)
-  local fields = {}
-  for i, name in ipairs(names) do
-    fields[name] = values[i] or nil
+  local values, fields = call("HMGET", key, ...), {}
+  for i = 1, #values do
+    fields[select(i, ...)] = values[i] or nil
   end
   return fields
+end
+
+-- The fields in the list `names` of a hash as a table, or nil when the key does not exist: for
+-- records of which a call that is made often needs a part. Nil and the server's refusal for a key
+-- that holds, or is taken for, something else.
+function record.part(key, names)
+  local values, fields = redis.pcall("HMGET", key, unpack(names)), nil
+  local refused = guard.clash(key, "hash") or guard.refusal(values)
+  if refused then
+    return nil, refused
+  end
+  for i = 1, #names do
+    if values[i] then
+      fields = fields or {}
+      fields[names[i]] = values[i]
+    end
+  end
+  return fields or (call("EXISTS", key) == 1 and {} or nil)
 end
 
 -- Writes `pairs_list` = { field, value, field, value, … } in chunks well under the unpack limit.
@@ -96,6 +112,10 @@ local KEYRING_TYPES = {
   lease_expiry = "zset", attempt_timeout = "zset", execution_deadline = "zset",
   suspension_timeout = "zset", all_executions = "set", worker_leases = "set",
 }
+local KEYRING = {
+  "lease_history", "attempts", "suspension_current", "lease_expiry", "attempt_timeout",
+  "execution_deadline", "suspension_timeout", "all_executions", "worker_leases",
+}
 
 -- The refusal of a key that is not the core of `id`, else nil.
 function record.misnamed(core_key, id)
@@ -128,15 +148,15 @@ function record.keys(core_key, core)
 end
 
 -- The same, or nil and a refusal: of a key that is not the core of `id`, or of a foreign value
--- under one of the keys.
-function record.keyring(core_key, id, core)
+-- under one of the keys. `touched` = the names of those that the call may touch, all unless given.
+function record.keyring(core_key, id, core, touched)
   local refused = record.misnamed(core_key, id)
   if refused then
     return nil, refused
   end
   local k = record.keys(core_key, core)
-  for name, kind in pairs(KEYRING_TYPES) do
-    refused = guard.mismatch(k[name], kind)
+  for _, name in ipairs(touched or KEYRING) do
+    refused = guard.mismatch(k[name], KEYRING_TYPES[name])
     if refused then
       return nil, refused
     end

@@ -95,8 +95,9 @@ function state.put(core_key, vector, more)
     "attempt_state", vector.attempt_state,
     "public_state", vector.public_state,
   }
+  local words = #fields
   for i = 1, #more do
-    fields[#fields + 1] = number.text(more[i])
+    fields[words + i] = number.text(more[i])
   end
   call("HSET", core_key, unpack(fields))
 end

@@ -69,9 +69,12 @@ end
 
 -- The lists one after the other, in the first one.
 function text.append(list, ...)
+  local last = #list
   for i = 1, select("#", ...) do
-    for _, item in ipairs((select(i, ...))) do
-      list[#list + 1] = item
+    local items, next = (select(i, ...)), 1
+    while items[next] ~= nil do
+      last = last + 1
+      list[last], next = items[next], next + 1
     end
   end
   return list

@@ -36,7 +36,11 @@ fn a_failing_inner_command_is_never_taken_for_success() {
 #[test]
 fn planted_defects_are_found() {
     let planted = [
-        ("found ~= \"none\" and found ~= kind", "false", "a script error after a write"),
+        (
+            "local words = type(reply) == \"table\" and reply.err",
+            "local words = nil",
+            "a script error after a write",
+        ),
         ("if n == nil or n ~= n or", "if n ~= n or", "a script error"),
         (
             "local function err(",

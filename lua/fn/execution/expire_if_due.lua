@@ -8,6 +8,16 @@
 -- Bound: 99 + 6 * n
 -- Keeps: NotBeforeDue, OneHome, AttemptsHonest, VectorWhole
 
+-- The keys of an execution that its end touches, by its phase; all of them in a phase of no name.
+local TOUCHED = {
+  runnable = { "lease_expiry", "attempt_timeout", "execution_deadline", "suspension_timeout",
+    "worker_leases" },
+  active = { "lease_expiry", "attempt_timeout", "execution_deadline", "suspension_timeout",
+    "worker_leases", "lease_history" },
+  suspended = { "lease_expiry", "attempt_timeout", "execution_deadline", "suspension_timeout",
+    "worker_leases", "suspension_current" },
+}
+
 local function forget(k, id, word)
   attempt.unlimit(k, id)
   return ok(word)
@@ -39,7 +49,7 @@ local function retry(k, id, plan, retry_at, now)
   lease.history(k.lease_history, "released", lease.EVENT.released,
     lease.current(core, now, "expired:" .. reason))
   push.lost(core, id)
-  attempt.schedule_retry(k, id, core, lane.live(k, plan.strays), retry_at, reason, now)
+  attempt.schedule_retry(k, id, core, plan.from, retry_at, reason, now)
   return ok("retry_scheduled", retry_at)
 end
 
@@ -50,16 +60,18 @@ define("ff_expire_if_due",
     if a.reason ~= "attempt_timeout" and a.reason ~= "execution_deadline" then
       return err("invalid_input", "reason must be attempt_timeout or execution_deadline")
     end
-    local core = record.read(given.exec_core)
-    local id, now = a.execution_id, number.now()
-    local k, refused = record.keyring(given.exec_core, id, core or {})
+    local core, refused = record.part(given.exec_core, completion.NEEDS)
+    if refused then return refused end
+    local id, now, k = a.execution_id, number.now(), nil
+    k, refused = record.keyring(given.exec_core, id, core or {},
+      core and TOUCHED[core.lifecycle_phase])
     if not k then return refused end
     if not core then return forget(k, id, "not_found_cleaned") end
     if core.lifecycle_phase == "terminal" then return forget(k, id, "already_terminal") end
     local answer = out_of_season(k, id, core, a, now)
     if answer then return answer end
     local plan
-    plan, refused = completion.prepare(k, id, core)
+    plan, refused = completion.prepare(k, id, core, lane.home(k.exec_core, id, core))
     if not plan then return refused end
     local retry_at = a.reason == "attempt_timeout" and attempt.retry_at(id, core,
       policy.object(policy.read(k.exec_core).retry_policy), "timeout", now)

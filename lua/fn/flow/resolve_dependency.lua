@@ -15,5 +15,9 @@ define("ff_resolve_dependency",
     "pending_cancel_groups" },
   { "edge_id!", "upstream_outcome", "now_ms", "flow_id", "downstream_eid" },
   function(k, a)
-    return (dependency.resolve(k, a))
+    local found, refused = dependency.records(k)
+    if not found then
+      return refused
+    end
+    return (dependency.resolve(k, a, found))
   end)

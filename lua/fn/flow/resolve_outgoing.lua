@@ -17,8 +17,8 @@
 local LIMIT_MAX = 500
 
 -- Whether this is the end that the edge had outlived when it was re-armed.
-local function outlived(core, dep_key)
-  local run = record.peek(dep_key, "outlived_run")
+local function outlived(core, dep)
+  local run = dep and dep.outlived_run
   return core.terminal_outcome ~= "success" and text.set(run)
     and run == number.digits(number.floor(core.replay_count, 0))
 end
@@ -46,14 +46,19 @@ local function resolve(tag, id, core, edge_id, now, only_child)
   if not child then
     return "left"
   end
-  local k = dependency.keys(tag, flow_id, child, id, edge_id)
-  if outlived(core, k.dep) then
+  local child_core, refused = dependency.child(dependency.front(tag, child) .. ":core")
+  if refused then
+    return "left"
+  end
+  local k = dependency.keys(tag, flow_id, child, id, edge_id, child_core)
+  local found = dependency.records(k, child_core)
+  if not found or outlived(core, found.dep) then
     return "left"
   end
   local reply, effect = dependency.resolve(k, {
     edge_id = edge_id, upstream_outcome = core.terminal_outcome, now_ms = now,
     flow_id = flow_id, downstream_eid = child,
-  })
+  }, found)
   if reply.err or reply[1] == 0 then
     return "left"
   end

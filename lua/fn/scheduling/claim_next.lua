@@ -58,8 +58,8 @@ define("ff_claim_next",
       claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
       call("SET", k.claim_note, planned.id .. "|" .. planned.waited_ms, "PX",
         number.digits(math.max(numbers.ttl, NOTE_MS)))
-      return claim.answer(planned.keys, planned.id, record.read(planned.keys.exec_core),
-        planned.kind, planned.waited_ms)
+      return claim.answer(planned.keys, planned.id, claim.outcome(planned), planned.kind,
+        planned.waited_ms)
     end
     if found.admit then
       return ok("needs_admission", found.admit, found.core.budget_ids, found.core.quota_policy_id)
