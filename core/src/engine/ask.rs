@@ -7,8 +7,9 @@ use alloc::vec::Vec;
 
 use super::Engine;
 use super::driver::Order;
-use super::flight::{Asked, Departure, Route};
+use super::flight::{Asked, Departure, Haste, Route};
 use super::observe::Observation;
+use super::scan::SCANNERS;
 use super::step::{Fate, Notes, Reply, Step, Then, Verdict};
 use super::wire::{Answer, Command, Effect, Ticket};
 use crate::error::{Class, ServerError};
@@ -107,19 +108,30 @@ impl Engine {
     /// Asks for commands; they leave when the input has been handled.
     pub(super) fn ask(&mut self, commands: Vec<Command>, next: Next) {
         let question = self.id();
-        let missing = commands.len();
+        let (missing, haste) = (commands.len(), self.haste(&next));
         for (place, command) in commands.into_iter().enumerate() {
-            self.stage(Route { question, place }, command);
+            self.stage(Route { question, place }, haste, command);
         }
         self.questions.insert(question, Question { replies: vec![None; missing], missing, next });
     }
 
-    fn stage(&mut self, route: Route, command: Command) {
-        let staged = self.staged.entry(command.slot).or_default();
+    fn haste(&self, next: &Next) -> Haste {
+        match next {
+            Next::Step(Crew::Strip(id), ..) => match self.strips.get(id) {
+                Some(strip) if SCANNERS[strip.order.scanner].is_patient() => Haste::Leisure,
+                Some(_) | None => Haste::Due,
+            },
+            Next::Step(Crew::Dispatch(_), ..) | Next::Pages(..) => Haste::Due,
+        }
+    }
+
+    fn stage(&mut self, route: Route, haste: Haste, command: Command) {
+        let pile = (command.slot, haste);
+        let staged = self.staged.entry(pile).or_default();
         if command.reads {
-            let place = (command.slot, staged.len());
-            let (slot, at) = *self.staged_reads.entry(command.argv.clone()).or_insert(place);
-            if slot == command.slot
+            let place = (pile, staged.len());
+            let (known, at) = *self.staged_reads.entry(command.argv.clone()).or_insert(place);
+            if known == pile
                 && let Some(asked) = staged.get_mut(at)
             {
                 asked.routes.push(route);
@@ -131,8 +143,8 @@ impl Engine {
 
     pub(super) fn send(&mut self) {
         self.staged_reads.clear();
-        for (slot, asked) in core::mem::take(&mut self.staged) {
-            self.flight.queue(slot, asked);
+        for (pile, asked) in core::mem::take(&mut self.staged) {
+            self.flight.queue(self.now, pile, asked);
         }
         if self.draining {
             // What was never sent is surely not applied, and the next engine will find it.

@@ -17,6 +17,21 @@ const TICKETS: u64 = 1;
 /// Most commands in one batch.
 pub const BATCH_MAX: usize = 128;
 
+/// How long a batch that may wait gives way to others of its slot.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How much the world waits for a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Haste {
+    /// Something is due.
+    Due,
+    /// Nobody waits for it: it gives way to what is due in its slot, for a while.
+    Leisure,
+}
+
+/// Commands that leave together: of one slot, and of one haste.
+pub(super) type Pile = (u16, Haste);
+
 /// Where an answer belongs: to which question, and there to which place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
@@ -34,6 +49,8 @@ pub(super) struct Asked {
 #[derive(Debug)]
 struct Waiting {
     slot: u16,
+    haste: Haste,
+    since: EngineTime,
     commands: Vec<Command>,
     routes: Vec<Vec<Route>>,
 }
@@ -83,12 +100,12 @@ impl Flight {
     }
 
     /// Queues commands for one slot, cut into batches.
-    pub(super) fn queue(&mut self, slot: u16, mut asked: Vec<Asked>) {
+    pub(super) fn queue(&mut self, now: EngineTime, (slot, haste): Pile, mut asked: Vec<Asked>) {
         while !asked.is_empty() {
             let rest = asked.split_off(asked.len().min(BATCH_MAX));
             let (routes, commands) =
                 asked.into_iter().map(|Asked { routes, command }| (routes, command)).unzip();
-            self.waiting.push_back(Waiting { slot, commands, routes });
+            self.waiting.push_back(Waiting { slot, haste, since: now, commands, routes });
             asked = rest;
         }
     }
@@ -99,9 +116,13 @@ impl Flight {
             return None;
         }
         let at = self.waiting.iter().position(|batch| {
-            self.open_by_slot.get(&batch.slot).copied().unwrap_or(0) < self.per_slot
+            let open = self.open_by_slot.get(&batch.slot).copied().unwrap_or(0);
+            match batch.haste {
+                Haste::Leisure if batch.since.after(PATIENCE) > now => open == 0,
+                Haste::Due | Haste::Leisure => open < self.per_slot,
+            }
         })?;
-        let Waiting { slot, commands, routes } = self.waiting.remove(at)?;
+        let Waiting { slot, commands, routes, .. } = self.waiting.remove(at)?;
         let ticket = Ticket(self.next_ticket);
         self.next_ticket = self.next_ticket.wrapping_add(1);
         let deadline = now.after(self.timeout);
@@ -180,18 +201,37 @@ mod tests {
     fn a_dead_slot_does_not_fill_the_window() {
         let mut flight = flight(3, 2);
         for _ in 0..5 {
-            flight.queue(1, asked(1));
+            flight.queue(EngineTime(0), (1, Haste::Due), asked(1));
         }
-        flight.queue(2, asked(1));
+        flight.queue(EngineTime(0), (2, Haste::Due), asked(1));
         let now = EngineTime(0);
         let slots: Vec<u16> = core::iter::from_fn(|| flight.depart(now)).map(|d| d.slot).collect();
         assert_eq!(slots, [1, 1, 2]);
     }
 
     #[test]
+    fn what_nobody_waits_for_gives_way_in_its_slot_but_not_for_ever() {
+        let mut flight = flight(9, 2);
+        let departed = |flight: &mut Flight, now| {
+            core::iter::from_fn(|| flight.depart(EngineTime(now))).collect::<Vec<_>>()
+        };
+        for slot in [1, 2] {
+            flight.queue(EngineTime(0), (slot, Haste::Leisure), asked(3));
+        }
+        flight.queue(EngineTime(0), (1, Haste::Due), asked(1));
+        let first = departed(&mut flight, 0);
+        let sizes: Vec<usize> = first.iter().map(|departure| departure.batch.len()).collect();
+        assert_eq!(sizes, [3, 3, 1], "a slot at rest serves whoever comes");
+        flight.queue(EngineTime(0), (1, Haste::Leisure), asked(3));
+        flight.land(first[0].ticket);
+        assert!(departed(&mut flight, 999).is_empty(), "something due is on its way there");
+        assert_eq!(departed(&mut flight, 1_000).len(), 1, "patience ends");
+    }
+
+    #[test]
     fn long_questions_are_cut_into_batches() {
         let mut flight = flight(10, 10);
-        flight.queue(1, asked(BATCH_MAX * 2 + 1));
+        flight.queue(EngineTime(0), (1, Haste::Due), asked(BATCH_MAX * 2 + 1));
         let now = EngineTime(0);
         let sizes: Vec<usize> =
             core::iter::from_fn(|| flight.depart(now)).map(|d| d.batch.len()).collect();
@@ -202,7 +242,7 @@ mod tests {
     fn what_waits_for_a_slot_that_does_not_answer_is_given_back() {
         let mut flight = flight(9, 1);
         for slot in [1, 2, 1, 2, 1] {
-            flight.queue(slot, asked(2));
+            flight.queue(EngineTime(0), (slot, Haste::Due), asked(2));
         }
         let first = flight.depart(EngineTime(0)).unwrap();
         assert_eq!(first.slot, 1);
@@ -216,7 +256,7 @@ mod tests {
     fn an_answer_to_a_former_life_hits_no_ticket_of_this_one() {
         let departed = |seed| {
             let mut flight = Flight::new(9, 9, Duration::from_secs(1), seed);
-            flight.queue(1, asked(BATCH_MAX * 5));
+            flight.queue(EngineTime(0), (1, Haste::Due), asked(BATCH_MAX * 5));
             let tickets: Vec<Ticket> =
                 core::iter::from_fn(|| flight.depart(EngineTime(0))).map(|d| d.ticket).collect();
             (flight, tickets)
@@ -230,7 +270,7 @@ mod tests {
     #[test]
     fn a_ticket_closes_once() {
         let mut flight = flight(1, 1);
-        flight.queue(1, asked(1));
+        flight.queue(EngineTime(0), (1, Haste::Due), asked(1));
         let ticket = flight.depart(EngineTime(0)).unwrap().ticket;
         assert_eq!(flight.overdue(EngineTime(999)), None);
         assert_eq!(flight.overdue(EngineTime(1000)), Some(ticket));

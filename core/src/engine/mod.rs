@@ -52,7 +52,7 @@ use ask::{Crew, Question};
 use cadence::Cadence;
 use dispatch::{Debt, Dispatch};
 use driver::Strip;
-use flight::{Asked, Flight};
+use flight::{Asked, Flight, Pile};
 use scans::Scans;
 
 use crate::id::LaneId;
@@ -70,10 +70,11 @@ pub struct Engine {
     strips: BTreeMap<u64, Strip>,
     questions: BTreeMap<u64, Question>,
     next_id: u64,
-    /// Commands asked for while one input is handled, by slot; batched when it is done.
-    staged: BTreeMap<u16, Vec<Asked>>,
+    /// Commands asked for while one input is handled, by slot and haste; batched when
+    /// it is done.
+    staged: BTreeMap<Pile, Vec<Asked>>,
     /// Where in `staged` a read stands, so that it is not asked for twice.
-    staged_reads: BTreeMap<Vec<Vec<u8>>, (u16, usize)>,
+    staged_reads: BTreeMap<Vec<Vec<u8>>, (Pile, usize)>,
     no_notes: Notes,
     effects: VecDeque<Effect>,
     draining: bool,

@@ -30,6 +30,10 @@ impl Scanner for IndexReconciler {
     fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict> {
         Ok(repair(candidate.execution(scene)?, None))
     }
+
+    fn is_patient(&self) -> bool {
+        true
+    }
 }
 
 /// Puts an execution's entries right; `lane` is where an entry without any record was found.

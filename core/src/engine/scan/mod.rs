@@ -133,6 +133,11 @@ pub trait Scanner: Send + Sync {
     /// # Errors
     /// The verdict: not a failure of the scan, but its end for this candidate.
     fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict>;
+
+    /// Whether its work gives way to what is due: nobody waits for an audit.
+    fn is_patient(&self) -> bool {
+        false
+    }
 }
 
 /// The circumstances of a scan.
