@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply, ClaimedWork};
 use selvedge_core::capability::fnv1a;
+use selvedge_core::engine::{Answer, Command};
 use selvedge_core::error::{Applied, CallError};
 use selvedge_core::id::ExecutionId;
+use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::push::{Channel, Hint};
+use selvedge_core::value::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
@@ -29,6 +32,8 @@ pub(super) struct Claimer {
     hands: Arc<Semaphore>,
     running: JoinSet<()>,
     hurry: CancellationToken,
+    /// Whether anything may have become ready anywhere, unheard.
+    deaf: bool,
     /// Claims whose replies were lost: they may have got something, and are asked again.
     unsure: Vec<Claim>,
     pause: Duration,
@@ -59,6 +64,7 @@ impl Claimer {
             hands: Arc::new(Semaphore::new(shared.concurrency)),
             running: JoinSet::new(),
             hurry: CancellationToken::new(),
+            deaf: false,
             unsure: Vec::new(),
             pause: PAUSE_FIRST,
             shared,
@@ -87,6 +93,7 @@ impl Claimer {
                 push = pushes.next() => self.hear(push),
                 Some(_) = self.running.join_next() => {}
                 _ = poll.tick() => self.hot.point_at_next(),
+                () = std::future::ready(()), if self.deaf => self.survey().await,
                 // They have their hands already. If they hold all, no other becomes free before.
                 () = std::future::ready(()), if !self.unsure.is_empty() => self.round().await,
                 // It only says that a hand is free; kept, it would be one hand less for the round.
@@ -102,7 +109,7 @@ impl Claimer {
     fn hear(&mut self, push: Push) {
         match push {
             Push::Gap => {
-                self.hot.point_everywhere();
+                self.deaf = true;
                 self.shared.leases.doubt_all();
             }
             Push::Message { channel, payload } => match Hint::read(&channel, &payload) {
@@ -115,6 +122,26 @@ impl Claimer {
                 Ok(Hint::Lost(_, execution)) => self.shared.leases.doubt(&execution),
                 Ok(Hint::Ended(_) | Hint::Frames(..)) | Err(_) => {}
             },
+        }
+    }
+
+    /// Looks where something is ready. A claim per place would find the same, but it takes a free
+    /// hand, and whoever waits at the last place would wait for all the others.
+    async fn survey(&mut self) {
+        self.deaf = false;
+        let store = self.shared.client.store();
+        for places in self.hot.everywhere().chunks(SURVEYED_AT_ONCE) {
+            let looks = places.iter().map(|(lane, partition)| {
+                let ready = Key::index(*partition).lane(lane, LaneIndex::Eligible);
+                Command::read("ZCARD", &ready, &[])
+            });
+            let answers = store.run(looks.collect(), store.options().call_within).await;
+            for ((lane, partition), answer) in places.iter().zip(answers) {
+                // A place that did not answer is asked again by a claim, which knows how to wait.
+                if answer != Answer::Applied(Value::Int(0)) {
+                    self.hot.point_at(lane.clone(), *partition);
+                }
+            }
         }
     }
 
@@ -318,6 +345,8 @@ impl Claimer {
 const EAGER_MOST: usize = 32;
 /// About how many claims go out in one round trip.
 const CLAIMS_AT_ONCE: usize = 256;
+/// Places that are looked at in one round trip.
+const SURVEYED_AT_ONCE: usize = 1_024;
 /// How long the last handlers may take to tell how they ended.
 const LAST_DRAIN: Duration = Duration::from_secs(5);
 

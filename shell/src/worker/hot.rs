@@ -1,4 +1,4 @@
-//! Where work may be: partitions of lanes that a push, a gap or the slow round pointed at.
+//! Where work may be: partitions of lanes that a push, a survey or the slow round pointed at.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -45,23 +45,29 @@ impl Hot {
         }
     }
 
-    /// Anything may have become ready anywhere. The round begins at a place of this worker's own,
-    /// so that workers that start together do not walk in step.
-    pub(super) fn point_everywhere(&mut self) {
-        for _ in 0..self.lanes.len() * usize::from(self.partitions) {
-            self.point_at_next();
-        }
+    /// Every place, from where the slow round is: a place of this worker's own, so that workers
+    /// that start together do not walk in step.
+    pub(super) fn everywhere(&self) -> Vec<(LaneId, Partition)> {
+        let places = self.places();
+        (0..places).filter_map(|nth| self.place((self.next + nth) % places)).collect()
     }
 
     /// Takes one more place of the slow round.
     pub(super) fn point_at_next(&mut self) {
-        let places = self.lanes.len() * usize::from(self.partitions);
-        let (at, partitions) = (self.next % places, usize::from(self.partitions));
-        self.next = (self.next + 1) % places;
-        let partition = u16::try_from(at % partitions).unwrap_or(0);
-        if let Some(lane) = self.lanes.get(at / partitions).cloned() {
-            self.point_at(lane, Partition::flow(partition));
+        if let Some((lane, partition)) = self.place(self.next) {
+            self.point_at(lane, partition);
         }
+        self.next = (self.next + 1) % self.places().max(1);
+    }
+
+    fn places(&self) -> usize {
+        self.lanes.len() * usize::from(self.partitions)
+    }
+
+    fn place(&self, at: usize) -> Option<(LaneId, Partition)> {
+        let partitions = usize::from(self.partitions).max(1);
+        let partition = u16::try_from(at % partitions).ok()?;
+        Some((self.lanes.get(at / partitions)?.clone(), Partition::flow(partition)))
     }
 
     pub(super) fn take(&mut self) -> Option<Spot> {
@@ -97,13 +103,14 @@ mod tests {
     #[test]
     fn the_slow_round_visits_every_lane_and_partition() {
         let mut hot = Hot::new(vec![lane("a"), lane("b")], 3, 4);
-        hot.point_everywhere();
-        let seen: BTreeSet<_> = std::iter::from_fn(|| hot.take())
-            .map(|spot| (spot.lane, spot.partition.index))
-            .collect();
-        assert_eq!(seen.len(), 6);
-        hot.point_at_next();
-        let next = hot.take().unwrap();
-        assert_eq!((next.lane, next.partition.index), (lane("b"), 1));
+        let all = hot.everywhere();
+        assert_eq!(all.first(), Some(&(lane("b"), Partition::flow(1))), "from its own place on");
+        for _ in 0..6 {
+            hot.point_at_next();
+        }
+        let round: Vec<_> =
+            std::iter::from_fn(|| hot.take()).map(|spot| (spot.lane, spot.partition)).collect();
+        assert_eq!(round, all);
+        assert_eq!(round.into_iter().collect::<BTreeSet<_>>().len(), 6, "each of them once");
     }
 }
