@@ -80,12 +80,34 @@ pub async fn prepare(
 /// # Errors
 /// [`DeploymentError::Counts`] names both when they differ.
 pub async fn fix_counts(store: &Store, counts: PartitionCounts) -> Result<(), DeploymentError> {
-    match store.call(&FixPartitionCounts { counts }).await? {
+    agreed(store.call(&FixPartitionCounts { counts }).await?, counts)
+}
+
+/// Whether the deployment has these counts.
+pub(crate) fn agreed(reply: CountsFixed, counts: PartitionCounts) -> Result<(), DeploymentError> {
+    match reply {
         CountsFixed::Fixed | CountsFixed::Same => Ok(()),
-        CountsFixed::Different { flow, budget, quota } => Err(DeploymentError::Counts {
-            stored: Counts(&flow, &budget, &quota).to_string(),
-            wanted: Counts(&counts.flow, &counts.budget, &counts.quota).to_string(),
-        }),
+        CountsFixed::Different { flow, budget, quota } => {
+            Err(differ(&Counts(&flow, &budget, &quota), counts))
+        }
+    }
+}
+
+/// The same for counts that were read.
+pub(crate) fn compare(
+    stored: PartitionCounts,
+    wanted: PartitionCounts,
+) -> Result<(), DeploymentError> {
+    if stored == wanted {
+        return Ok(());
+    }
+    Err(differ(&Counts(&stored.flow, &stored.budget, &stored.quota), wanted))
+}
+
+fn differ(stored: &impl fmt::Display, wanted: PartitionCounts) -> DeploymentError {
+    DeploymentError::Counts {
+        stored: stored.to_string(),
+        wanted: Counts(&wanted.flow, &wanted.budget, &wanted.quota).to_string(),
     }
 }
 

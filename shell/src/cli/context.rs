@@ -3,6 +3,7 @@
 use clap::Args;
 use selvedge::client::Client;
 use selvedge::config::Settings;
+use selvedge::deployment;
 use selvedge::store::Store;
 
 use super::failure::Failure;
@@ -19,7 +20,7 @@ pub(crate) struct Global {
     /// Print JSON, one object per line.
     #[arg(long, global = true)]
     json: bool,
-    /// The namespace of what is submitted and looked at.
+    /// The namespace of the flows that are submitted and listed.
     #[arg(long, global = true, env = "SELVEDGE_NAMESPACE", default_value = "default")]
     namespace: String,
 }
@@ -48,7 +49,10 @@ impl Context {
                 .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
         }
         let store = Store::open(&self.settings.store, self.settings.options.clone()).await?;
-        let client = Client::builder(store).namespace(&self.namespace).identity("operator");
+        let mut client = Client::builder(store).namespace(&self.namespace).identity("operator");
+        if deployment::counts(client.store()).await?.is_none() {
+            client = client.partitions(self.settings.engine.partitions);
+        }
         Ok(client.build().await?)
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use selvedge::client::ClientError;
+use selvedge::deployment::DeploymentError;
 use selvedge::store::StoreError;
 use selvedge_core::error::ServerError;
 
@@ -99,7 +100,9 @@ fn exit_of(error: &ClientError) -> Exit {
     match error {
         ClientError::Url(_) | ClientError::Flow(_) | ClientError::Input(_) => Exit::Usage,
         ClientError::NotFound { .. } => Exit::NotFound,
-        ClientError::Refused(_) => Exit::Refused,
+        ClientError::Refused(_) | ClientError::Deployment(DeploymentError::Counts { .. }) => {
+            Exit::Refused
+        }
         _ => Exit::Error,
     }
 }

@@ -213,7 +213,7 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
     let client = context.client().await?;
     let (flows, next) = client.flows(FlowCursor::default(), list.limit).await?;
     let looks = join_all(flows.iter().map(|id| client.flow(*id))).await;
-    let mut rows = Vec::new();
+    let (mut rows, mut of_others) = (Vec::new(), 0);
     for (id, look) in flows.into_iter().zip(looks) {
         let flow = match look {
             Ok(flow) => flow,
@@ -221,6 +221,10 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
             Err(ClientError::NotFound { .. }) => continue,
             Err(error) => return Err(error.into()),
         };
+        if flow.namespace != client.namespace().as_str() {
+            of_others += 1;
+            continue;
+        }
         let summary = |name: &str| flow.summary.get(name).cloned().unwrap_or_default();
         let state = match summary("public_flow_state") {
             projected if projected.is_empty() || flow.state == "cancelled" => flow.state.clone(),
@@ -238,6 +242,9 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
     }
     let columns = ["flow", "kind", "state", "tasks", "completed", "failed", "created at"];
     context.output.rows(&columns, rows)?;
+    if of_others > 0 && !context.output.json {
+        anstream::eprintln!("{of_others} of other namespaces; name theirs with --namespace");
+    }
     if next.is_some() && !context.output.json {
         anstream::eprintln!("there are more; raise --limit to see them");
     }

@@ -54,7 +54,7 @@ enum Command {
     Fsck(fsck::Options),
     /// Make one round of all scanners.
     Scan(scan::Options),
-    /// Count what waits, runs and is held back, lane by lane.
+    /// Count what waits, runs and is held back, lane by lane and over all namespaces.
     Lanes,
     /// List the workers.
     Workers,

@@ -65,12 +65,31 @@ impl Output {
 
 /// A named value as people read it: what happened `at` some millisecond is told as a time.
 fn told(name: &str, value: &Value) -> String {
-    match value.as_u64() {
-        Some(ms) if name.ends_with(" at") && ms < YEAR_10000_MS => {
-            format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string()
-        }
-        Some(_) | None => plain(value),
+    let time = value.as_u64().filter(|_| name.ends_with(" at")).and_then(as_time);
+    time.unwrap_or_else(|| plain(value))
+}
+
+/// A sentence with its times as people read them. The machine tells times in milliseconds since
+/// 1970: thirteen digits, for some centuries, and no other number of a sentence has so many.
+pub(crate) fn with_times(sentence: &str) -> String {
+    let mut told = String::new();
+    let mut rest = sentence;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(start);
+        let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
+        let (digits, after) = from.split_at(end);
+        let time = digits.parse().ok().filter(|_| digits.len() == 13).and_then(as_time);
+        told.push_str(before);
+        told.push_str(time.as_deref().unwrap_or(digits));
+        rest = after;
     }
+    told.push_str(rest);
+    told
+}
+
+fn as_time(ms: u64) -> Option<String> {
+    (ms < YEAR_10000_MS)
+        .then(|| format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string())
 }
 
 /// A value as people read it.
@@ -85,3 +104,20 @@ fn plain(value: &Value) -> String {
 
 /// The notation of times ends with the year 9999.
 const YEAR_10000_MS: u64 = 253_402_300_800_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_tells_its_times_and_leaves_other_numbers_alone() {
+        assert_eq!(
+            with_times(
+                "{fp:12}:00000000-0000-4000-8000-123456789012 ran until 1700000000123, 3 of 4"
+            ),
+            "{fp:12}:00000000-0000-4000-8000-123456789012 ran until 2023-11-14T22:13:20.123Z, 3 of 4"
+        );
+        assert_eq!(with_times("1700000000000"), "2023-11-14T22:13:20.000Z");
+        assert_eq!(with_times("for 17000000000000 of 99"), "for 17000000000000 of 99");
+    }
+}

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::Failure;
+use super::output::with_times;
 
 /// About which execution.
 #[derive(Args)]
@@ -40,7 +41,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             }
         }
     }
-    Ok(context.output.say(&text, Value::Null)?)
+    Ok(context.output.say(&with_times(&text), Value::Null)?)
 }
 
 fn mover(mover: &Mover) -> String {

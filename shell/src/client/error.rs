@@ -4,6 +4,7 @@ use selvedge_core::error::{Broken, CallError, Class, Code, Refusal, Retry, Serve
 use thiserror::Error;
 
 use super::invalid_flow::InvalidFlow;
+use crate::deployment::DeploymentError;
 use crate::store::{InvalidUrl, StoreError};
 
 /// Why a call of the [`Client`](super::Client) did not succeed.
@@ -16,6 +17,9 @@ pub enum ClientError {
     /// The store cannot be reached or used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The client does not fit the deployment; nothing was sent.
+    #[error(transparent)]
+    Deployment(#[from] DeploymentError),
     /// The flow makes no sense; nothing was sent.
     #[error(transparent)]
     Flow(#[from] InvalidFlow),
@@ -52,6 +56,7 @@ impl ClientError {
         match self {
             Self::Url(_) => "invalid_url",
             Self::Store(_) => "store_unusable",
+            Self::Deployment(_) => "other_deployment",
             Self::Flow(_) => "invalid_flow",
             Self::Input(_) => "invalid_input",
             Self::NotFound { .. } => "not_found",
@@ -68,6 +73,7 @@ impl ClientError {
         match self {
             Self::Unavailable(_) | Self::TimedOut(_) => true,
             Self::Store(StoreError::Server(error)) => error.class != Class::Denied,
+            Self::Deployment(error) => error.may_pass(),
             Self::Refused(refusal) => refusal.code.retry() == Retry::Retryable,
             Self::Store(_)
             | Self::Url(_)

@@ -138,6 +138,7 @@ impl Client {
     /// # Errors
     /// When the store refuses it or does not answer.
     pub async fn create_budget(&self, spec: BudgetSpec) -> Result<BudgetId, ClientError> {
+        self.fix_counts().await?;
         let id = BudgetId::from(Uuid::new_v4());
         let limits = spec
             .limits
@@ -227,6 +228,7 @@ impl Client {
         if spec.window.subsec_nanos() != 0 {
             return Err(ClientError::Input("the window of a quota is whole seconds".to_owned()));
         }
+        self.fix_counts().await?;
         let id = QuotaPolicyId::from(Uuid::new_v4());
         let call = CreateQuotaPolicy {
             partition: self.partitions().of_quota(id),

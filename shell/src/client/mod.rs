@@ -40,6 +40,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge_core::call::Function;
+use selvedge_core::call::library::FixPartitionCounts;
 use selvedge_core::engine::{Answer, Command};
 use selvedge_core::error::{CallError, Class, ServerError};
 use selvedge_core::id::{LaneId, Namespace};
@@ -47,6 +48,7 @@ use selvedge_core::key::Key;
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep};
 
 pub use control::CancelledFlow;
@@ -83,6 +85,8 @@ struct Inner {
     identity: String,
     patience: Duration,
     ends: Ends,
+    /// Whether the deployment is known to have these partition counts.
+    counts_fixed: OnceCell<()>,
     lanes_announced: Mutex<BTreeSet<LaneId>>,
 }
 
@@ -118,22 +122,32 @@ impl ClientBuilder {
         self
     }
 
-    /// The partition counts of a deployment that has not written them yet.
+    /// The partition counts of a deployment that has not written them yet; 256 flow partitions and
+    /// so on otherwise. Whoever writes first, with a submission, a worker or an engine, writes them
+    /// down.
     #[must_use]
     pub fn partitions(mut self, counts: PartitionCounts) -> Self {
         self.partitions = Some(counts);
         self
     }
 
+    /// The store that it is for.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Reads the partition counts of the deployment, which stay the same for ever.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the deployment has other counts than those that were given, or the store does not
+    /// answer.
     pub async fn build(self) -> Result<Client, ClientError> {
-        let partitions = match self.partitions {
-            Some(counts) => counts,
-            None => deployment::counts(&self.store).await?.unwrap_or(PartitionCounts::DEFAULT),
-        };
+        let stored = deployment::counts(&self.store).await?;
+        let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);
+        if let Some(stored) = stored {
+            deployment::compare(stored, partitions)?;
+        }
         Ok(Client(Arc::new(Inner {
             ends: Ends::new(self.store.clone(), partitions.flow.get()),
             store: self.store,
@@ -141,6 +155,7 @@ impl ClientBuilder {
             namespace: self.namespace,
             identity: self.identity,
             patience: self.patience,
+            counts_fixed: OnceCell::new_with(stored.map(|_| ())),
             lanes_announced: Mutex::default(),
         })))
     }
@@ -241,6 +256,17 @@ impl Client {
 }
 
 impl Client {
+    /// Makes sure, before anything is written where these partition counts say, that everybody else
+    /// will look for it there; once per client.
+    pub(crate) async fn fix_counts(&self) -> Result<(), ClientError> {
+        let counts = self.0.partitions;
+        let fixing = async || {
+            let reply = self.repeat(&FixPartitionCounts { counts }).await?;
+            deployment::agreed(reply, counts).map_err(ClientError::from)
+        };
+        self.0.counts_fixed.get_or_try_init(fixing).await.copied()
+    }
+
     /// Puts lanes into the registry, so that engines look after them; once per lane and client.
     pub(crate) async fn announce_lanes<'a>(
         &self,
@@ -251,6 +277,7 @@ impl Client {
         if new.is_empty() {
             return Ok(());
         }
+        self.fix_counts().await?;
         let lanes: Vec<LaneId> = new.iter().cloned().collect();
         self.read_one(deployment::register_lanes(&lanes)).await?;
         self.0.lanes_announced.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
