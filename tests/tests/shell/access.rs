@@ -29,16 +29,20 @@ fn tls(ca: Option<&str>, client: Option<&str>) -> StoreOptions {
 
 #[test]
 fn tls_trusts_the_named_authority_and_shows_a_certificate() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let line = |name: &str, file: &str| format!("{name} {}", certificate(file).display());
-    let options = Options::default()
-        .line(format!("tls-port {port}"))
-        .line(line("tls-cert-file", "server.pem"))
-        .line(line("tls-key-file", "server.key"))
-        .line(line("tls-ca-cert-file", "ca.pem"))
-        .line("tls-auth-clients yes");
-    // The Valkey that the tests fetch is built without TLS; Debian's Redis has it.
-    let _server = Server::start(Kind::Redis, options).unwrap();
+    let start = |_| {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let options = Options::default()
+            .line(format!("tls-port {port}"))
+            .line(line("tls-cert-file", "server.pem"))
+            .line(line("tls-key-file", "server.key"))
+            .line(line("tls-ca-cert-file", "ca.pem"))
+            .line("tls-auth-clients yes");
+        // The Valkey that the tests fetch is built without TLS; Debian's Redis has it.
+        Some((Server::start(Kind::Redis, options).ok()?, port))
+    };
+    // Somebody else may have taken the port meanwhile.
+    let (_server, port) = (0..5).find_map(start).unwrap();
     let url: StoreUrl = format!("rediss://127.0.0.1:{port}").parse().unwrap();
     block_on(async {
         let store = Store::open(&url, tls(Some("ca.pem"), Some("client"))).await.unwrap();

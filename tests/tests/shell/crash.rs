@@ -10,16 +10,15 @@ use selvedge_core::state::{PublicState, TerminalOutcome};
 use selvedge_tests::server::{Kind, Options, Server};
 
 use crate::kit::{
-    EngineProcess, Hands, block_on, client_on, engine_on, open, sound, until, url_of,
+    EngineProcess, Hands, PATIENCE as SOON, block_on, client_on, engine_on, open, sound, until,
+    url_of,
 };
 
 /// Long enough to be killed in the middle of, in several batches.
 const MANY: usize = 600;
 
 /// The engine may be too quick to be caught; then the same is tried with another flow.
-const TRIES: usize = 8;
-
-const SOON: Duration = Duration::from_secs(60);
+const TRIES: usize = 20;
 
 async fn in_state(client: &Client, ids: &[ExecutionId], state: PublicState) -> usize {
     let listed = client.states(ids.to_vec()).await.unwrap();
@@ -56,7 +55,7 @@ fn a_second_engine_finishes(begin: impl AsyncFn(Client) -> Work) {
         let mut caught = false;
         for _ in 0..TRIES {
             let engine = EngineProcess::start(&url.to_string(), &[]);
-            let hands = Hands::on(&client, "quick");
+            let hands = Hands::steady(&client, "quick");
             let Work { flow, steps, state, ends, runs } = begin(client.clone()).await;
             until("the first step", SOON, || async { in_state(&client, &steps, state).await > 0 })
                 .await;

@@ -14,10 +14,13 @@ use selvedge_tests::connection::Connection;
 use selvedge_tests::server::{Kind, Options, Server};
 
 use crate::kit::{
-    Hands, block_on, client_on, engine_on, open, sound, until, url_of, url_of_cluster,
+    Hands, PATIENCE as SOON, block_on, client_on, engine_on, open, sound, until, url_of,
+    url_of_cluster,
 };
 
-const SOON: Duration = Duration::from_secs(40);
+/// Calls in three seconds that are no hot loop, which makes thousands: on a busy machine the engine
+/// may have been kept from working when all was well, and not afterwards.
+const NOT_HOT: u64 = 600;
 
 /// A deployment at work: chains of tasks come in all the time.
 pub(crate) struct Plant {
@@ -192,7 +195,7 @@ fn a_full_server_is_named_and_not_asked_hotly() {
         say(&server, &["CONFIG", "SET", "maxmemory", "1"]);
         plant.complains_of("OOM").await;
         let full = calls_within(&mut admin, Duration::from_secs(3)).await;
-        assert!(full < well * 2, "{full} calls in 3 s, and {well} when all is well");
+        assert!(full < NOT_HOT.max(well * 2), "{full} calls in 3 s, and {well} when all is well");
         say(&server, &["CONFIG", "SET", "maxmemory", "0"]);
         plant.finishes(flow).await;
         plant.recovers().await;
@@ -216,7 +219,10 @@ fn a_replica_is_named_and_its_promotion_noticed() {
         say(&server, &["REPLICAOF", "127.0.0.1", "1"]);
         plant.complains_of("READONLY").await;
         let refused = calls_within(&mut admin, Duration::from_secs(3)).await;
-        assert!(refused < well * 2, "{refused} calls in 3 s, and {well} when all is well");
+        assert!(
+            refused < NOT_HOT.max(well * 2),
+            "{refused} calls in 3 s, and {well} when all is well"
+        );
         say(&server, &["REPLICAOF", "NO", "ONE"]);
         plant.finishes(flow).await;
         plant.recovers().await;
@@ -241,7 +247,8 @@ fn a_cluster_fails_over_by_order_and_by_force() {
             plant.finishes(flow).await;
         }
         // Everything is answered and at rest, so that the replica has it when its primary dies.
-        say(&cluster.primaries()[1], &["WAIT", "1", "5000"]);
+        let copied = || say(&cluster.primaries()[1], &["WAIT", "1", "1000"]) == Value::Int(1);
+        until("it is copied", SOON, || async { copied() }).await;
         cluster.nodes_mut().nth(1).unwrap().kill_9().unwrap();
         plant.ready().await;
         plant.recovers().await;

@@ -55,6 +55,10 @@ pub(crate) const COUNTS: PartitionCounts = PartitionCounts {
     quota: NonZeroU16::new(2).unwrap(),
 };
 
+/// How long a test waits for what must come: far longer than it takes, on a machine that is busy
+/// with other things too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
 /// An engine that does not let a test wait.
 pub(crate) fn brisk() -> EngineConfig {
     let quick = Duration::from_millis(200);
@@ -72,7 +76,8 @@ pub(crate) fn engine_on(store: &Store) -> EngineBuilder {
 }
 
 pub(crate) async fn client_on(store: &Store) -> Client {
-    Client::builder(store.clone()).partitions(COUNTS).build().await.unwrap()
+    let client = Client::builder(store.clone()).partitions(COUNTS);
+    client.patience(PATIENCE).build().await.unwrap()
 }
 
 /// A worker of one lane that counts what it does, until it is dropped. Tasks of the kind `fail`
@@ -84,6 +89,16 @@ pub(crate) struct Hands {
 
 impl Hands {
     pub(crate) fn on(client: &Client, lane: &str) -> Self {
+        Self::with_lease(client, lane, Duration::from_secs(3))
+    }
+
+    /// The same with leases that no busy machine lets run out: whatever runs twice, runs twice by
+    /// mistake.
+    pub(crate) fn steady(client: &Client, lane: &str) -> Self {
+        Self::with_lease(client, lane, PATIENCE * 2)
+    }
+
+    fn with_lease(client: &Client, lane: &str, lease: Duration) -> Self {
         let (runs, stop) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
         let count = |runs: &Arc<AtomicUsize>| {
             let runs = runs.clone();
@@ -92,7 +107,7 @@ impl Hands {
         let (ok, fail) = (count(&runs), count(&runs));
         let worker = Worker::builder(client.clone())
             .lane(lane)
-            .lease(Duration::from_secs(3))
+            .lease(lease)
             .concurrency(4)
             .handler("ok", move |_: Context| {
                 ok();

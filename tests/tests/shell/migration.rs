@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use selvedge_core::engine::Command;
@@ -13,9 +13,7 @@ use selvedge_tests::server::Server;
 use tokio::time::sleep;
 
 use crate::faults::{Plant, say};
-use crate::kit::{COUNTS, block_on, open, until, url_of_cluster};
-
-const SOON: Duration = Duration::from_secs(60);
+use crate::kit::{COUNTS, PATIENCE as SOON, block_on, open, until, url_of_cluster};
 
 fn text(value: Value) -> String {
     let Value::Bulk(text) = value else { panic!("{value:?}") };
@@ -38,6 +36,9 @@ fn errors(node: &Server, name: &str) -> u64 {
     line.and_then(|line| line.split('=').nth(1)).map_or(0, |count| count.trim().parse().unwrap())
 }
 
+/// How many flows run at least: some of them in the middle, the rest after everything has moved.
+const LOAD: usize = 20;
+
 /// Every slot of the deployment goes to the next server, while flows run on it.
 fn flows_go_on(way: impl AsyncFn(&Cluster, u16, &Server, &Server)) {
     let cluster = Cluster::start(3).unwrap();
@@ -48,7 +49,7 @@ fn flows_go_on(way: impl AsyncFn(&Cluster, u16, &Server, &Server)) {
             let (plant, done) = (plant.clone(), done.clone());
             async move {
                 let mut flows = Vec::new();
-                while !done.load(Ordering::SeqCst) {
+                while !done.load(Ordering::SeqCst) || flows.len() < LOAD {
                     flows.push(plant.chain().await);
                 }
                 flows
@@ -62,7 +63,6 @@ fn flows_go_on(way: impl AsyncFn(&Cluster, u16, &Server, &Server)) {
         }
         done.store(true, Ordering::SeqCst);
         let flows = load.await.unwrap();
-        assert!(flows.len() > 20, "{} flows are no load", flows.len());
         for flow in flows {
             plant.finishes(flow).await;
         }
@@ -79,7 +79,11 @@ fn flows_go_on_while_their_slots_move_as_a_whole() {
 
 #[test]
 fn flows_go_on_while_their_slots_move_key_by_key() {
-    flows_go_on(move_by_keys);
+    flows_go_on(async |cluster: &Cluster, slot, from: &Server, to: &Server| {
+        // Half here, half there, for long enough to be met.
+        move_by_keys(cluster, slot, from, to, async || sleep(Duration::from_millis(10)).await)
+            .await;
+    });
 }
 
 /// Half of a slot is here, half is there, and ASK leads from one to the other. Every increment counts
@@ -96,9 +100,9 @@ fn commands_follow_a_slot_that_moves_key_by_key() {
             argv: ["INCR", &format!("{{moves}}:{n}")].map(|word| word.as_bytes().to_vec()).to_vec(),
             reads: false,
         };
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, rounds) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let load = tokio::spawn({
-            let (store, stop) = (store.clone(), stop.clone());
+            let (store, stop, rounds) = (store.clone(), stop.clone(), rounds.clone());
             async move {
                 let mut counted = BTreeMap::<usize, i64>::new();
                 while !stop.load(Ordering::SeqCst) {
@@ -108,14 +112,21 @@ fn commands_follow_a_slot_that_moves_key_by_key() {
                         *count += 1;
                         assert_eq!(reply, Value::Int(*count), "key {n}");
                     }
+                    rounds.fetch_add(1, Ordering::SeqCst);
                 }
                 counted
             }
         });
         let [from, to] = [owner(slot), (owner(slot) + 1) % 3].map(|at| &cluster.primaries()[at]);
-        sleep(Duration::from_millis(300)).await;
-        move_by_keys(&cluster, slot, from, to).await;
-        sleep(Duration::from_millis(300)).await;
+        // Every key is asked for while they are half here, half there, and again afterwards.
+        let a_round = async || {
+            let two_more = rounds.load(Ordering::SeqCst) + 2;
+            let passed = || rounds.load(Ordering::SeqCst) >= two_more;
+            until("every key was asked for", SOON, || async { passed() }).await;
+        };
+        a_round().await;
+        move_by_keys(&cluster, slot, from, to, &a_round).await;
+        a_round().await;
         stop.store(true, Ordering::SeqCst);
         let counted = load.await.unwrap();
         assert_eq!(counted.len(), KEYS);
@@ -142,7 +153,13 @@ async fn move_as_a_whole(_: &Cluster, slot: u16, from: &Server, to: &Server) {
 }
 
 /// As servers before Valkey 9 do it.
-async fn move_by_keys(cluster: &Cluster, slot: u16, from: &Server, to: &Server) {
+async fn move_by_keys(
+    cluster: &Cluster,
+    slot: u16,
+    from: &Server,
+    to: &Server,
+    meanwhile: impl AsyncFn(),
+) {
     let (slot, port) = (slot.to_string(), to.port().to_string());
     say(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
     say(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
@@ -157,8 +174,7 @@ async fn move_by_keys(cluster: &Cluster, slot: u16, from: &Server, to: &Server) 
         let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "5000", "KEYS"];
         words.extend(keys.iter().map(String::as_str));
         say(from, &words);
-        // Half here, half there, for long enough to be met.
-        sleep(Duration::from_millis(10)).await;
+        meanwhile().await;
     }
     for node in [to, from].into_iter().chain(cluster.primaries()) {
         say(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &id(to)]);
