@@ -2,7 +2,6 @@
 -- here. Beside the contract's fields a group of these two notes, per upstream, that an edge from it
 -- was applied (`upstream:<eid>`), and how many edges only repeat an upstream (`repeats`,
 -- `repeats_succeeded`, `repeats_lost`): one upstream is one voice, however many edges lead from it.
--- Voices that came after the verdict had no part in it, and are counted as `late`.
 
 local VARIANTS = { all_of = true, any_of = true, quorum = true }
 local FIRED = { satisfied = true, impossible = true, cancelled = true }
@@ -154,11 +153,7 @@ function edge_group.grow(group, upstream_eid)
   if group[noted] then
     return text.append(fields, { "repeats", counts.repeats + 1 }), true
   end
-  text.append(fields, { noted, "1" })
-  if edge_group.fired(group) then
-    text.append(fields, { "late", number.floor(group.late, 0) + 1 })
-  end
-  return fields, false
+  return text.append(fields, { noted, "1" }), false
 end
 
 -- What re-arming `lost` edges of a replayed child, `repeated` of them repeats, writes to the group,
@@ -174,9 +169,6 @@ function edge_group.rearm(group, lost, repeated)
   }
   if group.skipped then
     text.append(fields, { "skipped", counts.skipped - from_skipped })
-  end
-  if group.late then
-    text.append(fields, { "late", 0 })
   end
   if repeated > 0 then
     text.append(fields, { "repeats_lost", math.max(0, counts.repeats_lost - repeated) })

@@ -128,7 +128,7 @@ fn group_follows(
     // One upstream is one voice, however many edges lead from it.
     let enough = succeeded - group.number("repeats_succeeded") >= needed;
     let state = group.text("group_state");
-    let voices = group.number("n") - group.number("repeats") - group.number("late");
+    let voices = group.number("n") - group.number("repeats");
     let hopeless = lost - group.number("repeats_lost") > voices - needed;
     let follows = match state {
         "satisfied" => enough,
