@@ -3,7 +3,6 @@
 use clap::Args;
 use selvedge::client::Client;
 use selvedge::config::Settings;
-use selvedge::deployment;
 use selvedge::store::Store;
 
 use super::failure::Failure;
@@ -49,10 +48,10 @@ impl Context {
                 .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
         }
         let store = Store::open(&self.settings.store, self.settings.options.clone()).await?;
-        let mut client = Client::builder(store).namespace(&self.namespace).identity("operator");
-        if deployment::counts(client.store()).await?.is_none() {
-            client = client.partitions(self.settings.engine.partitions);
-        }
+        let client = Client::builder(store)
+            .namespace(&self.namespace)
+            .identity("operator")
+            .assume_partitions(self.settings.engine.partitions);
         Ok(client.build().await?)
     }
 }

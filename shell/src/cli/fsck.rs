@@ -44,16 +44,12 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         )?;
     }
     let count = report.violations.len();
-    let summary = format!(
-        "{} keys in {} partitions: {}",
-        report.keys,
-        report.partitions,
-        if report.is_clean() {
-            "all is sound".to_owned()
-        } else {
-            format!("{count} things are wrong")
-        }
-    );
+    let found = match count {
+        0 => "all is sound".to_owned(),
+        1 => "1 thing is wrong".to_owned(),
+        _ => format!("{count} things are wrong"),
+    };
+    let summary = format!("{} keys in {} partitions: {found}", report.keys, report.partitions);
     let object = json!({
         "keys": report.keys,
         "strangers": report.strangers,
@@ -64,7 +60,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     if report.is_clean() {
         return Ok(());
     }
-    let failure = Failure::new(Exit::Partial, format!("{count} things are wrong"));
+    let failure = Failure::new(Exit::Partial, found);
     Err(if options.repair {
         failure.hint("what is left needs a person; `selvedge why ID` tells more about an execution")
     } else {

@@ -95,6 +95,7 @@ struct Inner {
 pub struct ClientBuilder {
     store: Store,
     partitions: Option<PartitionCounts>,
+    assumed: PartitionCounts,
     namespace: Namespace,
     identity: String,
     patience: Duration,
@@ -122,19 +123,20 @@ impl ClientBuilder {
         self
     }
 
-    /// The partition counts of a deployment that has not written them yet; 256 flow partitions and
-    /// so on otherwise. Whoever writes first, with a submission, a worker or an engine, writes them
-    /// down.
+    /// The partition counts that the deployment must have. Whoever writes first, with a submission,
+    /// a worker or an engine, writes them down.
     #[must_use]
     pub fn partitions(mut self, counts: PartitionCounts) -> Self {
         self.partitions = Some(counts);
         self
     }
 
-    /// The store that it is for.
+    /// The partition counts to go by where nobody has written any yet; 256 flow partitions and so
+    /// on otherwise.
     #[must_use]
-    pub fn store(&self) -> &Store {
-        &self.store
+    pub fn assume_partitions(mut self, counts: PartitionCounts) -> Self {
+        self.assumed = counts;
+        self
     }
 
     /// Reads the partition counts of the deployment, which stay the same for ever.
@@ -144,7 +146,7 @@ impl ClientBuilder {
     /// answer.
     pub async fn build(self) -> Result<Client, ClientError> {
         let stored = deployment::counts(&self.store).await?;
-        let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);
+        let partitions = self.partitions.or(stored).unwrap_or(self.assumed);
         if let Some(stored) = stored {
             deployment::compare(stored, partitions)?;
         }
@@ -179,6 +181,7 @@ impl Client {
         ClientBuilder {
             store,
             partitions: None,
+            assumed: PartitionCounts::DEFAULT,
             namespace: Namespace::new("default"),
             identity: "selvedge".to_owned(),
             patience: Duration::from_secs(15),

@@ -116,6 +116,7 @@ impl World {
         let life = self.worker(number).life;
         self.ask(Actor::Worker(number), life, &call, Errand::Worker(Chore::PutAside));
     }
+
     /// Gives back the slot of what it runs no more, if that is under a quota. A slot that it cannot
     /// give back, and that of a worker that died, is left to the engine.
     pub(super) fn give_back(&mut self, number: u8, id: ExecutionId) {
