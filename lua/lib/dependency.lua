@@ -27,29 +27,35 @@ function dependency.outcome_of(core)
   return nil
 end
 
--- Every key that resolving `edge_id` for this child may touch, by the names of
--- ff_resolve_dependency; the lane and the attempt come from the child's record, if there is one.
-function dependency.keys(tag, flow_id, child_eid, upstream_eid, edge_id, core)
-  local front = dependency.front(tag, child_eid)
-  local prefix = flow.prefix(tag, flow_id)
-  local lane_id = text.either(core and core.lane_id, "default")
-  local index = text.either(core and core.current_attempt_index, "0")
+-- The lane indexes that a child may move between, by the names of ff_resolve_dependency.
+function dependency.lanes(tag, lane_id)
   return {
+    eligible = lane.index(tag, lane_id, "eligible"),
+    terminal = lane.index(tag, lane_id, "terminal"),
+    blocked = lane.index(tag, lane_id, "blocked:dependencies"),
+  }
+end
+
+-- The keys that resolving `edge_id` for this child may touch, by the names of
+-- ff_resolve_dependency; the attempt comes from the child's record, and is only needed while that
+-- says that it runs. `lanes` is the answer of dependency.lanes for the lane of the child.
+function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id, core, lanes)
+  local front = dependency.front(tag, child_eid)
+  local k = {
     exec_core = front .. ":core",
     deps_meta = front .. ":deps:meta",
     unresolved = front .. ":deps:unresolved",
     dep = front .. ":dep:" .. edge_id,
-    eligible = lane.index(tag, lane_id, "eligible"),
-    terminal = lane.index(tag, lane_id, "terminal"),
-    blocked = lane.index(tag, lane_id, "blocked:dependencies"),
-    attempt = attempt.key(tag, child_eid, index),
-    stream_meta = stream.meta(tag, child_eid, index),
-    payload = front .. ":payload",
-    upstream_result = dependency.front(tag, upstream_eid) .. ":result",
-    edgegroup = prefix .. ":edgegroup:" .. child_eid,
-    incoming = prefix .. ":in:" .. child_eid,
-    pending_cancel_groups = lane.partition_index(tag, "pending_cancel_groups"),
+    eligible = lanes.eligible, terminal = lanes.terminal, blocked = lanes.blocked,
+    payload = front .. ":payload", upstream_result = upstream_result,
+    edgegroup = flow.prefix(tag, flow_id) .. ":edgegroup:" .. child_eid,
+    attempt = nil, stream_meta = nil,
   }
+  if core and dependency.RUNNING[core.attempt_state] then
+    local index = text.either(core.current_attempt_index, "0")
+    k.attempt, k.stream_meta = attempt.key(tag, child_eid, index), stream.meta(tag, child_eid, index)
+  end
+  return k
 end
 
 -- What one more dependency changes: the child's counters, its group, and whether it is held back.
@@ -86,8 +92,8 @@ local function hold(k, core, a, plan)
   local detail = number.digits(plan.open) .. " dep(s) unresolved incl " .. a.edge_id
   local vector = state.waiting_children(detail,
     text.present(core.attempt_state, "pending_first_attempt"))
-  state.put(k.exec_core,
-    state.with(vector, { ownership_state = text.present(core.ownership_state, "unowned") }), more)
+  vector.ownership_state = text.present(core.ownership_state, "unowned")
+  state.put(k.exec_core, vector, more)
   lane.move(text.present(core.execution_id, ""), text.append({ k.eligible }, plan.homes), k.blocked,
     number.floor(core.created_at, 0))
 end
@@ -150,6 +156,10 @@ function dependency.standing(k, core)
   return "eligible"
 end
 
+local function own_lane(k, core, name)
+  return lane.index(text.tag(k.exec_core), lane.of(core), name)
+end
+
 -- Where a child goes once nothing blocks it any more: a delay that still runs and a pause outlive
 -- the wait for its dependencies. Needs k.exec_core, blocked, eligible. Answers a
 -- plan for `dependency.release`, or nil and a refusal.
@@ -158,32 +168,34 @@ function dependency.releasing(k, core, now)
   if attempt_state == "none" then
     attempt_state = "pending_first_attempt"
   end
-  local plan = { vector = state.eligible(attempt_state), to = k.eligible, more = {} }
-  plan.score = lane.eligible_score(core)
+  local plan = {
+    vector = state.eligible(attempt_state), to = k.eligible, score = lane.eligible_score(core),
+    more = {},
+  }
   local delay_until = number.either(core.delay_until, 0)
-  local own_lane = function(name)
-    return lane.index(text.tag(k.exec_core), lane.of(core), name)
-  end
   local pause = PAUSES[core.held_as or ""]
   if pause then
     plan.vector = state.held(core.held_as, pause, text.present(core.held_detail, ""), attempt_state)
-    plan.to, plan.score = own_lane("blocked:operator"), number.finite(now) or 0
+    plan.to, plan.score = own_lane(k, core, "blocked:operator"), number.finite(now) or 0
     plan.more = { "held_as", "", "held_detail", "" }
   elseif delay_until > number.now() then
     local reason = attempt_state == "pending_retry_attempt" and "waiting_for_retry_backoff"
       or "waiting_for_delay"
     plan.vector = state.delayed(reason, "delayed until " .. core.delay_until, attempt_state)
-    plan.to, plan.score = own_lane("delayed"), delay_until
+    plan.to, plan.score = own_lane(k, core, "delayed"), delay_until
   end
-  state.with(plan.vector, {
-    lifecycle_phase = text.either(core.lifecycle_phase, "runnable"),
-    ownership_state = text.either(core.ownership_state, "unowned"),
-  })
+  plan.vector.lifecycle_phase = text.either(core.lifecycle_phase, "runnable")
+  plan.vector.ownership_state = text.either(core.ownership_state, "unowned")
   return plan, guard.mismatch(plan.to, "zset")
 end
 
-function dependency.release(k, id, plan, now)
+-- Releases a child. A call that releases many collects where they go in `moves`.
+function dependency.release(k, id, plan, now, moves)
   state.put(k.exec_core, plan.vector,
     text.append({ "last_transition_at", now, "last_mutation_at", now }, plan.more))
-  lane.move(id, { k.blocked }, plan.to, plan.score)
+  if moves then
+    lane.collect(moves, id, k.blocked, plan.to, plan.score)
+  else
+    lane.move(id, { k.blocked }, plan.to, plan.score)
+  end
 end

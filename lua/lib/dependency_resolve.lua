@@ -180,30 +180,32 @@ local function follow_up(k, c, plan)
   return plan, refused or (plan.copies and guard.mismatch(k.payload, "string")) or nil
 end
 
--- What is not a hash among the keys of an edge.
-local KINDS = {
-  unresolved = "set", eligible = "zset", terminal = "zset", blocked = "zset",
-  upstream_result = "string", incoming = "set", pending_cancel_groups = "set",
-}
-local CHECKED = { "unresolved", "eligible", "terminal", "blocked", "upstream_result", "incoming",
-  "pending_cancel_groups" }
+-- The refusal of a foreign value under a key of an edge that is neither read by then nor written
+-- first.
+local function foreign(k, group)
+  return guard.mismatch(k.eligible, "zset") or guard.mismatch(k.terminal, "zset")
+    or guard.mismatch(k.blocked, "zset") or guard.mismatch(k.upstream_result, "string")
+    or guard.clash(k.unresolved, "set")
+    or edge_group.counted(group) and (guard.mismatch(k.incoming, "set")
+      or guard.mismatch(k.pending_cancel_groups, "set"))
+    or nil
+end
 
 -- Resolves one edge of a child. Answers the reply of ff_resolve_dependency, and `released` or
 -- `skipped` when the child became eligible or ended. Needs all its keys in `k`;
 -- `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid }, `found` = the records behind
--- the keys. Never raises, so that many edges can be resolved in one call.
-function dependency.resolve(k, a, found)
-  for i = 1, #CHECKED do
-    local refused = guard.mismatch(k[CHECKED[i]], KINDS[CHECKED[i]])
-    if refused then
-      return refused
-    end
+-- the keys. Never raises, so that many edges can be resolved in one call, which gives a table to
+-- collect the `moves` of children in (see lane.collect).
+function dependency.resolve(k, a, found, moves)
+  local refused = foreign(k, found.group)
+  if refused then
+    return refused
   end
   local c, answer = case(k, a, found)
   if not c then
     return answer
   end
-  local plan, refused
+  local plan
   if edge_group.counted(c.group) then
     plan, refused = judge_group(c, k, a)
   else
@@ -212,14 +214,15 @@ function dependency.resolve(k, a, found)
   if not refused then
     plan, refused = follow_up(k, c, plan)
   end
+  -- write; nothing below the first can fail, and that one looks at its key as it writes
+  refused = refused
+    or guard.refusal(redis.pcall("SREM", k.unresolved, text.present(a.edge_id, "")))
   if refused then
     return refused
   end
-  -- write; nothing below can fail
   record.write(k.dep, {
     "state", c.outcome == "success" and "satisfied" or "impossible", "last_resolved_at", c.now,
   })
-  call("SREM", k.unresolved, text.present(a.edge_id, ""))
   record.write(k.deps_meta, plan.meta)
   record.write(text.present(k.edgegroup, ""), plan.group)
   if plan.debt then
@@ -234,7 +237,7 @@ function dependency.resolve(k, a, found)
     return ok(plan.word, "child_skipped"), "skipped"
   end
   if plan.release then
-    dependency.release(k, text.present(c.core.execution_id, ""), plan.release, c.now)
+    dependency.release(k, text.present(c.core.execution_id, ""), plan.release, c.now, moves)
   end
   local eligible = plan.release and plan.release.vector.eligibility_state == "eligible_now"
   return ok(plan.word, mark), eligible and "released" or nil

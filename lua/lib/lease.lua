@@ -54,7 +54,7 @@ function lease.validate(k, core, fence, now)
   if core.ownership_state == "lease_revoked" then
     return err("lease_revoked")
   end
-  if number.either(core.lease_expires_at, 0) <= now then
+  if lease.lapsed(core, now) then
     return lease.mark_expired(k, core, now) or err("lease_expired")
   end
   if (core.current_lease_id or "") ~= fence.lease_id
@@ -65,10 +65,17 @@ function lease.validate(k, core, fence, now)
   return nil
 end
 
+-- Whether a lease is over. One that was marked so stays so, even on a server whose clock is behind
+-- that of the one before: somebody may be taking the work back already.
+function lease.lapsed(core, now)
+  return core.ownership_state == "lease_expired_reclaimable"
+    or number.either(core.lease_expires_at, 0) <= now
+end
+
 -- Whether the call's fence is the current, unexpired lease: asks without marking anything.
 function lease.holds(core, a, now)
   return core.lifecycle_phase == "active" and core.ownership_state ~= "lease_revoked"
-    and number.either(core.lease_expires_at, 0) > now
+    and not lease.lapsed(core, now)
     and text.set(a.lease_id) and core.current_lease_id == a.lease_id
     and core.current_lease_epoch == a.lease_epoch and core.current_attempt_id == a.attempt_id
 end
@@ -293,7 +300,7 @@ function lease.already_granted(core, a, now)
     and text.set(a.lease_id) and core.current_lease_id == a.lease_id
     and core.current_worker_id == a.worker_id
     and core.current_worker_instance_id == a.worker_instance_id
-    and number.either(core.lease_expires_at, 0) > now
+    and not lease.lapsed(core, now)
 end
 
 -- The refusal of a claim grant that does not fit `worker_id`, else nil. Which instance spends it

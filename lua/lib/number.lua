@@ -154,3 +154,14 @@ function number.text(value)
   end
   return tostring(value)
 end
+
+-- The items of a list as text, in the list itself: most are text already, and a copy would cost
+-- more than the call that it is for.
+function number.texts(list)
+  for i = 1, #list do
+    if type(list[i]) ~= "string" then
+      list[i] = number.text(list[i])
+    end
+  end
+  return list
+end

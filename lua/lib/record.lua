@@ -43,10 +43,7 @@ end
 
 -- Writes `pairs_list` = { field, value, field, value, … } in chunks well under the unpack limit.
 function record.write(key, pairs_list)
-  local count, words = #pairs_list, {}
-  for i = 1, count do
-    words[i] = number.text(pairs_list[i])
-  end
+  local words, count = number.texts(pairs_list), #pairs_list
   for first = 1, count, 1000 do
     call("HSET", key, unpack(words, first, math.min(first + 999, count)))
   end

@@ -75,17 +75,9 @@ function state.terminal(outcome, attempt_state)
     PUBLIC_OF_OUTCOME[outcome])
 end
 
--- A row with some dimensions kept or changed: `state.with(row, { ownership_state = … })`.
-function state.with(vector, changes)
-  for dimension, value in pairs(changes) do
-    vector[dimension] = value
-  end
-  return vector
-end
-
 -- Writes the whole vector and `more` = { field, value, … } in one HSET.
 function state.put(core_key, vector, more)
-  local fields = {
+  call("HSET", core_key,
     "lifecycle_phase", vector.lifecycle_phase,
     "ownership_state", vector.ownership_state,
     "eligibility_state", vector.eligibility_state,
@@ -94,12 +86,7 @@ function state.put(core_key, vector, more)
     "terminal_outcome", vector.terminal_outcome,
     "attempt_state", vector.attempt_state,
     "public_state", vector.public_state,
-  }
-  local words = #fields
-  for i = 1, #more do
-    fields[words + i] = number.text(more[i])
-  end
-  call("HSET", core_key, unpack(fields))
+    unpack(number.texts(more)))
 end
 
 -- The attempt state of an execution that ends by force: closed if an attempt was ever opened.

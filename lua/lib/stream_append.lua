@@ -13,8 +13,7 @@ function stream.owner_refusal(core, a, now)
   if core.lifecycle_phase ~= "active" then
     return err("stream_closed")
   end
-  if core.ownership_state == "lease_expired_reclaimable" or core.ownership_state == "lease_revoked"
-    or number.either(core.lease_expires_at, 0) <= now
+  if core.ownership_state == "lease_revoked" or lease.lapsed(core, now)
     or text.present(core.current_attempt_index, "") ~= a.attempt_index
     or text.present(core.current_lease_id, "") ~= a.lease_id
     or text.present(core.current_lease_epoch, "") ~= a.lease_epoch then

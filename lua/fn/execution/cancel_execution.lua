@@ -23,7 +23,7 @@ local function refusal(k, core, a, now)
   elseif core.current_lease_id ~= a.lease_id
     or (core.current_lease_epoch or "") ~= text.present(a.lease_epoch, "") then
     return err("stale_lease")
-  elseif text.set(core.lease_expires_at) and number.either(core.lease_expires_at, 0) <= now then
+  elseif text.set(core.lease_expires_at) and lease.lapsed(core, now) then
     return lease.mark_expired(k, core, now) or err("lease_expired")
   end
   return nil

@@ -40,9 +40,11 @@ local function child_of(tag, id, core, edge_id, only_child)
   return only_child, text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
 end
 
--- Resolves one edge: `resolved`, `before` or `left`, and what became of the child.
-local function resolve(tag, id, core, edge_id, now, only_child)
-  local child, flow_id = child_of(tag, id, core, edge_id, only_child)
+-- Resolves one edge: `resolved`, `before` or `left`, and what became of the child. `all` is what
+-- the edges of the call have in common.
+local function resolve(all, edge_id, only_child)
+  local tag, core = all.tag, all.core
+  local child, flow_id = child_of(tag, all.id, core, edge_id, only_child)
   if not child then
     return "left"
   end
@@ -50,15 +52,18 @@ local function resolve(tag, id, core, edge_id, now, only_child)
   if refused then
     return "left"
   end
-  local k = dependency.keys(tag, flow_id, child, id, edge_id, child_core)
+  local lane_id = text.either(child_core and child_core.lane_id, "default")
+  all.lanes[lane_id] = all.lanes[lane_id] or dependency.lanes(tag, lane_id)
+  local k = dependency.keys(tag, flow_id, child, all.result, edge_id, child_core,
+    all.lanes[lane_id])
   local found = dependency.records(k, child_core)
   if not found or outlived(core, found.dep) then
     return "left"
   end
   local reply, effect = dependency.resolve(k, {
-    edge_id = edge_id, upstream_outcome = core.terminal_outcome, now_ms = now,
+    edge_id = edge_id, upstream_outcome = core.terminal_outcome, now_ms = all.now,
     flow_id = flow_id, downstream_eid = child,
-  }, found)
+  }, found, all.moves)
   if reply.err or reply[1] == 0 then
     return "left"
   end
@@ -92,17 +97,20 @@ define("ff_resolve_outgoing",
       cursor, edges = unpack(call("SSCAN", outgoing, cursor, "COUNT",
         number.digits(math.min(limit, LIMIT_MAX))))
     end
-    local now = number.digits(number.now())
     local count, skipped, released = { resolved = 0, before = 0, left = 0 }, {}, {}
+    local all = {
+      tag = tag, id = a.execution_id, core = core, now = number.digits(number.now()),
+      result = dependency.front(tag, a.execution_id) .. ":result", lanes = {}, moves = {},
+    }
     -- write; each edge is judged before it is written, and nothing below can fail
     for _, edge_id in ipairs(edges) do
-      local word, effect, child = resolve(tag, a.execution_id, core, edge_id, now,
-        a.only_child)
+      local word, effect, child = resolve(all, edge_id, a.only_child)
       count[word] = count[word] + 1
       if effect then
         text.append(effect == "skipped" and skipped or released, { child })
       end
     end
+    lane.carry_out(all.moves)
     local word = cursor == "0" and "done" or "more"
     return text.append(ok(word, cursor, count.resolved, count.left, #skipped), skipped,
       { number.digits(#released) }, released)

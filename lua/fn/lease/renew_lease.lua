@@ -23,7 +23,7 @@ local function refusal(k, core, a, now)
     return lease.not_active(core)
   elseif revoked(core) then
     return err("lease_revoked")
-  elseif number.either(core.lease_expires_at, 0) <= now then
+  elseif lease.lapsed(core, now) then
     return lease.mark_expired(k, core, now) or err("lease_expired")
   elseif core.current_attempt_index ~= a.attempt_index
     or core.current_attempt_id ~= a.attempt_id

@@ -15,7 +15,7 @@ define("ff_update_progress",
     if not core then return err("execution_not_found") end
     if core.lifecycle_phase ~= "active" then return lease.not_active(core) end
     if core.ownership_state == "lease_revoked" then return err("lease_revoked") end
-    if number.either(core.lease_expires_at, 0) <= now then return err("lease_expired") end
+    if lease.lapsed(core, now) then return err("lease_expired") end
     if not text.set(a.lease_id) or core.current_lease_id ~= a.lease_id
       or core.current_lease_epoch ~= a.lease_epoch then
       return err("stale_lease")

@@ -40,8 +40,8 @@ canaries! {
             => "  if core.current_lease_id == nil then"),
         "workers 2\nfault WorkerZombie on 1st claim_next by worker-1 ms 4000\nfault WorkerZombie on 1st claim_next by worker-2 ms 4000\nat 0s caller-1 create E1\n";
     lapsed_lease_accepted: "OneHolder", lua!(
-        "  if number.either(core.lease_expires_at, 0) <= now then\n    return lease.mark_expired"
-            => "  if number.either(core.lease_expires_at, 0) <= 0 then\n    return lease.mark_expired"),
+        "  if lease.lapsed(core, now) then\n    return lease.mark_expired"
+            => "  if lease.lapsed(core, 0) then\n    return lease.mark_expired"),
         "fault WorkerZombie on 1st claim_next by worker-1 ms 50\nat 0s caller-1 create E1\n";
     attempt_left_open: "AttemptsHonest", lua!(
         "local fields = { \"attempt_state\", attempt_state, \"ended_at\", now }"
@@ -75,7 +75,7 @@ canaries! {
 
     // Dependencies and groups.
     edge_stays_unresolved: "GroupCounts", lua!(
-        "  call(\"SREM\", k.unresolved, text.present(a.edge_id, \"\"))\n" => ""),
+        "redis.pcall(\"SREM\", k.unresolved," => "redis.pcall(\"SISMEMBER\", k.unresolved,"),
         "at 0s caller-1 submit F1 chain 2\n";
     group_gives_up_too_soon: "GroupCounts", lua!(
         "if voices >= needed and lost > voices - needed then" => "if lost > 0 then"),
@@ -85,8 +85,8 @@ canaries! {
             => "plan.holds = core.lifecycle_phase == \"nowhere\""),
         "at 0s caller-1 build F1 chain 3\n";
     every_end_is_a_success: "EdgeByTruth", lua!(
-        "upstream_outcome = core.terminal_outcome, now_ms = now"
-            => "upstream_outcome = \"success\", now_ms = now"),
+        "upstream_outcome = core.terminal_outcome, now_ms = all.now"
+            => "upstream_outcome = \"success\", now_ms = all.now"),
         "task F1.0 does fail_for_good\nat 0s caller-1 submit F1 chain 2\n";
     debt_without_an_entry: "DebtHasNote", lua!(
         "call(\"SADD\", plan.debt.index, plan.debt.tuple)" => "call(\"EXISTS\", plan.debt.index)"),
