@@ -1,17 +1,14 @@
 //! Dispatch: a completion resolves the edges of its execution, and those of every child it skips.
 
-use selvedge_core::call::flow::{
-    ApplyDependencyToChild, Edge, GroupPolicy, OnSatisfied, StageDependencyEdge,
-};
+use selvedge_core::call::flow::{GroupPolicy, OnSatisfied};
 use selvedge_core::completion::Completion;
 use selvedge_core::engine::{Answer, EngineConfig, Filter, Input, Observation, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_core::state::TerminalOutcome;
-use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use selvedge_tests::rig::{EPOCH_MS, Rig, silence};
 
-use crate::flows::{Flows, Graph, edge, flow, member, of_flow};
+use crate::flows::{Flows, Graph, edge, flow, member, of_flow, stage};
 use crate::kit::{World, core, execution, lane, only};
 
 /// An engine that only dispatches: every scanner has had its first run.
@@ -81,26 +78,6 @@ fn d1_a_missing_or_empty_outcome_never_skips_a_child() {
     for child in [11, 12, 13] {
         assert_eq!(rig.state(child), "waiting_children", "{child}");
     }
-}
-
-/// Stages an edge between two members of flow 0; answers the call that applies it.
-fn stage(rig: &mut Rig, upstream: usize, downstream: usize) -> ApplyDependencyToChild {
-    let new = Edge {
-        edge_id: edge(upstream, downstream),
-        upstream: member(upstream),
-        downstream: member(downstream),
-        data_passing_ref: String::new(),
-    };
-    let seen = rig.field(&of_flow(0, "core"), "graph_revision").parse().unwrap();
-    let now = ServerTime(EPOCH_MS as i64);
-    let graph_revision = rig.fcall(&StageDependencyEdge {
-        flow_id: flow(0),
-        edge: new.clone(),
-        expected_graph_revision: seen,
-        now,
-    });
-    let lane_id = "default".parse().unwrap();
-    ApplyDependencyToChild { flow_id: flow(0), edge: new, lane_id, graph_revision, now }
 }
 
 #[test]

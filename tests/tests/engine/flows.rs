@@ -3,12 +3,14 @@
 use selvedge_core::call::Function;
 use selvedge_core::call::execution::{Authority, CompleteExecution, FailExecution, Running};
 use selvedge_core::call::flow::{
-    Edge, GroupPolicy, NewMember, OnSatisfied, ReplayExecution, Submission, SubmitFlow,
+    ApplyDependencyToChild, Edge, GroupPolicy, NewMember, OnSatisfied, ReplayExecution,
+    StageDependencyEdge, Submission, SubmitFlow,
 };
 use selvedge_core::id::{AttemptIndex, EdgeId, ExecutionId, FlowId, Namespace, WorkerInstanceId};
 use selvedge_core::partition::{Family, Partition};
+use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
-use selvedge_tests::rig::Rig;
+use selvedge_tests::rig::{EPOCH_MS, Rig};
 
 use crate::kit::{World, core, execution};
 
@@ -258,4 +260,24 @@ fn running(number: usize) -> Running {
         lane: "default".parse().unwrap(),
         worker_instance_id: WorkerInstanceId::new("wi"),
     }
+}
+
+/// Stages an edge between two members of flow 0; answers the call that applies it.
+pub(crate) fn stage(rig: &mut Rig, upstream: usize, downstream: usize) -> ApplyDependencyToChild {
+    let new = Edge {
+        edge_id: edge(upstream, downstream),
+        upstream: member(upstream),
+        downstream: member(downstream),
+        data_passing_ref: String::new(),
+    };
+    let seen = rig.field(&of_flow(0, "core"), "graph_revision").parse().unwrap();
+    let now = ServerTime(EPOCH_MS as i64);
+    let graph_revision = rig.fcall(&StageDependencyEdge {
+        flow_id: flow(0),
+        edge: new.clone(),
+        expected_graph_revision: seen,
+        now,
+    });
+    let lane_id = "default".parse().unwrap();
+    ApplyDependencyToChild { flow_id: flow(0), edge: new, lane_id, graph_revision, now }
 }

@@ -1,12 +1,12 @@
 //! The net under dispatch: children whose upstream ended while nobody heard.
 
-use selvedge_core::call::flow::{GroupPolicy, OnSatisfied};
+use selvedge_core::call::flow::{Application, GroupPolicy, OnSatisfied};
 use selvedge_core::engine::{Answer, EngineConfig, Filter, Input, Observation, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_core::value::Value;
 use selvedge_tests::rig::{Rig, silence};
 
-use crate::flows::{Flows, Graph, edge};
+use crate::flows::{Flows, Graph, edge, stage};
 use crate::kit::{World, core, execution, lane, only};
 
 const NAME: ScannerName = ScannerName::DependencyReconciler;
@@ -335,4 +335,29 @@ fn two_engines_at_once_release_a_child_once() {
         ]
     );
     assert_eq!(rig.state(2), "waiting");
+}
+
+#[test]
+fn an_edge_whose_builder_died_before_it_was_applied_is_applied_in_its_place() {
+    let mut rig = Rig::new();
+    rig.submit(&Graph::new().roots([1, 2]).some_of(3, [1], LET_RUN));
+    let apply = stage(&mut rig, 2, 3);
+    rig.fail(1);
+    rig.complete(2);
+    quiet(&mut rig);
+    rig.start(only(&[NAME]));
+    rig.run_for(50_000);
+    assert_eq!(rig.state(3), "waiting_children", "the builder may still be at it");
+    rig.trace.clear();
+    rig.run_for(40_000);
+    rig.trace.retain(|line| !line.contains("promote_blocked"));
+    assert_eq!(
+        rig.trace,
+        [
+            "engine-1 apply_dependency_to_child F0 -> 2",
+            "engine-1 resolve_outgoing E2 -> done 0 1 0 0 1 E3",
+        ]
+    );
+    assert_eq!(rig.state(3), "waiting");
+    assert_eq!(rig.fcall(&apply), Application::AlreadyApplied, "the builder was only late");
 }

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::index_reconciler::repair;
+use super::staged_edges::Orphan;
 use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
 use crate::call::flow::{OutgoingBatch, PromoteBlockedToEligible, ResolveOutgoing};
 use crate::engine::step::{Step, Verdict};
@@ -108,13 +109,11 @@ impl Child {
             Err(CallError::Refused(refusal)) if refusal.code == Code::ExecutionNotFound => {
                 repair(self.id, Some(self.lane))
             }
+            Err(CallError::Refused(refusal)) if refusal.code == Code::DepsNotSatisfied => {
+                Orphan { id: self.id, lane: self.lane, scene: self.scene }.adopt()
+            }
             Err(error) => {
-                let settled = [
-                    Code::DepsNotSatisfied,
-                    Code::NotBlockedByDeps,
-                    Code::NotRunnable,
-                    Code::TerminalExecution,
-                ];
+                let settled = [Code::NotBlockedByDeps, Code::NotRunnable, Code::TerminalExecution];
                 Verdict::error_unless(error, &settled).into()
             }
         })

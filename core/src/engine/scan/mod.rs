@@ -20,6 +20,7 @@ mod lease_reclaimer;
 mod pending_wp_expiry;
 mod quota_reconciler;
 mod retention_trimmer;
+mod staged_edges;
 mod suspension_timeout;
 mod unblock;
 
