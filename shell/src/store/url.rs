@@ -1,6 +1,7 @@
 //! [`StoreUrl`]: which store, in one line.
 
 use std::fmt;
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use thiserror::Error;
@@ -191,6 +192,10 @@ fn read_host(text: &str) -> Result<Address, InvalidUrl> {
             let (host, after) = rest
                 .split_once(']')
                 .ok_or_else(|| wrong("an IPv6 address begins with `[` and lacks its `]`"))?;
+            let (address, _zone) = host.split_once('%').unwrap_or((host, ""));
+            if address.parse::<Ipv6Addr>().is_err() {
+                return Err(wrong("between `[` and `]` stands an IPv6 address and nothing else"));
+            }
             match after {
                 "" => (host, None),
                 _ => (
@@ -211,6 +216,9 @@ fn read_host(text: &str) -> Result<Address, InvalidUrl> {
     }
     if host.chars().any(|char| char.is_whitespace() || char.is_control()) {
         return Err(wrong("a host contains blanks"));
+    }
+    if host.contains(['[', ']']) {
+        return Err(wrong("a host contains brackets, which only go around a whole IPv6 address"));
     }
     let port = match port {
         None => DEFAULT_PORT,

@@ -18,8 +18,15 @@ pub fn run(data: &[u8]) {
             assert_eq!(shown, format!("{another:?}"), "what is shown depends on the digest");
         }
         Err(error) => {
-            let told = error.to_string();
-            assert!(text.len() < 12 || !told.contains(text), "the refusal repeats the text");
+            let another = masked(text).parse::<WaitpointToken>();
+            assert_eq!(Err(error), another, "the refusal depends on the letters");
         }
     }
+}
+
+/// A text of the same form without any of its letters.
+fn masked(text: &str) -> String {
+    let mask =
+        |letter: char| if letter == ':' { ":".to_owned() } else { "x".repeat(letter.len_utf8()) };
+    text.chars().map(mask).collect()
 }
