@@ -43,7 +43,7 @@ pub struct EngineConfig {
     pub intervals: BTreeMap<ScannerName, Duration>,
     /// Which executions to care for.
     pub filter: Filter,
-    /// Most batches in flight.
+    /// Most batches in flight; with room for those of all partitions, dead ones delay no other.
     pub window: usize,
     /// Most batches in flight for one hash slot.
     pub window_per_slot: usize,
@@ -62,7 +62,7 @@ impl Default for EngineConfig {
             lanes: alloc::vec!["default".parse().expect("`default` is printable ASCII")],
             intervals: BTreeMap::new(),
             filter: Filter::default(),
-            window: 512,
+            window: 1_024,
             window_per_slot: 2,
             ticket_timeout: Duration::from_secs(10),
             dispatch_concurrency: 64,

@@ -54,7 +54,7 @@ impl Sampler {
 }
 
 /// Sets what only the engine knows.
-#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; the window is 512")]
+#[expect(clippy::cast_precision_loss, reason = "a gauge is a double; the window is 1,024")]
 pub(crate) fn sample_engine(probe: &Probe) {
     let health = probe.health();
     gauge!(names::ENGINE_IN_FLIGHT).set(health.in_flight as f64);

@@ -135,5 +135,5 @@ impl Link {
 static BARE: LazyLock<RedisConnectionInfo> =
     LazyLock::new(|| RedisConnectionInfo::default().set_skip_set_lib_name());
 
-/// Pipelines that may wait for the socket before their senders do. The engine's window is 512.
-const PIPELINES_QUEUED: usize = 1_024;
+/// Pipelines that may wait for the socket before their senders do. The engine's window is 1,024.
+const PIPELINES_QUEUED: usize = 2_048;
