@@ -86,7 +86,7 @@ pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
         world.rest(Rest::Overdue);
     } else if unexcused(&world) == 0 {
         world.enter(Phase::Rest);
-        let end = world.now_ms + two_cycles_ms(plan.config.interval.0);
+        let end = world.now_ms + 2 * plan.config.cycle_ms();
         run_until(&mut world, end);
         if unexcused(&world) == 0 {
             world.rest(Rest::Reached);
@@ -113,11 +113,6 @@ fn come_to_rest(world: &mut World, end_ms: u64) -> Vec<String> {
         let next = (world.now_ms + LOOK_EVERY_MS).min(end_ms);
         run_until(world, next);
     }
-}
-
-/// Long enough for the slowest scanner to come by twice, though it may take its time when idle.
-fn two_cycles_ms(interval_ms: u64) -> u64 {
-    if interval_ms == 0 { 2 * SLOWEST_MS + SLACK_MS } else { 4 * interval_ms + SLACK_MS }
 }
 
 fn unexcused(world: &World) -> usize {
@@ -156,7 +151,3 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
 
 /// How often the end is looked for.
 const LOOK_EVERY_MS: u64 = 1_000;
-/// The longest interval of a scanner.
-const SLOWEST_MS: u64 = 60_000;
-/// Jitter, and the way there and back.
-const SLACK_MS: u64 = 8_000;

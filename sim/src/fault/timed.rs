@@ -126,7 +126,6 @@ impl World {
                 self.inflict(rule.fault, format!("shard {shard}, {amount} ms"));
                 let lost = self.servers.forget(shard, age, self.now_ms);
                 self.tell_loss(self.servers.primary(shard), lost);
-                self.provision();
             }
             Fault::LibraryMissing => {
                 let node = self.node_of(rule);
@@ -201,10 +200,12 @@ impl World {
         self.tell_loss(node, lost);
     }
 
+    /// Says what was lost, and puts back what a deployment cannot be without, as operators do.
     fn tell_loss(&mut self, node: usize, lost: Option<(u64, u64)>) {
         if let Some((first, last)) = lost {
             let node = number(node);
             self.emit(Actor::Node(node), What::CommitsLost { node, first, last });
+            self.provision();
         }
     }
 

@@ -91,11 +91,21 @@ pub struct Fate {
 #[derive(Clone, Debug)]
 pub struct Execution {
     possible: BTreeSet<(Life, BTreeSet<u64>)>,
-    open: Vec<(u64, Operation)>,
+    open: Vec<Open>,
     /// Operations of which nobody heard: they may happen at any time from now on, or never.
     unheard: BTreeSet<Operation>,
     /// What may happen by itself.
     pub fate: Fate,
+}
+
+/// An operation under way.
+#[derive(Clone, Debug)]
+struct Open {
+    number: u64,
+    operation: Operation,
+    /// Answers without effect that it could have got at some time since it began: others may be
+    /// heard of first though they happened later.
+    idle: BTreeSet<Told>,
 }
 
 impl Default for Execution {
@@ -112,7 +122,7 @@ impl Default for Execution {
 impl Execution {
     /// Somebody asks for something.
     pub fn begin(&mut self, number: u64, operation: Operation) {
-        self.open.push((number, operation));
+        self.open.push(Open { number, operation, idle: BTreeSet::new() });
     }
 
     /// They were told this.
@@ -120,11 +130,11 @@ impl Execution {
     /// # Errors
     /// What it could have been instead, when that cannot be true.
     pub fn end(&mut self, number: u64, told: Told) -> Result<(), String> {
-        let Some(at) = self.open.iter().position(|(open, _)| *open == number) else {
+        let Some(at) = self.open.iter().position(|open| open.number == number) else {
             return Ok(());
         };
-        let operation = self.open[at].1;
         self.spread();
+        let Open { operation, idle, .. } = self.open.remove(at);
         let before: BTreeSet<Life> = self.possible.iter().map(|(life, _)| *life).collect();
         let possible = std::mem::take(&mut self.possible);
         for (life, mut done) in possible {
@@ -133,15 +143,17 @@ impl Execution {
                 if matches!(told, Told::Done | Told::DoneForGood) {
                     self.possible.insert((life, done));
                 }
-            } else if let Some(next) = apply(operation, told, life) {
+                continue;
+            }
+            let half_gone = self.fate.may_be_half_gone
+                && (operation, told) == (Operation::Replay, Told::HasNotEnded);
+            if half_gone || idle.contains(&told) {
+                self.possible.insert((life, done.clone()));
+            }
+            if let Some(next) = apply(operation, told, life) {
                 self.possible.insert((next, done));
-            } else if self.fate.may_be_half_gone
-                && (operation, told) == (Operation::Replay, Told::HasNotEnded)
-            {
-                self.possible.insert((life, done));
             }
         }
-        self.open.remove(at);
         if self.possible.is_empty() {
             self.possible = before.iter().map(|life| (*life, BTreeSet::new())).collect();
             return Err(format!("{operation:?} was told {told:?}, it could only be {before:?}"));
@@ -151,8 +163,8 @@ impl Execution {
 
     /// Nobody will ever hear how this ended.
     pub fn lose(&mut self, number: u64) {
-        let Some(at) = self.open.iter().position(|(open, _)| *open == number) else { return };
-        let (_, operation) = self.open.remove(at);
+        let Some(at) = self.open.iter().position(|open| open.number == number) else { return };
+        let Open { operation, .. } = self.open.remove(at);
         self.unheard.insert(operation);
         let possible = std::mem::take(&mut self.possible);
         self.possible = possible
@@ -168,7 +180,7 @@ impl Execution {
     /// happened before that, or not.
     pub fn set_back(&mut self, life: Life) {
         self.possible = BTreeSet::from([(life, BTreeSet::new())]);
-        for (number, _) in &self.open {
+        for Open { number, .. } in &self.open {
             let also = self.possible.iter().cloned().map(|(life, mut done)| {
                 done.insert(*number);
                 (life, done)
@@ -198,11 +210,11 @@ impl Execution {
         let mut fresh: Vec<_> = self.possible.iter().cloned().collect();
         while let Some((life, done)) = fresh.pop() {
             let alone = self.alone(life).into_iter().map(|next| (next, done.clone()));
-            let under_way = self.open.iter().filter(|(number, _)| !done.contains(number));
-            let by_others = under_way.flat_map(|(number, operation)| {
-                effects(*operation, life).into_iter().map(|next| {
+            let under_way = self.open.iter().filter(|open| !done.contains(&open.number));
+            let by_others = under_way.flat_map(|open| {
+                effects(open.operation, life).into_iter().map(|next| {
                     let mut done = done.clone();
-                    done.insert(*number);
+                    done.insert(open.number);
                     (next, done)
                 })
             });
@@ -211,6 +223,10 @@ impl Execution {
                     fresh.push(next);
                 }
             }
+        }
+        for Open { number, operation, idle } in &mut self.open {
+            let before_it = self.possible.iter().filter(|(_, done)| !done.contains(number));
+            idle.extend(before_it.flat_map(|(life, _)| idle_answers(*operation, *life)));
         }
     }
 
@@ -248,6 +264,13 @@ fn effects(operation: Operation, life: Life) -> Vec<Life> {
         .filter_map(|told| apply(operation, told, life))
         .filter(|next| *next != life)
         .collect()
+}
+
+/// What an operation can be told that changes nothing.
+fn idle_answers(operation: Operation, life: Life) -> impl Iterator<Item = Told> {
+    [Told::Done, Told::Already, Told::NoSuch, Told::HasEnded, Told::HasNotEnded]
+        .into_iter()
+        .filter(move |told| apply(operation, *told, life) == Some(life))
 }
 
 /// What an execution is after an operation with this answer; none when that cannot be the answer.
@@ -341,6 +364,20 @@ mod tests {
         execution.end(1, Told::Done).unwrap();
         execution.end(2, Told::HasEnded).unwrap();
         assert!(execution.observe(Life::Ended(End::Success)).is_err());
+    }
+
+    #[test]
+    fn an_answer_may_be_older_than_another_that_was_heard_first() {
+        let mut execution = Execution::default();
+        execution.begin(0, Operation::Create);
+        execution.begin(1, Operation::Cancel);
+        execution.end(0, Told::Done).unwrap();
+        execution.end(1, Told::NoSuch).unwrap();
+        execution.observe(Life::Live).unwrap();
+
+        let mut execution = made();
+        execution.begin(1, Operation::Cancel);
+        assert!(execution.end(1, Told::NoSuch).is_err());
     }
 
     #[test]

@@ -90,7 +90,7 @@ settings! {
     /// how long an engine waits for the answers to a batch
     ticket_timeout: Ms = Ms(10_000);
     /// most batches of an engine in flight
-    window: u64 = 512;
+    window: u64 = 1_024;
     /// most batches of an engine in flight for one slot
     window_per_slot: u64 = 2;
     /// completions that an engine dispatches side by side
@@ -112,6 +112,24 @@ settings! {
     /// how long the healthy set may take to come to rest
     bound: Ms = Ms(600_000);
 }
+
+impl Config {
+    /// How long the slowest scanner may take to come by, though it takes its time when idle, and to
+    /// finish what it finds: some round trips one after the other.
+    #[must_use]
+    pub fn cycle_ms(&self) -> u64 {
+        let idle = if self.interval.0 == 0 { SLOWEST_MS } else { 2 * self.interval.0 };
+        idle + SLACK_MS + ROUND_TRIPS * 2 * self.link.0.to
+    }
+}
+
+/// The longest interval of any scanner.
+const SLOWEST_MS: u64 = 60_000;
+
+const SLACK_MS: u64 = 4_000;
+
+/// Those of a scan that resolves edges, and of the cascade behind it.
+const ROUND_TRIPS: u64 = 8;
 
 /// Milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -29,6 +29,11 @@ impl<T> Heap<T> {
         self.queue.pop().map(|Reverse(slot)| (slot.due_ms, slot.item))
     }
 
+    /// Everything in it, in no order.
+    pub fn items(&self) -> impl Iterator<Item = &T> {
+        self.queue.iter().map(|Reverse(slot)| &slot.item)
+    }
+
     /// When the first thing is due.
     #[must_use]
     pub fn next_ms(&self) -> Option<u64> {

@@ -1,12 +1,16 @@
 //! The end of the faults: a healthy set is drawn, everything inside it is well again for good, and
 //! whatever is outside stays broken.
 
+use std::collections::BTreeSet;
+
 use selvedge_core::audit;
 use selvedge_core::state::PublicState;
 
-use super::World;
 use super::ledger::Damage;
 use super::stream::{Purpose, Ratio};
+use super::transport::Parcel;
+use super::{Happening, World};
+use crate::actor::Errand;
 use crate::event::{Actor, What};
 use crate::meter::Part;
 use crate::oracle::{Unsettled, unsettled};
@@ -110,9 +114,23 @@ impl World {
             let owed = owed.map(|found| found.to_string());
             let excused = |owed: &String| ledger.damage_excuse(owed, Damage::Lasting).is_some();
             pending.extend(owed.filter(|owed| !excused(owed)));
+            let busy = self.busy_callers();
+            pending.extend(busy.iter().map(|caller| format!("{caller} is not done yet")));
         }
         self.meter.turn_to(before);
         pending
+    }
+
+    /// Who is in the middle of something that the plan told them to do.
+    fn busy_callers(&self) -> BTreeSet<Actor> {
+        let waiting = self.parcels.values().filter_map(Parcel::awaited_by);
+        let pausing = self.heap.items().filter_map(|happening| {
+            let Happening::Tick { actor, errand: Errand::Caller(_), .. } = happening else {
+                return None;
+            };
+            Some(*actor)
+        });
+        waiting.chain(pausing).collect()
     }
 
     /// Whether somebody whom the last look found on the way still is: as long as that is so, nobody

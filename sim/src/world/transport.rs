@@ -57,6 +57,14 @@ pub(crate) struct Parcel {
     mute: bool,
 }
 
+impl Parcel {
+    /// Who waits for what comes back, in the middle of something that the plan told them to do.
+    pub(crate) fn awaited_by(&self) -> Option<Actor> {
+        let awaited = matches!(self.back, Some(Return::Client { errand: Errand::Caller(_), .. }));
+        awaited.then_some(self.sender)
+    }
+}
+
 struct Call {
     id: CallId,
     node: usize,

@@ -77,7 +77,7 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
         lease: knob(stream, &[Ms(5_000), Ms(1_000), Ms(300), Ms(30_000)]),
         patience: knob(stream, &[Ms(3_000), Ms(2_000)]),
         ticket_timeout: knob(stream, &tickets),
-        window: knob(stream, &[512, 1, 4]),
+        window: knob(stream, &[1_024, 1, 4]),
         window_per_slot: knob(stream, &[2, 1, 8]),
         dispatch_concurrency: knob(stream, &[64, 1]),
         dispatch_queue: knob(stream, &[10_000, 1, 3]),
