@@ -12,7 +12,7 @@ use crate::partition::Partition;
 
 /// Declares an id that is a UUID: any standard spelling is read, lowercase hyphens are written.
 macro_rules! uuid_ids {
-    ($( $(#[$doc:meta])* $name:ident ),+ $(,)?) => {$(
+    ($( $(#[$doc:meta])* $name:ident: $spoken:literal ),+ $(,)?) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Uuid);
@@ -53,7 +53,7 @@ macro_rules! uuid_ids {
             type Err = InvalidId;
 
             fn from_str(text: &str) -> Result<Self, Self::Err> {
-                Uuid::parse_str(text).map(Self).map_err(|_| InvalidId::uuid(stringify!($name), text))
+                Uuid::parse_str(text).map(Self).map_err(|_| InvalidId::uuid($spoken, text))
             }
         }
     )+};
@@ -61,23 +61,23 @@ macro_rules! uuid_ids {
 
 uuid_ids! {
     /// A flow.
-    FlowId,
+    FlowId: "flow id",
     /// An edge of a flow's graph.
-    EdgeId,
+    EdgeId: "edge id",
     /// A budget.
-    BudgetId,
+    BudgetId: "budget id",
     /// A quota policy.
-    QuotaPolicyId,
+    QuotaPolicyId: "quota policy id",
     /// A lease.
-    LeaseId,
+    LeaseId: "lease id",
     /// An attempt.
-    AttemptId,
+    AttemptId: "attempt id",
     /// A signal.
-    SignalId,
+    SignalId: "signal id",
     /// A waitpoint.
-    WaitpointId,
+    WaitpointId: "waitpoint id",
     /// A suspension.
-    SuspensionId,
+    SuspensionId: "suspension id",
 }
 
 /// Declares a free text with a type of its own; the contract puts no rule on it.
@@ -172,7 +172,7 @@ impl FromStr for ExecutionId {
             .ok_or_else(|| InvalidId::MissingTag { text: text.into() })?;
         let partition =
             index.parse().map_err(|_| InvalidId::PartitionIndex { text: text.into() })?;
-        let uuid = Uuid::parse_str(uuid).map_err(|_| InvalidId::uuid("ExecutionId", text))?;
+        let uuid = Uuid::parse_str(uuid).map_err(|_| InvalidId::uuid("execution id", text))?;
         Ok(Self { text: text.to_string(), partition, uuid })
     }
 }
@@ -260,7 +260,7 @@ pub struct Fence {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidId {
     /// Not a UUID in any standard spelling.
-    #[error("`{text}` is no {kind}: not a UUID")]
+    #[error("`{text}` is no {kind}: it holds no UUID")]
     Uuid {
         /// What should have been there.
         kind: &'static str,
