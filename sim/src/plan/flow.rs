@@ -213,6 +213,9 @@ fn read_graph(words: &mut Words<'_>) -> Result<Shape, String> {
                 after.push(word.to_owned());
                 words.next();
             }
+            if after.is_empty() {
+                return Err(format!("`{name}` has an arrow and waits for nobody"));
+            }
         }
         words.end()?;
         if let Group::Quorum { of, .. } = group
