@@ -85,11 +85,11 @@ function projection.remember(summary_key, public_state)
   end
 end
 
--- Whether a member has no record any more in a flow whose members were purged: nobody will ever
--- resolve an edge from it. (Members made by hand may never have had one.)
-function projection.has_lost(prefix, id)
-  local tag = text.tag(prefix)
-  if call("EXISTS", dependency.front(tag, id) .. ":core") == 1 then
+-- Whether a member has no record any more in a flow whose members were purged, or one that was made
+-- afresh since and is not of the flow: nobody will ever resolve an edge from it, and it waits for
+-- none. (Members made by hand may never have had a record.)
+function projection.has_lost(prefix, flow_id, id)
+  if record.peek(dependency.front(text.tag(prefix), id) .. ":core", "flow_id") == flow_id then
     return false
   end
   for _, name in ipairs(ENDS) do

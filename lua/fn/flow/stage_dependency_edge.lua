@@ -7,7 +7,7 @@
 -- Replies: OK
 -- Errors: self_referencing_edge, flow_not_found, flow_already_terminal, stale_graph_revision,
 --   execution_not_in_flow, cycle_detected, dependency_already_exists, invalid_input
--- Bound: 12020
+-- Bound: 12030
 -- Keeps: ErrorMeansUntouched, BoundedWork
 define("ff_stage_dependency_edge",
   { "flow_core!=hash", "members!=set", "edge!=hash", "outgoing!:set", "incoming!:set", "grant" },
@@ -28,10 +28,12 @@ define("ff_stage_dependency_edge",
       or call("SISMEMBER", k.members, a.downstream_eid) == 0 then
       return err("execution_not_in_flow")
     end
-    if projection.has_lost(flow.prefix_of(k.flow_core), a.upstream_eid) then
+    local prefix = flow.prefix_of(k.flow_core)
+    if projection.has_lost(prefix, a.flow_id, a.upstream_eid)
+      or projection.has_lost(prefix, a.flow_id, a.downstream_eid) then
       return err("execution_not_in_flow")
     end
-    if flow.closes_cycle(flow.prefix_of(k.flow_core), a.upstream_eid, a.downstream_eid) then
+    if flow.closes_cycle(prefix, a.upstream_eid, a.downstream_eid) then
       return err("cycle_detected")
     end
     if call("EXISTS", k.edge) == 1 then
