@@ -86,7 +86,8 @@ pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
         world.rest(Rest::Overdue);
     } else if unexcused(&world) == 0 {
         world.enter(Phase::Rest);
-        let end = world.now_ms + 2 * plan.config.cycle_ms();
+        let backlog_ms = plan.config.dispatch_ms(&world.servers.audited);
+        let end = world.now_ms + backlog_ms + 2 * plan.config.cycle_ms();
         run_until(&mut world, end);
         if unexcused(&world) == 0 {
             world.rest(Rest::Reached);

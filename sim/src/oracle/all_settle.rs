@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use selvedge_core::audit::Snapshot;
+use selvedge_core::audit::{Execution, Snapshot};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::key::{ExecutionPart, IndexPart, Key, PartitionIndex};
-use selvedge_core::state::PublicState;
+use selvedge_core::state::{LifecyclePhase, PublicState};
 
 use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
 use crate::event::Event;
@@ -47,11 +47,13 @@ pub(crate) struct Unsettled {
 
 /// Who has not ended and does not wait for nobody.
 pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger) -> Vec<Unsettled> {
-    let waiting = waiting_for_nobody(shard);
-    let open = shard.executions().filter(|execution| {
-        execution.vector().is_ok_and(|vector| !vector.is_terminal())
-            && !waiting.contains(execution.id)
-    });
+    // This is asked every second of a run, in which most have ended: a word tells who has not.
+    let ended = LifecyclePhase::Terminal.as_str();
+    let open = shard.executions().filter(|one| one.core.text("lifecycle_phase") != ended);
+    let open: Vec<(Execution<'_>, PublicState)> =
+        open.filter_map(|one| one.vector().ok().map(|vector| (one, vector.public))).collect();
+    let waiting = waiting_for_nobody(shard, &open);
+    let open = open.iter().map(|(one, _)| one).filter(|one| !waiting.contains(one.id));
     open.map(|open| Unsettled {
         id: open.id.clone(),
         state: open.core.text("public_state").to_owned(),
@@ -62,29 +64,33 @@ pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger) -> Vec<Unsettled> {
 
 /// Executions that wait for a signal without a timeout or deadline, for the seal of their flow or for a replay
 /// of an upstream, and all that wait for one of them.
-fn waiting_for_nobody(shard: &Snapshot) -> BTreeSet<ExecutionId> {
-    let mut waiting: BTreeSet<ExecutionId> = shard
-        .executions()
-        .filter(|execution| {
-            let suspended = execution.vector().is_ok_and(|v| v.public == PublicState::Suspended);
-            let suspension = shard.hash(&Key::execution(execution.id).suspension());
-            let timed = suspension.is_some_and(|record| !record.text("timeout_at").is_empty());
+fn waiting_for_nobody(
+    shard: &Snapshot,
+    open: &[(Execution<'_>, PublicState)],
+) -> BTreeSet<ExecutionId> {
+    let unsignalled = |id: &ExecutionId| {
+        let suspension = shard.hash(&Key::execution(id).suspension());
+        let timed = suspension.is_some_and(|record| !record.text("timeout_at").is_empty());
+        !timed && !has_alarm(shard, id)
+    };
+    let mut waiting: BTreeSet<ExecutionId> = open
+        .iter()
+        .filter(|(one, public)| {
             // Whoever began to submit a flow may be gone before its seal.
-            let unsealed = !execution.core.text("unsealed").is_empty();
-            (suspended && !timed && !has_alarm(shard, execution.id)) || unsealed
+            let unsealed = !one.core.text("unsealed").is_empty();
+            unsealed || (*public == PublicState::Suspended && unsignalled(one.id))
         })
-        .map(|execution| execution.id.clone())
+        .map(|(one, _)| one.id.clone())
         .collect();
-    let blocked: Vec<&ExecutionId> = shard
-        .executions()
-        .filter(|child| child.vector().is_ok_and(|v| v.public == PublicState::WaitingChildren))
-        .map(|child| child.id)
+    let blocked: Vec<(&ExecutionId, Vec<OpenEdge>)> = open
+        .iter()
+        .filter(|(_, public)| *public == PublicState::WaitingChildren)
+        .map(|(child, _)| (child.id, open_edges(shard, child.id)))
         .collect();
     loop {
         let before = waiting.len();
-        for child in &blocked {
-            let mut edges = open_edges(shard, child);
-            if edges.any(|edge| waiting.contains(&edge.upstream) || edge.outlived) {
+        for (child, edges) in &blocked {
+            if edges.iter().any(|edge| edge.outlived || waiting.contains(&edge.upstream)) {
                 waiting.insert((*child).clone());
             }
         }
@@ -111,7 +117,7 @@ fn excuse(shard: &Snapshot, ledger: &Ledger, id: &ExecutionId) -> Option<String>
             return Some(excuse);
         }
         if seen.insert(id.clone()) {
-            next.extend(open_edges(shard, &id).map(|edge| edge.upstream));
+            next.extend(open_edges(shard, &id).into_iter().map(|edge| edge.upstream));
         }
     }
     None
@@ -124,11 +130,8 @@ struct OpenEdge {
 }
 
 /// The edges that somebody waits for.
-fn open_edges<'a>(
-    shard: &'a Snapshot,
-    child: &ExecutionId,
-) -> impl Iterator<Item = OpenEdge> + use<'a> {
-    let edges: Vec<OpenEdge> = shard
+fn open_edges(shard: &Snapshot, child: &ExecutionId) -> Vec<OpenEdge> {
+    shard
         .of_execution(child)
         .filter_map(|(part, entry)| {
             let (ExecutionPart::Dependency(_), Some(edge)) = (part, entry.fields()) else {
@@ -146,6 +149,5 @@ fn open_edges<'a>(
             });
             Some(OpenEdge { upstream, outlived })
         })
-        .collect();
-    edges.into_iter()
+        .collect()
 }

@@ -36,13 +36,13 @@ struct QuietAtRest {
 impl Judge for QuietAtRest {
     fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
         if matches!(event.what, What::Phase(Phase::Rest)) {
-            self.since_ms = Some(event.at_ms);
+            self.since_ms = Some(event.at_ms + view.config.dispatch_ms(view.shards));
         }
         let (Some(since), What::Applied(applied)) = (self.since_ms, &event.what) else { return };
         if !matches!(event.actor, Actor::Engine(_)) {
             // Whoever comes late gives the engines something to do, and the rest begins anew.
             if !applied.writes.is_empty() {
-                (self.since_ms, self.calls) = (Some(event.at_ms), 0);
+                (self.since_ms, self.calls) = (Some(since.max(event.at_ms)), 0);
             }
             return;
         }

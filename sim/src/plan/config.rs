@@ -1,5 +1,7 @@
 //! The settings of a world: one line each, `name value`.
 
+use selvedge_core::audit::Snapshot;
+
 use super::policy::{Doing, Habits};
 use super::seed::Seed;
 use super::words::{Span, read_ms, show_ms};
@@ -120,6 +122,13 @@ impl Config {
     pub fn cycle_ms(&self) -> u64 {
         let idle = if self.interval.0 == 0 { SLOWEST_MS } else { 2 * self.interval.0 };
         idle + SLACK_MS + ROUND_TRIPS * 2 * self.link.0.to
+    }
+
+    /// How long an engine may take to dispatch the ends of all executions, a round trip for each.
+    #[must_use]
+    pub fn dispatch_ms(&self, shards: &[Snapshot]) -> u64 {
+        let executions: usize = shards.iter().map(|shard| shard.executions().count()).sum();
+        executions as u64 / self.dispatch_concurrency.max(1) * 2 * self.link.0.to
     }
 }
 
