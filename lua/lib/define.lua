@@ -15,46 +15,67 @@
 -- methods work outside of function bodies, here and in every file.
 local signatures = {}
 
--- The bare names of a signature, and those among them that are marked as needed.
+-- The bare names of a signature, those among them that are marked as needed, and whether the one at
+-- each place is.
 local function read_names(declared)
-  local names, needed = {}, {}
+  local names, needed, is_needed = {}, {}, {}
   for i = 1, #declared do
     local name, mark = declared[i]:match("^([^!:=]+)(!?)")
     names[i] = name
+    is_needed[i] = mark ~= ""
     if mark ~= "" then
       needed[#needed + 1] = name
     end
   end
-  return names, needed
+  return names, needed, is_needed
 end
 
--- The keys that must not be one and the same, and those whose type is checked, or only noted.
+-- The keys that must not be one and the same, whether the one at each place is such, and those whose
+-- type is checked, or only noted.
 local function read_kinds(declared)
-  local apart, typed = {}, {}
+  local apart, is_apart, typed = {}, {}, {}
   for i = 1, #declared do
     local name, mark, how, kind = declared[i]:match("^([^!:=]+)(!?)([:=]?)(%a*)$")
-    if mark ~= "" or how == "=" then
+    is_apart[i] = mark ~= "" or how == "="
+    if is_apart[i] then
       apart[#apart + 1] = { name = name, kind = how == ":" and kind or nil }
     end
     if how ~= "" then
       typed[#typed + 1] = { name = name, kind = kind, noted = how == "=" }
     end
   end
-  return apart, typed
+  return apart, is_apart, typed
 end
 
-local function by_name(names, values)
-  local named = {}
+-- Keys by name, and whether one that is needed is missing or one that stands alone comes twice.
+local function keys_by_name(names, values, is_needed, is_apart)
+  local named, seen, odd = {}, {}, false
+  for i = 1, #names do
+    local key = values[i]
+    named[names[i]] = key
+    if key == nil or key == "" then
+      odd = odd or is_needed[i]
+    elseif is_apart[i] then
+      odd, seen[key] = odd or seen[key], true
+    end
+  end
+  return named, odd
+end
+
+-- Arguments by name, and whether one that is needed is missing.
+local function arguments_by_name(names, values, is_needed)
+  local named, odd = {}, false
   for i = 1, #names do
     named[names[i]] = values[i]
+    odd = odd or values[i] == nil and is_needed[i]
   end
-  return named
+  return named, odd
 end
 
 local function define(name, keys, args, body, options)
-  local key_names, keys_needed = read_names(keys)
-  local apart, typed = read_kinds(keys)
-  local arg_names, args_needed = read_names(args)
+  local key_names, keys_needed, is_key_needed = read_names(keys)
+  local apart, is_apart, typed = read_kinds(keys)
+  local arg_names, args_needed, is_arg_needed = read_names(args)
   local flags = options and options.reads_only and { "no-writes" } or {}
   signatures[#signatures + 1] =
     { name = name, keys = key_names, args = arg_names, reads_only = #flags > 0 }
@@ -67,15 +88,17 @@ local function define(name, keys, args, body, options)
       guard.begin()
       push.begin()
       edge_group.begin()
-      local k, a = by_name(key_names, key_list), by_name(arg_names, arg_list)
-      local refused = guard.missing(k, unpack(keys_needed)) or guard.absent(a, args_needed)
-        or guard.twins(k, apart)
+      local k, odd_keys = keys_by_name(key_names, key_list, is_key_needed, is_apart)
+      local a, odd_args = arguments_by_name(arg_names, arg_list, is_arg_needed)
+      -- Hardly any call is odd: what is wrong with it, if anything, is asked only then.
+      local refused = (odd_keys or odd_args) and (guard.missing(k, unpack(keys_needed))
+        or guard.absent(a, args_needed) or guard.twins(k, apart))
       if refused then
         return refused
       end
       for i = 1, #typed do
-        local check = typed[i].noted and guard.clash or guard.mismatch
-        refused = check(k[typed[i].name], typed[i].kind)
+        local key = typed[i]
+        refused = (key.noted and guard.clash or guard.mismatch)(k[key.name], key.kind)
         if refused then
           return refused
         end
