@@ -36,7 +36,7 @@ pub enum SecretError {
     #[error(
         "no waitpoint secret is installed on {partitions} partitions, and none is given: set \
          SELVEDGE_WAITPOINT_SECRET_FILE or SELVEDGE_WAITPOINT_SECRET (`openssl rand -hex 32` \
-         makes one)"
+         makes one), or let `selvedge secret rotate` install one"
     )]
     Missing {
         /// How many partitions lack one.

@@ -171,6 +171,25 @@ words! {
     }
 }
 
+impl PublicState {
+    /// Whether it is the state of something that has ended.
+    #[must_use]
+    pub const fn is_end(self) -> bool {
+        match self {
+            Self::Completed | Self::Failed | Self::Cancelled | Self::Expired | Self::Skipped => {
+                true
+            }
+            Self::Waiting
+            | Self::Delayed
+            | Self::RateLimited
+            | Self::WaitingChildren
+            | Self::Active
+            | Self::Suspended
+            | Self::Resumable => false,
+        }
+    }
+}
+
 /// The whole vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateVector {

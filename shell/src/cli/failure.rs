@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use selvedge::client::ClientError;
 use selvedge::deployment::DeploymentError;
 use selvedge::store::StoreError;
-use selvedge_core::error::ServerError;
+use selvedge_core::error::{Class, ServerError};
 
 /// The exit codes, as `selvedge --help` documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,15 +81,46 @@ impl From<io::Error> for Failure {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let exit = exit_of(&error);
-        let unreachable = matches!(
-            error,
-            ClientError::Store(StoreError::Server(_)) | ClientError::Unavailable(_)
-        );
-        let failure = Self::new(exit, error);
-        if unreachable {
-            failure.hint("is the store up, and is --store or SELVEDGE_URL right?")
-        } else {
-            failure
+        let failure = Self::new(exit, &error);
+        match server_error(&error).map(advice) {
+            Some((exit, hint)) => Self { exit, ..failure }.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// What the server said, or how it failed to.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
+fn server_error(error: &ClientError) -> Option<&ServerError> {
+    match error {
+        ClientError::Store(StoreError::Server(error)) | ClientError::Unavailable(error) => {
+            Some(error)
+        }
+        _ => None,
+    }
+}
+
+/// What a server's error means for whoever sits at the command line.
+fn advice(error: &ServerError) -> (Exit, &'static str) {
+    let first = error.text.split(' ').next().unwrap_or_default();
+    match (first, error.class) {
+        ("WRONGTYPE", _) => {
+            (Exit::Refused, "a key of ours holds a value of another kind; nothing was changed")
+        }
+        (_, Class::Denied) => (
+            Exit::Refused,
+            "check user and password (in the URL, or SELVEDGE_USER and SELVEDGE_PASSWORD), and \
+             what the server lets this user do",
+        ),
+        (_, Class::Library) => (
+            Exit::Error,
+            "the library is missing or another one there; `selvedge serve` loads ours",
+        ),
+        ("OOM" | "READONLY" | "MISCONF" | "NOREPLICAS" | "LOADING" | "BUSY" | "CLUSTERDOWN", _) => {
+            (Exit::Error, "the server is up and cannot do it now; its own words say why")
+        }
+        (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => {
+            (Exit::Error, "is the store up, and is --store or SELVEDGE_URL right?")
         }
     }
 }

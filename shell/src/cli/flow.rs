@@ -245,7 +245,12 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
     if of_others > 0 && !context.output.json {
         anstream::eprintln!("{of_others} of other namespaces; name theirs with --namespace");
     }
-    if next.is_some() && !context.output.json {
+    // A cursor may lead to nothing but partitions without flows.
+    let more = match next {
+        Some(next) if !context.output.json => !client.flows(next, 1).await?.0.is_empty(),
+        Some(_) | None => false,
+    };
+    if more {
         anstream::eprintln!("there are more; raise --limit to see them");
     }
     Ok(())

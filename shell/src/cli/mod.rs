@@ -74,7 +74,14 @@ enum Command {
 
 /// Runs the command line of this process.
 pub(crate) fn run() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            anstream::eprint!("{}", without_credentials(&error.render().ansi().to_string()));
+            return Exit::Usage.into();
+        }
+        Err(help) => help.exit(),
+    };
     match carry_out(cli) {
         Ok(code) => code,
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
@@ -83,6 +90,20 @@ pub(crate) fn run() -> ExitCode {
             failure.exit.into()
         }
     }
+}
+
+/// A text with the credentials of its URLs masked: a usage error repeats what it does not
+/// understand, which may be a store's URL in the wrong place.
+fn without_credentials(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(char::is_whitespace).unwrap_or(part.len());
+        let shown = part[..end].rfind('@').map_or(part, |at| &part[at..]);
+        masked.push_str(if shown.len() == part.len() { "://" } else { "://***" });
+        masked.push_str(shown);
+    }
+    masked
 }
 
 fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {

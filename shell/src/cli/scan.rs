@@ -39,7 +39,13 @@ pub(crate) async fn run(context: &Context, _: &Options) -> Result<(), Failure> {
     for failure in &round.failures {
         anstream::eprintln!("{failure}");
     }
-    Ok(())
+    match round.failures.len() {
+        0 => Ok(()),
+        1 => Err(Failure::new(Exit::Partial, "something failed; the rest was done")),
+        many => {
+            Err(Failure::new(Exit::Partial, format!("{many} things failed; the rest was done")))
+        }
+    }
 }
 
 /// One round over all lanes of the registry, with the settings of this environment.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use selvedge::deployment;
 use selvedge::secret::{self, SecretError};
 use serde_json::{Value, json};
 
@@ -49,6 +50,9 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
         }
         None => secret::generate(),
     };
+    if options.grace > GRACE_MAX {
+        return Err(Failure::usage("--grace is too long; ten years are enough for any token"));
+    }
     let client = context.client().await?;
     let grace = humantime::format_duration(options.grace);
     if options.dry_run {
@@ -59,6 +63,10 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
             .output
             .say(&sentence, json!({ "would": "rotate", "partitions": partitions }))?);
     }
+    // Whoever comes first writes the counts down: they say where secrets are needed.
+    deployment::fix_counts(client.store(), *client.partitions())
+        .await
+        .map_err(selvedge::client::ClientError::from)?;
     let done = secret::rotate(client.store(), *client.partitions(), &secret, options.grace).await?;
     let sentence = format!(
         "key {} signs on {} partitions; tokens of the former key verify for {grace}",
@@ -66,6 +74,9 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
     );
     Ok(context.output.say(&sentence, json!({ "kid": done.kid, "partitions": done.partitions }))?)
 }
+
+/// The longest time that a former key may count.
+const GRACE_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 async fn list(context: &Context) -> Result<(), Failure> {
     let client = context.client().await?;

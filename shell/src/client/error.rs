@@ -39,7 +39,7 @@ pub enum ClientError {
     Refused(Refusal),
     /// The server did not answer, or could not. The call was repeated in vain where that is
     /// harmless.
-    #[error("the store does not answer: {0}")]
+    #[error("{}", unavailable(.0))]
     Unavailable(ServerError),
     /// The server's answer makes no sense. A person should look.
     #[error(transparent)]
@@ -89,6 +89,14 @@ impl ClientError {
     pub fn refusal(&self) -> Option<Code> {
         if let Self::Refused(refusal) = self { Some(refusal.code) } else { None }
     }
+}
+
+/// The server's own words, or that there were none: an error reply begins with a word in capitals.
+fn unavailable(error: &ServerError) -> String {
+    let word = error.text.split(' ').next().unwrap_or_default();
+    let answered = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    let what = if answered { "the store cannot do it" } else { "the store does not answer" };
+    format!("{what}: {error}")
 }
 
 impl From<CallError> for ClientError {

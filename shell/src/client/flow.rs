@@ -274,6 +274,7 @@ impl Task {
         {
             return Err(InvalidFlow::Needs { task: task(), reason: error.to_string() });
         }
+        check_tags(self.tags.keys())?;
         if let Some(what) = self.spans().find(|(_, ms)| *ms > millis(SPAN_MAX)).map(|span| span.0) {
             return Err(InvalidFlow::Span { task: task(), what });
         }
@@ -425,6 +426,7 @@ impl Flow {
         if self.tasks.is_empty() {
             return Err(InvalidFlow::Empty);
         }
+        check_tags(self.tags.iter().map(|(name, _)| name))?;
         let mut by_name = BTreeMap::new();
         for (at, task) in self.tasks.iter().enumerate() {
             task.check()?;
@@ -471,6 +473,23 @@ impl Flow {
     }
 }
 
+/// The contract's rule: `<caller>.<name>`, the caller in small letters, digits and underscores.
+fn check_tags<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), InvalidFlow> {
+    let is_name = |tag: &str| {
+        tag.split_once('.').is_some_and(|(caller, name)| {
+            let word = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '_');
+            caller.starts_with(|first: char| first.is_ascii_lowercase())
+                && caller.chars().all(word)
+                && !name.is_empty()
+                && !name.starts_with('.')
+        })
+    };
+    match names.find(|tag| !is_name(tag)) {
+        Some(tag) => Err(InvalidFlow::Tag { tag: tag.clone() }),
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -496,6 +515,17 @@ mod tests {
             .task(task("c"));
         let tasks = vec!["a".to_owned(), "b".to_owned()];
         assert_eq!(flow.check(), Err(InvalidFlow::Cycle { tasks }));
+    }
+
+    #[test]
+    fn a_tag_that_the_store_would_refuse_is_refused_before_anything_is_sent() {
+        let flow = |tag: &str| Flow::new("k").task(Task::new("a", "k")).tag(tag, "x");
+        assert_eq!(flow("billing.customer").check(), Ok(()));
+        for tag in ["a", "A.b", "", "x.", "x..y", ".x"] {
+            assert_eq!(flow(tag).check(), Err(InvalidFlow::Tag { tag: tag.to_owned() }));
+            let task = Flow::new("k").task(Task::new("a", "k").tag(tag, "x"));
+            assert_eq!(task.check(), Err(InvalidFlow::Tag { tag: tag.to_owned() }));
+        }
     }
 
     #[test]

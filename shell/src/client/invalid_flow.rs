@@ -17,6 +17,12 @@ pub enum InvalidFlow {
         /// Its name.
         task: String,
     },
+    /// A tag that the store would refuse.
+    #[error("`{tag}` is no name for a tag; write `caller.name`, as in `billing.customer`")]
+    Tag {
+        /// Its name.
+        tag: String,
+    },
     /// Two tasks with one name.
     #[error("two tasks are named `{task}`; names are unique within a flow")]
     Duplicate {

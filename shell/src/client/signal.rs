@@ -181,12 +181,15 @@ impl Client {
     /// read the store may read its tokens. `None` while it is not suspended.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When there is no such execution, or the store does not answer.
     pub async fn ticket(&self, id: &ExecutionId) -> Result<Option<SignalTicket>, ClientError> {
         let core = Key::execution(id).core();
         let names: [&[u8]; 2] = [b"lifecycle_phase", b"current_waitpoint_id"];
         let record = fields(self.read_one(Command::read("HMGET", &core, &names)).await?);
         let [phase, waitpoint] = record.as_slice() else { return Ok(None) };
+        if phase.is_empty() {
+            return Err(ClientError::NotFound { kind: "execution", id: id.to_string() });
+        }
         let Ok(waitpoint_id) = waitpoint.parse::<WaitpointId>() else { return Ok(None) };
         if phase != "suspended" {
             return Ok(None);
