@@ -62,16 +62,24 @@ fn reads_back(host: &mut Host) {
     let digest = host.digest();
     let world = World::read(host);
     assert!(host.digest() == digest, "reading has changed something");
-    // A stream without entries remembers its last id, which no command of the host tells.
+    // A stream without entries is there for its last id alone, which no command of the host tells.
     let untold =
         |entry: &Entry| matches!(entry.content, Content::Stream(_)) && entry.content.is_empty();
     for (key, _) in world.keys.iter().filter(|(_, entry)| untold(entry)) {
         host.call(&[b"DEL", key.as_slice()]);
     }
-    let (digest, dump) = (host.digest(), host.dump());
+    let dump = host.dump();
     let mut other = self::host();
     world.put(&mut other);
-    assert!(other.digest() == digest, "read as something else:\n{dump}\n{}", other.dump());
+    let again = other.dump();
+    assert!(told(&dump).eq(told(&again)), "read as something else:\n{dump}\n{again}");
+}
+
+/// The lines of a dump, but for the last ids of streams: an entry that is gone may have had it.
+fn told(dump: &str) -> impl Iterator<Item = &str> {
+    let mut behind_stream = false;
+    dump.lines()
+        .filter(move |line| !std::mem::replace(&mut behind_stream, line.starts_with("stream ")))
 }
 
 /// The commands: data commands, Lua bodies, or words of the fuzzer's own.
