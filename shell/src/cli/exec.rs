@@ -81,14 +81,16 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
         Options::Cancel(cancel) => {
             let id = &cancel.change.id;
             if cancel.change.dry_run {
-                return would(context, "cancel", &client.execution(id).await?, !ENDED);
+                let execution = client.execution(id).await?;
+                return would(context, "cancel", &execution, !execution.state.is_end());
             }
             client.cancel(id, &cancel.reason).await?;
             done(context, "cancelled", id)
         }
         Options::Replay(change) => {
             if change.dry_run {
-                return would(context, "replay", &client.execution(&change.id).await?, ENDED);
+                let execution = client.execution(&change.id).await?;
+                return would(context, "replay", &execution, execution.state.is_end());
             }
             client.replay(&change.id).await?;
             done(context, "replayed", &change.id)
@@ -139,7 +141,8 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
         })?,
     };
     if send.change.dry_run {
-        return would(context, "signal", &client.execution(id).await?, !ENDED);
+        let execution = client.execution(id).await?;
+        return would(context, "signal", &execution, !execution.state.is_end());
     }
     let mut signal = Signal::new(&send.name).payload(payload(&send)?).from("operator", "selvedge");
     if let Some(key) = send.idempotency_key {
@@ -166,13 +169,15 @@ fn payload(send: &Send) -> Result<Vec<u8>, Failure> {
     Ok(payload)
 }
 
-/// What `would` wants of an execution that only one that ended can do.
-const ENDED: bool = true;
-
-/// Says what would be done, if the execution is one that has ended, or has not, as it must be.
-fn would(context: &Context, verb: &str, execution: &Execution, ended: bool) -> Result<(), Failure> {
+/// Says what would be done, or that it is not possible as the execution is.
+fn would(
+    context: &Context,
+    verb: &str,
+    execution: &Execution,
+    possible: bool,
+) -> Result<(), Failure> {
     let (id, state) = (&execution.id, execution.state);
-    if state.is_end() != ended {
+    if !possible {
         return Err(Failure::new(Exit::Refused, format!("would not {verb} {id}: it is {state}")));
     }
     let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state.as_str() });

@@ -105,7 +105,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
     let first = error.text.split(' ').next().unwrap_or_default();
     match (first, error.class) {
         ("WRONGTYPE", _) => {
-            (Exit::Refused, "a key of ours holds a value of another kind; nothing was changed")
+            (Exit::Refused, "a key of ours holds a value of another kind; a person must look")
         }
         (_, Class::Denied) => (
             Exit::Refused,
