@@ -1,11 +1,13 @@
 //! `cargo sim soak`
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use selvedge_sim::campaign::{Campaign, campaign};
-use selvedge_sim::failure::Class;
+use selvedge_sim::failure::{Class, Failure};
 use selvedge_sim::mark;
+use selvedge_sim::plan::Seed;
 use selvedge_sim::runner::RunOptions;
 
 use super::bench::Stopwatch;
@@ -35,10 +37,11 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     let seeds = &options.seeds;
     let shown = |campaign: &Campaign| {
         let line = format!(
-            "{} of {} seeds, {} failed, {} excused, {} s",
+            "{} of {} seeds, {} failed{}, {} excused, {} s",
             campaign.seeds,
             seeds.seeds,
             campaign.failed.len(),
+            first_of(&campaign.failed),
             campaign.excused.len(),
             watch.elapsed().as_secs()
         );
@@ -54,6 +57,12 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         counts(&done);
     }
     judge(&done, options)
+}
+
+/// The first seeds that failed, in brackets: who watches can look at them at once.
+fn first_of(failed: &BTreeMap<Seed, Failure>) -> String {
+    let first: Vec<String> = failed.keys().take(FAILURES_TOLD).map(Seed::to_string).collect();
+    if first.is_empty() { String::new() } else { format!(" ({})", first.join(" ")) }
 }
 
 fn summary(done: &Campaign, took: Duration) {
