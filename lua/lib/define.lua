@@ -47,9 +47,19 @@ local function read_kinds(declared)
   return apart, is_apart, typed
 end
 
+-- A table of the call before, emptied: one that has grown to its size need not grow again.
+local function emptied(used)
+  for name in next, used do
+    used[name] = nil
+  end
+  return used
+end
+
 -- Keys by name, and whether one that is needed is missing or one that stands alone comes twice.
-local function keys_by_name(names, values, is_needed, is_apart)
-  local named, seen, odd = {}, {}, false
+local seen = {}
+local function keys_by_name(used, names, values, is_needed, is_apart)
+  local named, odd = emptied(used), false
+  emptied(seen)
   for i = 1, #names do
     local key = values[i]
     named[names[i]] = key
@@ -63,8 +73,8 @@ local function keys_by_name(names, values, is_needed, is_apart)
 end
 
 -- Arguments by name, and whether one that is needed is missing.
-local function arguments_by_name(names, values, is_needed)
-  local named, odd = {}, false
+local function arguments_by_name(used, names, values, is_needed)
+  local named, odd = emptied(used), false
   for i = 1, #names do
     named[names[i]] = values[i]
     odd = odd or values[i] == nil and is_needed[i]
@@ -79,6 +89,7 @@ local function define(name, keys, args, body, options)
   local flags = options and options.reads_only and { "no-writes" } or {}
   signatures[#signatures + 1] =
     { name = name, keys = key_names, args = arg_names, reads_only = #flags > 0 }
+  local used_keys, used_args = {}, {}
 
   redis.register_function({
     function_name = name,
@@ -88,8 +99,8 @@ local function define(name, keys, args, body, options)
       guard.begin()
       push.begin()
       edge_group.begin()
-      local k, odd_keys = keys_by_name(key_names, key_list, is_key_needed, is_apart)
-      local a, odd_args = arguments_by_name(arg_names, arg_list, is_arg_needed)
+      local k, odd_keys = keys_by_name(used_keys, key_names, key_list, is_key_needed, is_apart)
+      local a, odd_args = arguments_by_name(used_args, arg_names, arg_list, is_arg_needed)
       -- Hardly any call is odd: what is wrong with it, if anything, is asked only then.
       local refused = (odd_keys or odd_args) and (guard.missing(k, unpack(keys_needed))
         or guard.absent(a, args_needed) or guard.twins(k, apart))

@@ -79,7 +79,7 @@ local function declared_edges(k)
   local _, child_eid = flow.parts_of_group(k.edgegroup)
   local key = text.either(k.incoming,
     child_eid and k.edgegroup:match("^(.-):edgegroup:") .. ":in:" .. child_eid)
-  local size = key and redis.pcall("SCARD", key)
+  local size = key and try("SCARD", key)
   return type(size) == "number" and size or 0
 end
 
@@ -216,7 +216,7 @@ function dependency.resolve(k, a, found, moves)
   end
   -- write; nothing below the first can fail, and that one looks at its key as it writes
   refused = refused
-    or guard.refusal(redis.pcall("SREM", k.unresolved, text.present(a.edge_id, "")))
+    or guard.refusal(try("SREM", k.unresolved, text.present(a.edge_id, "")))
   if refused then
     return refused
   end

@@ -64,7 +64,7 @@ function guard.mismatch(key, kind)
   if before and before.kind ~= kind then
     return redis.error_reply(WRONG_TYPE)
   end
-  local refused = guard.refusal(redis.pcall(SIZE[kind], key))
+  local refused = guard.refusal(try(SIZE[kind], key))
   if not refused then
     known[key] = SEEN[kind]
   end

@@ -77,7 +77,7 @@ local SETS = { "worker_leases", "all_executions" }
 function lane.standing(k, id, strays)
   local stands = {}
   local function look(command, key)
-    local found = redis.pcall(command, key, id)
+    local found = try(command, key, id)
     if type(found) == "table" then
       return redis.error_reply(found.err)
     end

@@ -31,11 +31,22 @@ function number.finite(value)
   return n
 end
 
+-- Small whole numbers by their text, of which so short ones are not many: most numbers are limits,
+-- offsets and counts, the same in every call.
+local WHOLE, TEXT_MAX = {}, 4
+
 -- The whole number in `value`, or nil.
 function number.whole(value)
+  local known = WHOLE[value]
+  if known then
+    return known
+  end
   local n = number.finite(value)
   if n == nil or n ~= math.floor(n) then
     return nil
+  end
+  if type(value) == "string" and #value <= TEXT_MAX then
+    WHOLE[value] = n
   end
   return n
 end

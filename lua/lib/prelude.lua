@@ -31,9 +31,14 @@ local budget = {}     -- budgets
 local quota = {}      -- quotas
 local purge = {}      -- removing an execution and everything of its own
 
--- `redis.call` itself. It cannot be had while the library loads, so the first call fetches it.
-local call
+-- `redis.call` and `redis.pcall` themselves. They cannot be had while the library loads, so the first
+-- call fetches them.
+local call, try
 call = function(...)
   call = redis.call
   return call(...)
+end
+try = function(...)
+  try = redis.pcall
+  return try(...)
 end

@@ -27,7 +27,7 @@ end
 -- records of which a call that is made often needs a part. Nil and the server's refusal for a key
 -- that holds, or is taken for, something else.
 function record.part(key, names)
-  local values, fields = redis.pcall("HMGET", key, unpack(names)), nil
+  local values, fields = try("HMGET", key, unpack(names)), nil
   local refused = guard.clash(key, "hash") or guard.refusal(values)
   if refused then
     return nil, refused
@@ -85,7 +85,7 @@ end
 -- One field of a hash that a call only glances at: nil when the field or key is missing or the
 -- key holds something else. Never raises, so it may stand after a write.
 function record.peek(key, field)
-  local value = redis.pcall("HGET", key, field)
+  local value = try("HGET", key, field)
   if type(value) == "string" then
     return value
   end
@@ -95,7 +95,7 @@ end
 -- The members of a set in byte order, none when the key is missing or holds something else. Never
 -- raises.
 function record.members(key)
-  local members = redis.pcall("SMEMBERS", key)
+  local members = try("SMEMBERS", key)
   if type(members) ~= "table" or members.err then
     return {}
   end
@@ -122,25 +122,35 @@ function record.misnamed(core_key, id)
   return nil
 end
 
--- Every key of an execution and of its partition, derived from its core's key, by the names that
--- bodies use: for functions that take no other.
-function record.keys(core_key, core)
-  local tag, prefix = text.tag(core_key), (core_key:gsub("core$", ""))
+-- The indexes of its partition that may list an execution, derived from its core's key, by the names
+-- that bodies use.
+local PARTITION_INDEXES = {
+  "lease_expiry", "attempt_timeout", "execution_deadline", "suspension_timeout", "all_executions",
+}
+function record.indexes(core_key, core)
+  local tag = text.tag(core_key)
   local k = {
     exec_core = core_key,
-    payload = prefix .. "payload", result = prefix .. "result", policy = prefix .. "policy",
-    tags = prefix .. "tags", claim_grant = prefix .. "claim_grant",
-    attempts = prefix .. "attempts", lease_current = prefix .. "lease:current",
-    lease_history = prefix .. "lease:history", waitpoints = prefix .. "waitpoints",
-    suspension_current = prefix .. "suspension:current", signals = prefix .. "signals",
-    deps_meta = prefix .. "deps:meta", deps_unresolved = prefix .. "deps:unresolved",
-    deps_all_edges = prefix .. "deps:all_edges",
     worker_leases = lane.worker_leases(tag, core.current_worker_instance_id),
   }
-  for _, name in ipairs({ "lease_expiry", "attempt_timeout", "execution_deadline",
-    "suspension_timeout", "all_executions" }) do
+  for i = 1, #PARTITION_INDEXES do
+    local name = PARTITION_INDEXES[i]
     k[name] = lane.partition_index(tag, name)
   end
+  return k
+end
+
+-- The same and every key of its own: for functions that take no other.
+function record.keys(core_key, core)
+  local k, prefix = record.indexes(core_key, core), (core_key:gsub("core$", ""))
+  k.payload, k.result, k.policy = prefix .. "payload", prefix .. "result", prefix .. "policy"
+  k.tags, k.claim_grant = prefix .. "tags", prefix .. "claim_grant"
+  k.attempts, k.waitpoints, k.signals =
+    prefix .. "attempts", prefix .. "waitpoints", prefix .. "signals"
+  k.lease_current, k.lease_history = prefix .. "lease:current", prefix .. "lease:history"
+  k.suspension_current = prefix .. "suspension:current"
+  k.deps_meta, k.deps_unresolved, k.deps_all_edges =
+    prefix .. "deps:meta", prefix .. "deps:unresolved", prefix .. "deps:all_edges"
   return k
 end
 

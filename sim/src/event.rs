@@ -36,6 +36,22 @@ pub enum Actor {
     Node(u8),
 }
 
+impl Actor {
+    /// Its kind and its number, as numbers.
+    #[must_use]
+    pub const fn place(self) -> (u64, u8) {
+        match self {
+            Self::World => (0, 0),
+            Self::Engine(number) => (1, number),
+            Self::Worker(number) => (2, number),
+            Self::Caller(number) => (3, number),
+            Self::Signaller(number) => (4, number),
+            Self::Foreign(number) => (5, number),
+            Self::Node(number) => (6, number),
+        }
+    }
+}
+
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

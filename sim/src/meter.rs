@@ -1,6 +1,8 @@
 //! Where the time of a run goes. Nothing is measured unless somebody brings a clock: the simulator
 //! itself knows none.
 
+use std::collections::BTreeMap;
+
 /// What a run spends time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
@@ -36,8 +38,14 @@ impl Part {
 /// A clock in nanoseconds.
 pub type Clock = fn() -> u64;
 
-/// Nanoseconds per part, in the order of [`Part`].
-pub type Spent = [u64; Part::ALL.len()];
+/// What a run spent.
+#[derive(Clone, Debug, Default)]
+pub struct Spent {
+    /// Nanoseconds per part, in the order of [`Part`].
+    pub parts: [u64; Part::ALL.len()],
+    /// Calls of each function of the store, or command, and nanoseconds spent on them.
+    pub calls: BTreeMap<String, (u64, u64)>,
+}
 
 /// Tells the parts of a run apart in time.
 #[derive(Debug)]
@@ -59,16 +67,30 @@ impl Meter {
     pub(crate) fn turn_to(&mut self, part: Part) -> Part {
         if let Some(clock) = self.clock {
             let now = clock();
-            self.spent[self.part as usize] += now.saturating_sub(self.since);
+            self.spent.parts[self.part as usize] += now.saturating_sub(self.since);
             self.since = now;
         }
         std::mem::replace(&mut self.part, part)
     }
 
+    /// Turns back from the store, which carried out this command.
+    pub(crate) fn turn_back(&mut self, part: Part, argv: &[Vec<u8>]) {
+        let before = self.spent.parts[Part::Store as usize];
+        self.turn_to(part);
+        if self.clock.is_some() {
+            let is_function = argv.first().is_some_and(|name| name.eq_ignore_ascii_case(b"FCALL"));
+            let name = argv.get(usize::from(is_function)).map_or(&[][..], Vec::as_slice);
+            let name = String::from_utf8_lossy(name).into_owned();
+            let (calls, ns) = self.spent.calls.entry(name).or_default();
+            *calls += 1;
+            *ns += self.spent.parts[Part::Store as usize] - before;
+        }
+    }
+
     /// What was spent so far.
     pub(crate) fn spent(&mut self) -> Spent {
         self.turn_to(self.part);
-        self.spent
+        self.spent.clone()
     }
 }
 
@@ -85,7 +107,7 @@ mod tests {
         let before = meter.turn_to(Part::Store);
         assert_eq!(before, Part::Setup);
         meter.turn_to(before);
-        let spent = meter.spent();
+        let spent = meter.spent().parts;
         assert_eq!((spent[Part::Setup as usize], spent[Part::Store as usize]), (20, 10));
         assert_eq!(spent.iter().sum::<u64>(), 30);
     }

@@ -139,7 +139,9 @@ fn feed(digest: &mut Digest, event: &Event) {
         digest.number(kind);
         digest.bytes(text.as_bytes());
     };
-    text(digest, 0, &event.actor.to_string());
+    let (kind, number) = event.actor.place();
+    digest.number(kind);
+    digest.number(u64::from(number));
     match &event.what {
         What::Sent { call, node, argv } => {
             digest.number(1);

@@ -36,7 +36,7 @@ planted! {
     an_end_that_leaves_the_attempt_open_trips_attempts_honest: "AttemptsHonest",
         "local fields = { \"attempt_state\", attempt_state, \"ended_at\", now }" => "local fields = { \"ended_at\", now }";
     an_edge_that_stays_unresolved_trips_group_counts: "GroupCounts",
-        "redis.pcall(\"SREM\", k.unresolved," => "redis.pcall(\"SISMEMBER\", k.unresolved,";
+        "try(\"SREM\", k.unresolved," => "try(\"SISMEMBER\", k.unresolved,";
     a_slot_that_is_not_counted_back_trips_ledger_adds: "LedgerAdds",
         "if holds and in_use > 0 then" => "if holds and in_use > 99 then";
     a_release_that_gives_all_back_trips_ledger_adds: "LedgerAdds",

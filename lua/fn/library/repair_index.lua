@@ -7,19 +7,29 @@
 -- Errors: invalid_input
 -- Bound: 82
 -- Keeps: OneHome, NoOrphans
+
+-- What a record's place in the indexes depends on: asked of every execution again and again, so no
+-- more is read.
+local FIELDS = {
+  "lifecycle_phase", "eligibility_state", "ownership_state", "lane_id", "current_lane",
+  "current_worker_instance_id", "created_at", "priority", "delay_until", "lease_expires_at",
+  "completed_at", "last_transition_at",
+}
+
 define("ff_repair_index",
   { "exec_core!=hash" },
   { "execution_id!", "lane_id" },
   function(given, a)
-    local core = record.read(given.exec_core)
-    local id = a.execution_id
-    local refused = record.misnamed(given.exec_core, id)
+    local core, refused = record.part(given.exec_core, FIELDS)
+    local id, stands = a.execution_id, nil
+    refused = refused or record.misnamed(given.exec_core, id)
     if refused then return refused end
-    local k, stands = record.keys(given.exec_core, core or {})
+    local k = record.indexes(given.exec_core, core or {})
     local strays = lane.point(k, core or { lane_id = a.lane_id }, lane.ALL)
     stands, refused = lane.standing(k, id, strays)
     if not stands then return refused end
     if core and core.lifecycle_phase == "suspended" then
+      k.suspension_current = given.exec_core:gsub(":core$", ":suspension:current")
       refused = guard.mismatch(k.suspension_current, "hash")
       if refused then return refused end
     end

@@ -4,10 +4,10 @@
 --
 -- A request is a mode, where to start, a limit (cut down to 1000) and a lag. Mode `due`: members
 -- whose score is at most now - lag_ms, from that offset; `all`: members in order of score, from
--- that offset; `members`: members of a set, from that cursor. It answers now, then per key an array:
--- size, next, member, score, member, score, …; next is the score after the last due one, or the
--- cursor to go on with; score is empty in a set. A key of another type answers with an array of one
--- error text and hides nobody else.
+-- that offset; `members`: members of a set, from that cursor. It answers now, then per key an array,
+-- empty where the index is: size, next, member, score, member, score, …; next is the score after the
+-- last due one, or the cursor to go on with; score is empty in a set. A key of another type answers
+-- with an array of one error text and hides nobody else.
 -- Keys: any number of indexes (sorted sets or sets)
 -- Arguments: four per key: mode, from, limit, lag_ms
 -- Replies: OK
@@ -15,88 +15,71 @@
 -- Bound: 1 + 3 * n
 local LIMIT_MAX = 1000
 
--- How many members an index has; an idle one has none, and need not be read. Nil and the error
--- for a key of another type.
-local function size_of(key, command)
-  local size = redis.pcall(command, key)
-  if type(size) == "table" then
-    return nil, size.err
-  end
-  return size
-end
+-- Most indexes of most partitions are idle: all of these share one answer.
+local IDLE = {}
 
--- A reader answers a page, what comes next and the size of the index, or nil and an error text.
+-- A reader answers a page and what comes next, of an index that has members.
 local READERS = {
   due = function(key, from, limit, cutoff)
-    local size, refused = size_of(key, "ZCARD")
-    if not size or size == 0 then
-      return size and {}, refused or "", size
-    end
     local page = call("ZRANGEBYSCORE", key, "-inf", number.digits(cutoff), "WITHSCORES",
       "LIMIT", number.digits(from), number.digits(limit))
     local after = call("ZRANGEBYSCORE", key, "(" .. number.digits(cutoff), "+inf", "WITHSCORES",
       "LIMIT", "0", "1")
-    return page, after[2] or "", size
+    return page, after[2] or ""
   end,
   all = function(key, from, limit)
-    local size, refused = size_of(key, "ZCARD")
-    if not size or size == 0 then
-      return size and {}, refused or "", size
-    end
     return call("ZRANGE", key, number.digits(from), number.digits(from + limit - 1), "WITHSCORES"),
-      "", size
+      ""
   end,
   members = function(key, from, limit)
-    local size, refused = size_of(key, "SCARD")
-    if not size or size == 0 then
-      return size and {}, refused or "0", size
-    end
     local scanned = call("SSCAN", key, from, "COUNT", number.digits(limit))
     local page = {}
     for _, member in ipairs(scanned[2]) do
       page[#page + 1] = member
       page[#page + 1] = ""
     end
-    return page, scanned[1], size
+    return page, scanned[1]
   end,
 }
+local SIZE = { due = "ZCARD", all = "ZCARD", members = "SCARD" }
 
 -- Where a reader is to begin, nil when that cannot be: an offset, or for a set a cursor.
-local function place(reader, from)
-  if reader == READERS.members then
+local function place(mode, from)
+  if mode == "members" then
     return text.is_cursor(from) and from or nil
   end
   local offset = number.whole(from)
   return offset and offset >= 0 and offset or nil
 end
 
-define("ff_scan_partition", {}, {}, function(_, _, keys, args)
-  local requests = {}
-  for i = 1, #keys do
-    local at = (i - 1) * 4
-    local reader = READERS[args[at + 1] or ""]
-    local from = place(reader, args[at + 2])
-    local limit, lag = number.whole(args[at + 3]), number.whole(args[at + 4])
-    if not reader or not from or not limit or limit < 1 or not lag or lag < 0 then
-      return err("invalid_input", "request " .. i .. " must be mode, from, limit, lag_ms")
-    end
-    requests[i] = { reader = reader, from = from, limit = math.min(limit, LIMIT_MAX), lag = lag }
+-- One request and its key: the answer, or nil when it is no request.
+local function read_page(key, mode, from, limit, lag, now)
+  local reader = READERS[mode or ""]
+  from, limit, lag = place(mode, from), number.whole(limit), number.whole(lag)
+  if not reader or not from or not limit or limit < 1 or not lag or lag < 0 then
+    return nil
   end
+  local size = try(SIZE[mode], key)
+  if size == 0 then
+    return IDLE
+  elseif type(size) == "table" then
+    return { size.err }
+  end
+  local page, after = reader(key, from, math.min(limit, LIMIT_MAX), now - lag)
+  return text.append({ number.digits(size), after }, page)
+end
+
+define("ff_scan_partition", {}, {}, function(_, _, keys, args)
   local now = number.now()
   local reply = { 1, "OK", number.digits(now) }
-  for i, request in ipairs(requests) do
-    local page, next_or_error, size =
-      request.reader(keys[i], request.from, request.limit, now - request.lag)
-    local answer
-    if page then
-      answer = { number.digits(size), next_or_error }
-      for j = 1, #page do
-        answer[j + 2] = page[j]
-      end
-    else
-      answer = { next_or_error }
+  for i = 1, #keys do
+    local at = (i - 1) * 4
+    local answer =
+      read_page(keys[i], args[at + 1], args[at + 2], args[at + 3], args[at + 4], now)
+    if not answer then
+      return err("invalid_input", "request " .. i .. " must be mode, from, limit, lag_ms")
     end
-    reply[#reply + 1] = answer
+    reply[i + 3] = answer
   end
   return reply
 end, { reads_only = true })

@@ -11,7 +11,7 @@ local PAGE = 1000
 
 -- A range of the stream, or nil and the refusal of an id that is none.
 local function range(key, from, to, count)
-  local page = redis.pcall("XRANGE", key, from, to, "COUNT", number.digits(count))
+  local page = try("XRANGE", key, from, to, "COUNT", number.digits(count))
   if not page.err then
     return page
   end

@@ -75,7 +75,7 @@ canaries! {
 
     // Dependencies and groups.
     edge_stays_unresolved: "GroupCounts", lua!(
-        "redis.pcall(\"SREM\", k.unresolved," => "redis.pcall(\"SISMEMBER\", k.unresolved,"),
+        "try(\"SREM\", k.unresolved," => "try(\"SISMEMBER\", k.unresolved,"),
         "at 0s caller-1 submit F1 chain 2\n";
     group_gives_up_too_soon: "GroupCounts", lua!(
         "if voices >= needed and lost > voices - needed then" => "if lost > 0 then"),

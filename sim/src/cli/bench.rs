@@ -1,5 +1,6 @@
 //! `cargo sim bench`: how fast seeds are run, and where the time goes.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use selvedge_sim::meter::{Part, Spent};
@@ -67,7 +68,7 @@ struct Measured {
 impl Measured {
     fn new(outcome: &Outcome, core_ns: u64) -> Self {
         let (calls, elapsed_ms) = (outcome.counters.calls, outcome.elapsed_ms);
-        Self { core_ns: core_ns.max(1), calls, elapsed_ms, spent: outcome.spent }
+        Self { core_ns: core_ns.max(1), calls, elapsed_ms, spent: outcome.spent.clone() }
     }
 
     fn simulated_per_second(&self) -> u64 {
@@ -95,10 +96,28 @@ fn show(runs: &[Measured]) {
         median(runs.iter().map(Measured::simulated_per_second))
     );
     println!("where the time goes");
-    let spent = |part: Part| runs.iter().map(|run| run.spent[part as usize]).sum::<u64>();
+    let spent = |part: Part| runs.iter().map(|run| run.spent.parts[part as usize]).sum::<u64>();
     let all: u64 = Part::ALL.iter().map(|(part, _)| spent(*part)).sum();
     for (part, name) in Part::ALL {
         println!("{:>9}% {name}", spent(part) * 100 / all.max(1));
+    }
+    show_calls(runs, all);
+}
+
+/// The calls that most time is spent on.
+fn show_calls(runs: &[Measured], all: u64) {
+    let mut by_name: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for (name, (calls, ns)) in runs.iter().flat_map(|run| &run.spent.calls) {
+        let (all_calls, all_ns) = by_name.entry(name).or_default();
+        *all_calls += calls;
+        *all_ns += ns;
+    }
+    let mut costly: Vec<_> = by_name.into_iter().collect();
+    costly.sort_unstable_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
+    println!("the calls that take most of it");
+    for (name, (calls, ns)) in costly.into_iter().take(CALLS_SHOWN) {
+        let micros = ns as f64 / 1e3 / calls.max(1) as f64;
+        println!("{:>9}% {name}: {calls} of {micros:.0} us", ns * 100 / all.max(1));
     }
 }
 
@@ -111,6 +130,9 @@ fn median(figures: impl Iterator<Item = u64>) -> u64 {
     figures.sort_unstable();
     figures.get(figures.len() / 2).copied().unwrap_or(0)
 }
+
+/// The others together take next to nothing.
+const CALLS_SHOWN: usize = 12;
 
 /// Fewer seeds say little.
 const SEEDS_MIN: u64 = 20;

@@ -298,7 +298,7 @@ impl World {
     ) -> Value {
         let before = self.meter.turn_to(Part::Store);
         let served = self.servers.serve(node, call, argv, self.now_ms, manner);
-        self.meter.turn_to(before);
+        self.meter.turn_back(before, argv);
         self.counters.calls += 1;
         self.counters.commits += u64::from(served.commit.is_some());
         let reply = served.reply.clone();

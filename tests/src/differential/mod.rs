@@ -39,12 +39,9 @@ pub fn is_steered(library: &str) -> bool {
 /// When the library spells its door to the store in another way.
 #[must_use]
 pub fn steered(library: &str) -> String {
-    const DOOR: &str =
-        "local call\ncall = function(...)\n  call = redis.call\n  return call(...)\nend\n";
-    assert_eq!(library.matches(DOOR).count(), 1, "the library calls the store in another way");
-    library
-        .replace("cjson.encode", "steady_json")
-        .replace("redis.pcall(\"SSCAN\",", "in_order(redis.pcall, \"SSCAN\",")
-        .replace("redis.pcall(\"SMEMBERS\",", "in_order(redis.pcall, \"SMEMBERS\",")
-        .replace(DOOR, include_str!("steered.lua"))
+    const DOORS: &str = "local call, try\n\
+        call = function(...)\n  call = redis.call\n  return call(...)\nend\n\
+        try = function(...)\n  try = redis.pcall\n  return try(...)\nend\n";
+    assert_eq!(library.matches(DOORS).count(), 1, "the library calls the store in another way");
+    library.replace("cjson.encode", "steady_json").replace(DOORS, include_str!("steered.lua"))
 }

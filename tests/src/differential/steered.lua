@@ -87,3 +87,10 @@ local function call(...)
   end
   return redis.call(...)
 end
+
+local function try(name, ...)
+  if name == "SSCAN" or name == "SMEMBERS" then
+    return in_order(redis.pcall, name, ...)
+  end
+  return redis.pcall(name, ...)
+end

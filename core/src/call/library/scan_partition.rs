@@ -96,10 +96,12 @@ impl Function for ScanPartition {
 }
 
 fn read_page(elements: Vec<Value>) -> Result<Result<Page, ServerError>, CallError> {
-    let failed = elements.len() == 1;
+    let count = elements.len();
     let mut fields = Fields::over(elements);
-    if failed {
-        return Ok(Err(ServerError::from_reply(fields.text()?)));
+    match count {
+        0 => return Ok(Ok(Page { size: 0, next: None, members: Vec::new() })),
+        1 => return Ok(Err(ServerError::from_reply(fields.text()?))),
+        _ => {}
     }
     let size = fields.parse("a size")?;
     // A cursor takes all 64 bits. A score may carry a fraction; the whole milliseconds before it

@@ -183,8 +183,9 @@ pub(super) fn to_argument(value: &LuaValue) -> Option<Vec<u8>> {
 /// What a client gets for the value that a script returned.
 ///
 /// Written as a loop over open arrays: a script may nest tables deeper than the native stack. Each
-/// holds on to one Lua value at a time, since the VM has room for a few thousand of them only.
-pub(super) fn to_reply(value: LuaValue, protocol: Protocol) -> mlua::Result<Value> {
+/// holds on to one Lua value at a time, since the VM has room for a few thousand of them only. Of a
+/// plain list it is known that no table has a tag, and that those in it hold nothing but text.
+pub(super) fn to_reply(value: LuaValue, protocol: Protocol, is_plain: bool) -> mlua::Result<Value> {
     let mut open: Vec<OpenArray> = Vec::new();
     let mut current = Some(value);
     let mut values = 0;
@@ -193,7 +194,12 @@ pub(super) fn to_reply(value: LuaValue, protocol: Protocol) -> mlua::Result<Valu
         if values > REPLY_VALUES_MAX {
             return Ok(Value::Error("ERR the reply of the script is too large".to_owned()));
         }
-        let mut finished = match shape(value, protocol) {
+        let known = match (is_plain, open.len()) {
+            (false, _) => Known::Nothing,
+            (true, 0) => Known::List,
+            (true, _) => Known::Texts,
+        };
+        let mut finished = match shape(value, protocol, known) {
             Ok(Shape::Plain(value)) => Some(value),
             Ok(Shape::Array(children)) => {
                 open.push(OpenArray { children, items: Vec::new() });
@@ -259,7 +265,15 @@ impl Children {
     }
 }
 
-fn shape(value: LuaValue, protocol: Protocol) -> mlua::Result<Shape> {
+/// What is known about a value, should it be a table.
+#[derive(Clone, Copy)]
+enum Known {
+    Nothing,
+    List,
+    Texts,
+}
+
+fn shape(value: LuaValue, protocol: Protocol, known: Known) -> mlua::Result<Shape> {
     Ok(Shape::Plain(match value {
         LuaValue::String(text) => Value::Bulk(text.as_bytes().to_vec()),
         LuaValue::Integer(number) => Value::Int(number),
@@ -267,7 +281,15 @@ fn shape(value: LuaValue, protocol: Protocol) -> mlua::Result<Shape> {
         LuaValue::Boolean(true) => Value::Int(1),
         // A script that asked for RESP3 has booleans, which an older client sees as numbers.
         LuaValue::Boolean(false) if protocol == Protocol::Resp3 => Value::Int(0),
-        LuaValue::Table(table) => return table_shape(table),
+        LuaValue::Table(table) => match known {
+            Known::Nothing => return table_shape(table),
+            Known::List => return Ok(Shape::Array(Children::Sequence { table, next: 1 })),
+            Known::Texts => {
+                let texts = table.sequence_values::<BString>();
+                let texts = texts.map(|text| text.map(|text| Value::Bulk(text.into())));
+                Value::Array(texts.collect::<mlua::Result<_>>()?)
+            }
+        },
         _ => Value::Nil,
     }))
 }

@@ -116,7 +116,7 @@ impl Vm {
     /// Runs the text of a library and answers the functions that it registered.
     pub(crate) fn load(&self, body: &Body) -> Result<Vec<Registered>, String> {
         self.registration.begin();
-        let outcome = self.protected(|| self.load.call::<(bool, LuaValue)>(body.0.clone()));
+        let outcome = self.protected(|| self.load.call::<Outcome>(body.0.clone()));
         let registered = self.registration.finish();
         match outcome {
             Ok(Ok(_)) => Ok(registered),
@@ -151,10 +151,13 @@ impl Vm {
     }
 
     fn finish(&self, prepared: mlua::Result<impl mlua::IntoLuaMulti>) -> Value {
-        let outcome = self.protected(|| self.run.call::<(bool, LuaValue)>(prepared?));
+        let outcome = self.protected(|| self.run.call::<Outcome>(prepared?));
         match outcome {
-            Ok(Ok(value)) => convert::to_reply(value, self.store.lock().script.protocol)
-                .unwrap_or_else(|error| Value::Error(error::of_the_host(&error))),
+            Ok(Ok((value, is_plain))) => {
+                let protocol = self.store.lock().script.protocol;
+                convert::to_reply(value, protocol, is_plain)
+                    .unwrap_or_else(|error| Value::Error(error::of_the_host(&error)))
+            }
             Ok(Err(text)) | Err(text) => Value::Error(text),
         }
     }
@@ -162,14 +165,14 @@ impl Vm {
     /// Runs Lua within the budget. The outer error is the VM's, the inner one the script's.
     fn protected(
         &self,
-        run: impl FnOnce() -> mlua::Result<(bool, LuaValue)>,
-    ) -> Result<Result<LuaValue, String>, String> {
+        run: impl FnOnce() -> mlua::Result<Outcome>,
+    ) -> Result<Result<(LuaValue, bool), String>, String> {
         if self.budget.refill() {
             self.watch().map_err(|error| error::of_the_host(&error))?;
         }
         match memory::limited(&self.lua, self.memory_max, run) {
-            Ok((true, value)) => Ok(Ok(value)),
-            Ok((false, raised)) => Ok(Err(error::settled(&raised))),
+            Ok((true, value, is_plain)) => Ok(Ok((value, is_plain))),
+            Ok((false, raised, _)) => Ok(Err(error::settled(&raised))),
             Err(error) => Err(error::of_the_host(&error)),
         }
     }
@@ -194,6 +197,9 @@ impl Vm {
         self.lua.create_sequence_from(items.iter().map(|item| convert::text(item.as_ref())))
     }
 }
+
+/// Whether a body ran to its end; what it returned or raised; whether that is a plain list.
+type Outcome = (bool, LuaValue, bool);
 
 /// Instructions left for the running call.
 struct Budget {
