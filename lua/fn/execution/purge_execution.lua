@@ -14,7 +14,7 @@ local LIMIT_MAX = 1000
 
 -- What a purge has to know of the record. Most calls are too early: they read no more than this.
 local FIELDS = {
-  "lifecycle_phase", "public_state", "completed_at", "purging_since", "flow_id",
+  "flow_id", "lifecycle_phase", "public_state", "completed_at", "purging_since",
   "current_attempt_index", "lane_id", "current_lane", "current_worker_instance_id",
 }
 

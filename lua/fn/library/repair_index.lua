@@ -11,7 +11,7 @@
 -- What a record's place in the indexes depends on: asked of every execution again and again, so no
 -- more is read.
 local FIELDS = {
-  "lifecycle_phase", "eligibility_state", "ownership_state", "lane_id", "current_lane",
+  "lane_id", "current_lane", "lifecycle_phase", "eligibility_state", "ownership_state",
   "current_worker_instance_id", "created_at", "priority", "delay_until", "lease_expires_at",
   "completed_at", "last_transition_at",
 }
