@@ -21,6 +21,21 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// What a command line must say besides the seed to mean the same world.
+    #[must_use]
+    pub const fn flag(self) -> &'static str {
+        match self {
+            Self::Swarm => "",
+            Self::Lite => " --lite",
+        }
+    }
+
+    /// The command that runs the world of a seed again.
+    #[must_use]
+    pub fn replay(self, seed: Seed) -> String {
+        format!("cargo sim replay {seed}{}", self.flag())
+    }
+
     /// The plan of a seed.
     #[must_use]
     pub fn plan(self, seed: Seed) -> Plan {
@@ -143,3 +158,14 @@ pub fn is_same(one: &Outcome, two: &Outcome) -> bool {
 
 /// One seed in so many is run twice.
 const DOUBLED_ONE_IN: u64 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_is_of_the_same_kind_of_world() {
+        assert_eq!(Mode::Lite.replay(Seed::from(7)), "cargo sim replay 7 --lite");
+        assert_eq!(Mode::Swarm.replay(Seed::from(7)), "cargo sim replay 7");
+    }
+}

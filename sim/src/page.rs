@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use crate::event::{Actor, CallId, Event, Learned, What};
 use crate::say;
 
-/// Draws events; `title` names the run.
+/// Draws events; `title` names the run. So many of the last ones were left out before.
 #[must_use]
-pub fn page(title: &str, events: &[&Event]) -> String {
+pub fn page(title: &str, events: &[&Event], left_out: usize) -> String {
     let lanes = lanes(events);
     // What a client begins is sent at once: one line says enough.
     let shown = |event: &&&Event| say::matters(event) && !is_beginning(event);
@@ -29,10 +29,14 @@ pub fn page(title: &str, events: &[&Event]) -> String {
     }
     svg.push_str("</svg>");
     let title = escape(title);
+    let cut = match left_out {
+        0 => String::new(),
+        _ => format!("<p><b>Cut short: the last {left_out} events are not drawn.</b></p>\n"),
+    };
     format!(
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>\n\
          <style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{LEGEND}</p>\n\
-         <header>{names}</header>\n{svg}\n</html>\n"
+         {cut}<header>{names}</header>\n{svg}\n</html>\n"
     )
 }
 
@@ -98,8 +102,12 @@ fn draw(
     let (colour, peer) = match &event.what {
         What::Sent { node, .. } => ("sent", place(Actor::Node(*node))),
         What::Applied(applied) if applied.stray => ("lost", None),
+        What::Applied(applied) if say::is_refusal(&applied.reply) => {
+            ("refused", calls.get(&applied.call).and_then(|by| place(*by)))
+        }
         What::Applied(applied) => ("applied", calls.get(&applied.call).and_then(|by| place(*by))),
         What::Delivered { learned, .. } | What::Returned { learned, .. } => match learned {
+            Learned::Reply(reply) if say::is_refusal(reply) => ("refused", None),
             Learned::Reply(_) => ("applied", None),
             Learned::NotApplied(_) => ("refused", None),
             Learned::Perhaps(_) => ("lost", None),
@@ -149,7 +157,7 @@ const ROW: usize = 22;
 const LABEL: usize = 42;
 
 const LEGEND: &str = "Time runs downwards. <b class='sent'>sent</b> \
-<b class='applied'>applied</b> <b class='refused'>surely not applied</b> \
+<b class='applied'>applied</b> <b class='refused'>refused, or surely not applied</b> \
 <b class='lost'>lost, or nobody knows</b> <b class='fault'>fault</b>. \
 Point at anything for the whole of it.";
 
@@ -165,8 +173,11 @@ g:hover circle{r:7}g:hover text{font-weight:700}\
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::sync::Arc;
+
+    use selvedge_core::value::Value;
+
+    use super::*;
 
     fn event(ordinal: u64, actor: Actor, what: What) -> Event {
         Event { at_ms: ordinal * 10, ordinal, actor, what }
@@ -181,11 +192,27 @@ mod tests {
             event(2, Actor::Engine(1), What::Died),
             event(3, Actor::World, What::Note("a <b> & 'c'".to_owned())),
         ];
-        let page = page("seed 7", &events.iter().collect::<Vec<_>>());
+        let page = page("seed 7", &events.iter().collect::<Vec<_>>(), 0);
+        assert!(!page.contains("Cut short"));
         for lane in ["worker-1", "engine-1", "node-1", "world"] {
             assert!(page.contains(&format!(">{lane}</text>")), "{lane}");
         }
         assert!(page.contains("a &lt;b&gt; &amp; &#39;c&#39;"));
         assert!(!page.contains("http"), "nothing is fetched from elsewhere");
+    }
+
+    #[test]
+    fn a_refusal_is_not_drawn_as_applied_and_a_cut_is_told() {
+        let reply = |words: Vec<Value>| {
+            let learned = Learned::Reply(Value::Array(words));
+            event(1, Actor::Caller(1), What::Returned { call: 1, learned })
+        };
+        let code = Value::Bulk(b"execution_not_terminal".to_vec());
+        let no = reply(vec![Value::Int(0), code.clone()]);
+        let yes = reply(vec![Value::Int(1), code]);
+        let drawn = |event: &Event| page("seed 7", &[event], 12);
+        assert!(drawn(&no).contains("<g class='refused'>"), "{}", drawn(&no));
+        assert!(drawn(&yes).contains("<g class='applied'>"));
+        assert!(drawn(&yes).contains("the last 12 events are not drawn"));
     }
 }

@@ -47,6 +47,10 @@ pub struct Outcome {
     pub violations: Vec<Violation>,
     /// What had not come to rest.
     pub pending: Vec<String>,
+    /// Who waits for a signal that nobody sends: that is rest, and worth a word.
+    pub unsignalled: Vec<String>,
+    /// The faults of the plan that never came about, by their places in it.
+    pub unstruck: Vec<usize>,
     /// The trace.
     pub trace: Trace,
     /// What was counted.
@@ -81,7 +85,9 @@ pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
     world.enter(Phase::Settle);
     world.settle_down();
     world.enter(Phase::Liveness);
-    let pending = come_to_rest(&mut world, end + plan.config.bound.0);
+    // What was asked to begin later has its whole time as well.
+    let calm = end.max(plan.last_due_ms());
+    let pending = come_to_rest(&mut world, calm + plan.config.bound.0);
     if !pending.is_empty() && unexcused(&world) == 0 {
         world.rest(Rest::Overdue);
     } else if unexcused(&world) == 0 {
@@ -137,6 +143,8 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
         verdict,
         violations,
         pending,
+        unsignalled: world.unsignalled(),
+        unstruck: world.unstruck(),
         digest: world.servers.digest(world.now_ms),
         elapsed_ms: world.now_ms,
         draws: world.streams.draws(),

@@ -128,6 +128,16 @@ fn knowledge(learned: &Learned) -> String {
     }
 }
 
+/// Whether a reply says that nothing was done: an error, or a refusal with its code.
+#[must_use]
+pub fn is_refusal(reply: &Value) -> bool {
+    match reply {
+        Value::Error(_) => true,
+        Value::Array(words) => matches!(words.as_slice(), [Value::Int(0), Value::Bulk(_), ..]),
+        Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) => false,
+    }
+}
+
 /// A reply as people say it.
 #[must_use]
 pub fn value(reply: &Value) -> String {

@@ -72,7 +72,13 @@ impl Shelf {
     /// # Errors
     /// When there is none.
     pub fn shrunk(&self, seed: &str) -> io::Result<String> {
-        fs::read_to_string(self.0.join(seed).join(SHRUNK))
+        fs::read_to_string(self.shrunk_path(seed))
+    }
+
+    /// Where the shrunk plan of a seed is, or would be.
+    #[must_use]
+    pub fn shrunk_path(&self, seed: &str) -> PathBuf {
+        self.0.join(seed).join(SHRUNK)
     }
 
     /// What was told about a seed.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use selvedge_sim::meter::{Part, Spent};
 use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
 
+use super::out::out;
 use super::{End, Seeds};
 
 /// Which seeds.
@@ -81,25 +82,25 @@ fn show(runs: &[Measured]) {
     let (core_ns, calls) = (sum(|run| run.core_ns), sum(|run| run.calls));
     let calls_a_second = per_second(calls, core_ns);
     let seeds = runs.len() as u64;
-    println!("one core, {seeds} seeds, {:.1} s of its time", core_ns as f64 / 1e9);
-    println!("{:>10.1} seeds a second", seeds as f64 * 1e9 / core_ns as f64);
-    println!(
+    out!("one core, {seeds} seeds, {:.1} s of its time", core_ns as f64 / 1e9);
+    out!("{:>10.1} seeds a second", seeds as f64 * 1e9 / core_ns as f64);
+    out!(
         "{:>10} store calls a seed, {} in the median",
         calls / seeds,
         median(runs.iter().map(|run| run.calls))
     );
-    println!("{calls_a_second:>10} store calls a second");
-    println!("{:>10.1} seeds a second at 1,000 store calls each", calls_a_second as f64 / 1e3);
-    println!(
+    out!("{calls_a_second:>10} store calls a second");
+    out!("{:>10.1} seeds a second at 1,000 store calls each", calls_a_second as f64 / 1e3);
+    out!(
         "{:>10} simulated seconds a second, {} in the median seed",
         per_second(sum(|run| run.elapsed_ms), core_ns) / 1_000,
         median(runs.iter().map(Measured::simulated_per_second))
     );
-    println!("where the time goes");
+    out!("where the time goes");
     let spent = |part: Part| runs.iter().map(|run| run.spent.parts[part as usize]).sum::<u64>();
     let all: u64 = Part::ALL.iter().map(|(part, _)| spent(*part)).sum();
     for (part, name) in Part::ALL {
-        println!("{:>9}% {name}", spent(part) * 100 / all.max(1));
+        out!("{:>9}% {name}", spent(part) * 100 / all.max(1));
     }
     show_calls(runs, all);
 }
@@ -114,10 +115,10 @@ fn show_calls(runs: &[Measured], all: u64) {
     }
     let mut costly: Vec<_> = by_name.into_iter().collect();
     costly.sort_unstable_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
-    println!("the calls that take most of it");
+    out!("the calls that take most of it");
     for (name, (calls, ns)) in costly.into_iter().take(CALLS_SHOWN) {
         let micros = ns as f64 / 1e3 / calls.max(1) as f64;
-        println!("{:>9}% {name}: {calls} of {micros:.0} us", ns * 100 / all.max(1));
+        out!("{:>9}% {name}: {calls} of {micros:.0} us", ns * 100 / all.max(1));
     }
 }
 

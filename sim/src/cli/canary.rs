@@ -5,6 +5,7 @@ use selvedge_sim::failure::{Class, Failure};
 use selvedge_sim::runner::{RunOptions, run as run_plan};
 use selvedge_sim::shrink::shrink;
 
+use super::out::out;
 use super::{End, progress};
 
 /// Which bugs, and how long to look.
@@ -26,7 +27,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     if canaries.is_empty() {
         return Err(End::Usage("there is no such planted bug".to_owned()));
     }
-    println!("{:<44} {:<22} {:>6} {:>6}", "planted bug", "oracle", "seeds", "lines");
+    out!("{:<44} {:<22} {:>6} {:>6}", "planted bug", "oracle", "seeds", "lines");
     let (mut missed, mut sizes) = (0, Vec::new());
     for canary in canaries {
         progress::show(canary.name);
@@ -40,17 +41,17 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
                 let lines =
                     if options.as_found { caught.plan.lines() } else { shrunk(canary, &caught) };
                 sizes.push(lines);
-                println!("{name:<44} {oracle:<22} {by:>6} {lines:>6}");
+                out!("{name:<44} {oracle:<22} {by:>6} {lines:>6}");
             }
             Err(why) => {
                 missed += 1;
-                println!("{name:<44} {oracle:<22} MISSED: {why}");
+                out!("{name:<44} {oracle:<22} MISSED: {why}");
             }
         }
     }
     sizes.sort_unstable();
     let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
-    println!("{} caught, {missed} missed, {median} lines in the median", sizes.len());
+    out!("{} caught, {missed} missed, {median} lines in the median", sizes.len());
     let too_large = median > LINES_MAX && !options.as_found;
     if missed > 0 || too_large { Err(End::Failed(Class::Coverage)) } else { Ok(()) }
 }

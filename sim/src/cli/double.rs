@@ -8,6 +8,7 @@ use selvedge_sim::runner::{RunOptions, run as simulate};
 use selvedge_sim::say;
 use selvedge_sim::trace::CHECKPOINT_EVERY;
 
+use super::out::out;
 use super::{End, Seeds, progress};
 
 /// Which seeds.
@@ -40,12 +41,12 @@ pub(crate) fn hashes(options: &Hashes) -> Result<(), End> {
                 .trace
                 .tail()
                 .filter(|event| block.contains(&event.ordinal))
-                .for_each(|event| println!("{}", say::line(event)));
+                .for_each(|event| out!("{}", say::line(event)));
             return Ok(());
         }
         let points: Vec<String> =
             outcome.trace.checkpoints().iter().map(|point| format!("{point:x}")).collect();
-        println!(
+        out!(
             "{:x} {:x} {:?} | {}",
             outcome.trace.hash(),
             outcome.digest,
@@ -72,7 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         progress::show(&format!("{} of {} seeds are the same", step + 1, options.seeds.seeds));
     }
     progress::done();
-    println!("{} seeds, each the same in two processes", options.seeds.seeds);
+    out!("{} seeds, each the same in two processes", options.seeds.seeds);
     Ok(())
 }
 

@@ -7,7 +7,8 @@ use selvedge_sim::failure::Failure;
 use selvedge_sim::runner::{RunOptions, run as simulate};
 use selvedge_sim::shrink::shrink as make_smaller;
 
-use super::{End, Failures, plan_of};
+use super::out::{self, out};
+use super::{End, Failures, at, plan_of};
 
 /// What to shrink.
 #[derive(clap::Args)]
@@ -57,23 +58,25 @@ pub(crate) fn shrink(options: &Shrink) -> Result<(), End> {
         shrunk.plan.lines(),
         shrunk.runs
     );
-    print!("{}", shrunk.plan);
+    out::text(&shrunk.plan.to_string());
     Ok(())
 }
 
 pub(crate) fn list(options: &List) -> Result<(), End> {
-    let groups = options.failures.shelf().groups()?;
+    let shelf = options.failures.shelf();
+    let groups = shelf.groups().map_err(at(&options.failures.failures))?;
     if groups.is_empty() {
-        println!("no failures are kept");
+        out!("no failures are kept");
     }
     for group in groups {
-        println!(
+        out!(
             "{:>4} x {:<22} {:<40} {} lines: cargo sim replay {}",
             group.seeds.len(),
             group.oracle,
             group.shape,
             group.lines,
-            group.seeds.first().map(String::as_str).unwrap_or_default()
+            // The plan, not the seed: that deals another one after any edit, or with --lite.
+            shelf.shrunk_path(group.seeds.first().map_or("", String::as_str)).display()
         );
     }
     Ok(())
@@ -91,7 +94,7 @@ pub(crate) fn promote(options: &Promote) -> Result<(), End> {
     if path.exists() {
         return Err(End::Usage(format!("{} is there already", path.display())));
     }
-    std::fs::write(&path, format!("# {}\n{plan}", options.about))?;
-    println!("wrote {}; add \"{}\" to the list in sim/src/story.rs", path.display(), options.name);
+    std::fs::write(&path, format!("# {}\n{plan}", options.about)).map_err(at(&path))?;
+    out!("wrote {}; add \"{}\" to the list in sim/src/story.rs", path.display(), options.name);
     Ok(())
 }

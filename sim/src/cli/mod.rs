@@ -4,13 +4,14 @@ mod bench;
 mod canary;
 mod double;
 mod kept;
+mod out;
 mod progress;
 mod run;
 mod show;
 mod soak;
 mod sweep;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -111,6 +112,11 @@ impl From<std::io::Error> for End {
     }
 }
 
+/// What cannot be read or written, and why not.
+pub(crate) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> End {
+    move |error| End::Cannot(format!("{}: {error}", path.display()))
+}
+
 pub(crate) fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(options) => run::run(&options),
@@ -142,14 +148,20 @@ pub(crate) fn run() -> ExitCode {
 
 /// A plan by what people call it: a seed, a story, or a file.
 pub(crate) fn plan_of(name: &str, mode: Mode) -> Result<Plan, End> {
-    if let Some(story) = Story::find(name) {
-        return story.plan().map_err(|error| End::Usage(error.to_string()));
-    }
-    if let Ok(seed) = name.parse::<Seed>() {
-        return Ok(mode.plan(seed));
-    }
-    let text = std::fs::read_to_string(name).map_err(|error| {
-        End::Usage(format!("`{name}` is no seed, no story and no readable file: {error}"))
-    })?;
-    Plan::parse(&text).map_err(|error| End::Usage(format!("{name}: {error}")))
+    plan_and_text_of(name, mode).map(|(plan, _)| plan)
+}
+
+/// A plan, and the text that it was read from; a seed has none.
+pub(crate) fn plan_and_text_of(name: &str, mode: Mode) -> Result<(Plan, Option<String>), End> {
+    let text = if let Some(story) = Story::find(name) {
+        story.text.to_owned()
+    } else if let Ok(seed) = name.parse::<Seed>() {
+        return Ok((mode.plan(seed), None));
+    } else {
+        std::fs::read_to_string(name).map_err(|error| {
+            End::Usage(format!("`{name}` is no seed, no story and no readable file: {error}"))
+        })?
+    };
+    let plan = Plan::parse(&text).map_err(|error| End::Usage(format!("{name}: {error}")))?;
+    Ok((plan, Some(text)))
 }

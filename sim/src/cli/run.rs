@@ -1,5 +1,6 @@
 //! `cargo sim run`
 
+use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::Failure;
 use selvedge_sim::plan::{Plan, Seed};
 use selvedge_sim::report::report;
@@ -8,7 +9,8 @@ use selvedge_sim::shelf::Record;
 use selvedge_sim::shrink::shrink;
 use selvedge_sim::{campaign, say};
 
-use super::{End, Failures, Seeds};
+use super::out::out;
+use super::{End, Failures, Seeds, at};
 
 /// Which seeds, and what becomes of a failure.
 #[derive(clap::Args)]
@@ -22,11 +24,12 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options) -> Result<(), End> {
     for step in 0..options.seeds.seeds {
         let seed = options.seeds.seed.plus(step);
-        let plan = options.seeds.mode().plan(seed);
+        let mode = options.seeds.mode();
+        let plan = mode.plan(seed);
         let outcome = simulate(&plan, &RunOptions::default()).map_err(End::Cannot)?;
-        println!("{}", line(&format!("seed {seed}"), &outcome));
+        out!("{}", line(&format!("seed {seed}"), &outcome));
         if let Some(failure) = Failure::of(&outcome) {
-            tell(seed, &plan, &failure, &options.failures)?;
+            tell(seed, mode, &plan, &failure, &options.failures)?;
             return Err(End::Failed(failure.class));
         }
     }
@@ -36,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
 /// One line about a run.
 pub(crate) fn line(name: &str, outcome: &Outcome) -> String {
     format!(
-        "{name}: {:?} after {}.{}s, {} calls, {} engines died, {} faults, trace {:016x}",
+        "{name}: {:?} after {}.{}s, {} calls, {} engines died, {} faults, trace {:016x}{}",
         outcome.verdict,
         outcome.elapsed_ms / 1_000,
         outcome.elapsed_ms % 1_000 / 100,
@@ -44,12 +47,25 @@ pub(crate) fn line(name: &str, outcome: &Outcome) -> String {
         outcome.counters.engine_deaths,
         outcome.counters.faults.values().sum::<u64>(),
         outcome.trace.hash(),
+        unsignalled(&outcome.unsignalled),
     )
+}
+
+/// A word about those who wait for a signal that nobody sends, if there are any.
+fn unsignalled(names: &[String]) -> String {
+    let some = names.iter().take(NAMES_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > NAMES_TOLD { " and others" } else { "" };
+    match names.len() {
+        0 => String::new(),
+        1 => format!("; 1 still waits for a signal that nobody sends: {some}"),
+        count => format!("; {count} still wait for signals that nobody sends: {some}{more}"),
+    }
 }
 
 /// Reports a failing seed, shrinks its plan, and keeps both.
 pub(crate) fn tell(
     seed: Seed,
+    mode: Mode,
     plan: &Plan,
     failure: &Failure,
     failures: &Failures,
@@ -58,7 +74,7 @@ pub(crate) fn tell(
     let outcome = simulate(plan, &options).map_err(End::Cannot)?;
     let again = simulate(plan, &options).map_err(End::Cannot)?;
     let mut text = report(&format!("seed {seed}"), plan, &outcome, failure);
-    text.push_str(&format!("  replay   cargo sim replay {seed}\n"));
+    text.push_str(&format!("  replay   {}\n", mode.replay(seed)));
     let shrunk = shrink(plan, failure, &RunOptions::default(), SHRINK_RUNS);
     let trace: Vec<String> = outcome.trace.tail().map(say::line).collect();
     let record = Record {
@@ -69,7 +85,7 @@ pub(crate) fn tell(
         report: &text,
         trace: &trace.join("\n"),
     };
-    let kept = failures.shelf().keep(&record)?;
+    let kept = failures.shelf().keep(&record).map_err(at(&failures.failures))?;
     text.push_str(&format!(
         "  shrunk   {} -> {} plan lines in {} runs:  cargo sim replay {}\n",
         plan.lines(),
@@ -87,5 +103,7 @@ pub(crate) fn tell(
 
 /// Events of a failing run that are looked through and kept.
 const EVENTS_KEPT: usize = 20_000;
+/// Of more names only the first are told.
+const NAMES_TOLD: usize = 3;
 /// Runs that shrinking may cost.
 const SHRINK_RUNS: usize = 400;

@@ -1,6 +1,6 @@
 //! `cargo sim replay` and `cargo sim show`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use selvedge_sim::event::Event;
 use selvedge_sim::failure::Failure;
@@ -10,9 +10,18 @@ use selvedge_sim::report::report;
 use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
 use selvedge_sim::say;
 
+use super::out::{self, out};
 use super::run::line;
-use super::{End, plan_of};
+use super::{End, at, plan_and_text_of};
 use selvedge_sim::campaign::Mode;
+
+/// A run, and where its plan came from.
+struct Ran {
+    plan: Plan,
+    /// As somebody wrote it; a seed has none.
+    text: Option<String>,
+    outcome: Outcome,
+}
 
 /// Which run, and what of it.
 #[derive(clap::Args)]
@@ -46,15 +55,15 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    fn run(&self) -> Result<(Plan, Outcome), End> {
+    fn run(&self) -> Result<Ran, End> {
         let mode = if self.lite { Mode::Lite } else { Mode::Swarm };
-        let plan = plan_of(&self.plan, mode)?;
+        let (plan, text) = plan_and_text_of(&self.plan, mode)?;
         if self.plan_too {
-            print!("{plan}");
+            out::text(&plan.to_string());
         }
         let options = RunOptions { keep_events: Some(EVENTS_KEPT), ..RunOptions::default() };
         let outcome = simulate(&plan, &options).map_err(End::Usage)?;
-        Ok((plan, outcome))
+        Ok(Ran { plan, text, outcome })
     }
 
     /// Whether anybody asked for events.
@@ -79,38 +88,72 @@ impl Options {
 
 /// Quiet first: one line, and the report when it fails; events on request.
 pub(crate) fn replay(options: &Options) -> Result<(), End> {
-    let (plan, outcome) = options.run()?;
-    if options.wants_events() {
-        print_events(options, &outcome);
+    let ran = options.run()?;
+    match &options.page {
+        Some(path) => write_page(options, &ran.outcome, path)?,
+        None if options.wants_events() => print_events(options, &ran.outcome),
+        None => {}
     }
-    finish(options, &plan, &outcome)
+    finish(options, &ran)
 }
 
 /// Every event.
 pub(crate) fn show(options: &Options) -> Result<(), End> {
-    let (plan, outcome) = options.run()?;
-    if let Some(path) = &options.page {
-        let events: Vec<&Event> =
-            outcome.trace.tail().filter(|event| options.picks(event)).take(PAGE_EVENTS).collect();
-        std::fs::write(path, page(&options.plan, &events))?;
-        println!("{} events on {}", events.len(), path.display());
-    } else {
-        print_events(options, &outcome);
+    let ran = options.run()?;
+    match &options.page {
+        Some(path) => write_page(options, &ran.outcome, path)?,
+        None => print_events(options, &ran.outcome),
     }
-    finish(options, &plan, &outcome)
+    finish(options, &ran)
+}
+
+fn write_page(options: &Options, outcome: &Outcome, path: &Path) -> Result<(), End> {
+    let mut events: Vec<&Event> =
+        outcome.trace.tail().filter(|event| options.picks(event)).collect();
+    tell_if_none(events.len(), outcome);
+    let left_out = events.len().saturating_sub(PAGE_EVENTS);
+    events.truncate(PAGE_EVENTS);
+    std::fs::write(path, page(&options.plan, &events, left_out)).map_err(at(path))?;
+    let cut = match left_out {
+        0 => String::new(),
+        _ => {
+            format!("; cut short: the last {left_out} are not drawn, choose with --from or --only")
+        }
+    };
+    out!("{} events on {}{cut}", events.len(), path.display());
+    Ok(())
 }
 
 fn print_events(options: &Options, outcome: &Outcome) {
+    let mut count = 0;
     for event in outcome.trace.tail().filter(|event| options.picks(event)) {
-        println!("{}", say::line(event));
+        out!("{}", say::line(event));
+        count += 1;
+    }
+    tell_if_none(count, outcome);
+}
+
+/// Says so when nothing was picked: silence could mean that nothing happened.
+fn tell_if_none(picked: usize, outcome: &Outcome) {
+    if picked == 0 {
+        let last = outcome.trace.events().saturating_sub(1);
+        out!("no event matches; this run has events 0 to {last}, and --all shows reads too");
     }
 }
 
-fn finish(options: &Options, plan: &Plan, outcome: &Outcome) -> Result<(), End> {
-    println!("{}", line(&options.plan, outcome));
+fn finish(options: &Options, ran: &Ran) -> Result<(), End> {
+    let Ran { plan, text, outcome } = ran;
+    out!("{}", line(&options.plan, outcome));
+    // A seed draws far more faults than find their call; who writes one by hand means it.
+    if let Some(text) = text {
+        for at in &outcome.unstruck {
+            let number = Plan::line_of_fault(text, *at);
+            out!("  fault on line {number} never struck: {}", plan.faults[*at]);
+        }
+    }
     for found in outcome.violations.iter().filter(|found| found.excuse.is_some()) {
         let excuse = found.excuse.as_deref().unwrap_or_default();
-        println!("  excused: {} {}: {} ({excuse})", found.oracle, found.subject, found.what);
+        out!("  excused: {} {}: {} ({excuse})", found.oracle, found.subject, found.what);
     }
     match Failure::of(outcome) {
         None => Ok(()),

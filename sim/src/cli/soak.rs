@@ -11,6 +11,7 @@ use selvedge_sim::plan::Seed;
 use selvedge_sim::runner::RunOptions;
 
 use super::bench::Stopwatch;
+use super::out::out;
 use super::run::tell;
 use super::{End, Failures, Seeds, progress};
 
@@ -67,7 +68,7 @@ fn first_of(failed: &BTreeMap<Seed, Failure>) -> String {
 
 fn summary(done: &Campaign, took: Duration) {
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1);
-    println!(
+    out!(
         "{} seeds in {}.{}s: {} calls, {} simulated seconds per second, {} seeds a second",
         done.seeds,
         ms / 1_000,
@@ -76,7 +77,7 @@ fn summary(done: &Campaign, took: Duration) {
         done.elapsed_ms / ms,
         done.seeds * 1_000 / ms,
     );
-    println!(
+    out!(
         "{} failed, {} excused, {} faults of {} kinds, {} of {} marks hit",
         done.failed.len(),
         done.excused.len(),
@@ -86,23 +87,25 @@ fn summary(done: &Campaign, took: Duration) {
         mark::MARKS.len(),
     );
     for (seed, proof) in &done.excused {
-        println!("excused: seed {seed}: {proof}");
+        out!("excused: seed {seed}: {proof}");
     }
 }
 
 fn counts(done: &Campaign) {
     for (fault, count) in &done.faults {
-        println!("{count:>9}  {fault}");
+        out!("{count:>9}  {fault}");
     }
     for (mark, count) in &done.marks {
-        println!("{count:>9}  {mark}");
+        out!("{count:>9}  {mark}");
     }
 }
 
 /// What outranks what: nondeterminism, then correctness, then liveness, then coverage.
 fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
+    let mode = options.seeds.mode();
     if let Some(seed) = done.nondeterministic.first() {
-        eprintln!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}");
+        let flag = mode.flag();
+        eprintln!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}{flag}");
         return Err(End::Failed(Class::Nondeterminism));
     }
     if let Some((seed, why)) = done.broken.first_key_value() {
@@ -115,7 +118,7 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     }
     let told = if options.brief { 0 } else { FAILURES_TOLD };
     for (seed, failure) in done.failed.iter().take(told) {
-        tell(*seed, &options.seeds.mode().plan(*seed), failure, &options.failures)?;
+        tell(*seed, mode, &mode.plan(*seed), failure, &options.failures)?;
     }
     if let Some(class) = worst {
         return Err(End::Failed(class));

@@ -5,6 +5,7 @@ use selvedge_sim::failure::Class;
 use selvedge_sim::runner::RunOptions;
 use selvedge_sim::story::{STORIES, Story, sweep};
 
+use super::out::out;
 use super::{End, plan_of, progress};
 
 /// What to sweep.
@@ -22,14 +23,14 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     let mut worst: Option<Class> = None;
     for name in names {
         if let Some(story) = Story::find(name) {
-            println!("{name}: {}", story.about());
+            out!("{name}: {}", story.about());
         }
         let plan = plan_of(name, Mode::Swarm)?;
         let shown = |done, of| progress::show(&format!("{name}: {done} of {of} crashes"));
         let swept = sweep(&plan, &RunOptions::default(), shown)
             .map_err(|why| End::Cannot(format!("{name}: {why}")))?;
         progress::done();
-        println!(
+        out!(
             "  {} calls, a crash at {} boundaries, {} pairs: {} failed",
             swept.calls,
             swept.singles,

@@ -22,23 +22,27 @@ impl World {
                 if !self.meets(at, sender, argv) {
                     continue;
                 }
-                let rule = self.rule(at).clone();
+                let (rule, before) = (self.rule(at).clone(), self.injected());
                 if kills_before(rule.fault) {
                     self.inflict(rule.fault, about(sender, argv));
+                    self.note_struck(&[at], before);
                     self.kill(sender);
                     return None;
                 }
                 if rule.fault == Fault::PartialPipeline {
                     // A pipeline can only break in its middle: wait for a call that stands there.
-                    if spells.is_empty() {
-                        self.seen_calls[at] -= 1;
+                    let first = rule.amount.and_then(|calls| usize::try_from(calls).ok());
+                    if spells.len() < first.unwrap_or(1).max(1) {
+                        self.wait_for_another(at);
                     } else {
                         cut = true;
                         self.inflict(rule.fault, about(sender, argv));
                     }
-                    continue;
+                } else {
+                    self.bewitch(at, &rule, sender, argv, &mut spell);
+                    spell.rules.push(at);
                 }
-                self.bewitch(&rule, sender, argv, &mut spell);
+                self.note_struck(&[at], before);
             }
             spell.request_lost |= cut;
             spells.push(spell);
@@ -61,7 +65,14 @@ impl World {
 
     /// Puts the spell of a rule on a call.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults do not strike calls")]
-    fn bewitch(&mut self, rule: &Rule, sender: Actor, argv: &[Vec<u8>], spell: &mut Spell) {
+    fn bewitch(
+        &mut self,
+        at: usize,
+        rule: &Rule,
+        sender: Actor,
+        argv: &[Vec<u8>],
+        spell: &mut Spell,
+    ) {
         let drawn = self.chance(Purpose::Faults, sender).any();
         let ms = rule.amount.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(LATE_MS);
         match rule.fault {
@@ -92,14 +103,17 @@ impl World {
             Fault::Ask if self.servers.shards() > 1 => return spell.slot_moves = true,
             Fault::Moved | Fault::Ask => return,
             Fault::ScriptErrorMidway => {
-                let at = rule.amount.and_then(|at| u64::try_from(at - 1).ok()).unwrap_or(drawn);
+                let at = rule
+                    .amount
+                    .and_then(|at| u64::try_from(at.saturating_sub(1)).ok())
+                    .unwrap_or(drawn);
                 spell.manner = Manner { raise_at: Some(at), behind: None };
             }
             Fault::StaleReplicaRead if reads_only(argv) => {
                 let behind = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(5);
                 spell.manner = Manner { raise_at: None, behind: Some(behind) };
             }
-            Fault::StaleReplicaRead => return self.wait_for_another(rule),
+            Fault::StaleReplicaRead => return self.wait_for_another(at),
             Fault::EpochRepeats => spell.fail_over_after = true,
             Fault::WorkerZombie | Fault::WorkerDoubleReport | Fault::ClaimReplyLost => {
                 return self.bewitch_worker(rule, sender, spell);
@@ -113,10 +127,8 @@ impl World {
     }
 
     /// The rule strikes the next call that it can strike.
-    fn wait_for_another(&mut self, rule: &Rule) {
-        if let Some(at) = self.plan.faults.iter().position(|known| known == rule) {
-            self.seen_calls[at] -= 1;
-        }
+    fn wait_for_another(&mut self, at: usize) {
+        self.seen_calls[at] -= 1;
     }
 
     fn bewitch_worker(&mut self, rule: &Rule, sender: Actor, spell: &mut Spell) {
@@ -177,13 +189,15 @@ pub(crate) const fn reads_pass(fault: Fault) -> bool {
     matches!(fault, Fault::ReadOnly | Fault::Misconf | Fault::NoReplicas | Fault::OutOfMemory)
 }
 
+/// Plain commands that engines and clients read with.
+pub(crate) const READS: [&str; 7] =
+    ["HGET", "HMGET", "HGETALL", "SSCAN", "SMEMBERS", "ZRANGE", "GET"];
+
 fn reads_only(argv: &[Vec<u8>]) -> bool {
     match function_of(argv) {
         Some(name) => name == "ff_scan_partition",
         None => argv.first().is_some_and(|verb| {
-            [&b"HGET"[..], b"HMGET", b"HGETALL", b"SSCAN", b"SMEMBERS", b"ZRANGE", b"GET"]
-                .iter()
-                .any(|read| verb.eq_ignore_ascii_case(read))
+            READS.iter().any(|read| verb.eq_ignore_ascii_case(read.as_bytes()))
         }),
     }
 }
@@ -192,4 +206,30 @@ fn about(sender: Actor, argv: &[Vec<u8>]) -> String {
     let plain = || argv.first().map(|verb| String::from_utf8_lossy(verb).into_owned());
     let verb = function_of(argv).map(str::to_owned).or_else(plain).unwrap_or_default();
     format!("{} of {sender}", verb.trim_start_matches("ff_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::plan::Plan;
+    use crate::runner::{RunOptions, Verdict, run};
+
+    #[test]
+    fn two_equal_rules_wait_for_a_call_each_of_their_own() {
+        let rule = "fault StaleReplicaRead on 1st claim_next\n";
+        let text = format!("length 5s\n{rule}{rule}at 0s caller-1 submit F1 chain 2\n");
+        let outcome = run(&Plan::parse(&text).unwrap(), &RunOptions::default()).unwrap();
+        assert_eq!(outcome.verdict, Verdict::Passed);
+        assert_eq!(outcome.unstruck, [0, 1], "a claim is no read");
+    }
+
+    #[test]
+    fn faults_that_never_came_about_are_told() {
+        let text = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_next\n\
+                    fault ReplyLost on 1st cancel_flow\n\
+                    fault CancelRace on 1st complete_execution\n\
+                    fault CancelRace on 9th fail_execution\nfault EnginePause at 1s for 1s\n\
+                    fault SignalEarlyLateTwice at 1s\n";
+        let outcome = run(&Plan::parse(text).unwrap(), &RunOptions::default()).unwrap();
+        assert_eq!(outcome.unstruck, [1, 3, 5], "{:?}", outcome.counters.faults);
+    }
 }

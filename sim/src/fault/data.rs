@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::Fault;
 use crate::event::{Actor, What};
-use crate::plan::{Deed, FlowSpec, Group, Rule, Shape, TaskSpec};
+use crate::plan::{Deed, FlowSpec, Group, MEMBERS_MAX, Rule, Shape, TaskSpec};
 use crate::world::World;
 use crate::world::ledger::Damage;
 use crate::world::servers::Manner;
@@ -223,6 +223,7 @@ impl World {
     /// More siblings than any batch: they all lead to one child, or all wait for one.
     fn oversize(&mut self, rule: &Rule) {
         let count = rule.amount.and_then(|n| usize::try_from(n).ok()).unwrap_or(130);
+        let count = count.clamp(1, MEMBERS_MAX);
         self.inflict(rule.fault, format!("{count} siblings"));
         let group = Group::AnyOf { cancel_remaining: true };
         let shape = match self.chance(Purpose::Faults, STRANGER).below(2) {

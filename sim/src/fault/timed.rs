@@ -53,14 +53,16 @@ impl World {
         if !self.faults_are_on() {
             return;
         }
-        let rule = self.rule(at).clone();
+        let (rule, before) = (self.rule(at).clone(), self.injected());
         if let Some(text) = refusal(rule.fault) {
-            return self.trouble(&rule, text);
+            self.trouble(&rule, text);
+        } else {
+            self.strike_node(&rule);
+            self.strike_engine(&rule);
+            self.strike_link(&rule);
+            self.strike_data(&rule);
         }
-        self.strike_node(&rule);
-        self.strike_engine(&rule);
-        self.strike_link(&rule);
-        self.strike_data(&rule);
+        self.note_struck(&[at], before);
     }
 
     fn lasting(rule: &Rule) -> u64 {

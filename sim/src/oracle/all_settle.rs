@@ -62,23 +62,36 @@ pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger) -> Vec<Unsettled> {
     .collect()
 }
 
+/// Executions that wait for a signal that nobody sends.
+pub(crate) fn unsignalled(shard: &Snapshot) -> Vec<ExecutionId> {
+    let vector = |one: Execution<'_>| one.vector().ok().map(|vector| (one.id.clone(), vector));
+    let open = shard.executions().filter_map(vector).filter(|(_, vector)| !vector.is_terminal());
+    open.filter(|(id, vector)| waits_for_a_signal(shard, id, vector.public))
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// Whether a signal is all that it waits for: there is neither a timeout nor a deadline.
+fn waits_for_a_signal(shard: &Snapshot, id: &ExecutionId, public: PublicState) -> bool {
+    let timed = || {
+        let suspension = shard.hash(&Key::execution(id).suspension());
+        suspension.is_some_and(|record| !record.text("timeout_at").is_empty())
+    };
+    public == PublicState::Suspended && !timed() && !has_alarm(shard, id)
+}
+
 /// Executions that wait for a signal without a timeout or deadline, for the seal of their flow or for a replay
 /// of an upstream, and all that wait for one of them.
 fn waiting_for_nobody(
     shard: &Snapshot,
     open: &[(Execution<'_>, PublicState)],
 ) -> BTreeSet<ExecutionId> {
-    let unsignalled = |id: &ExecutionId| {
-        let suspension = shard.hash(&Key::execution(id).suspension());
-        let timed = suspension.is_some_and(|record| !record.text("timeout_at").is_empty());
-        !timed && !has_alarm(shard, id)
-    };
     let mut waiting: BTreeSet<ExecutionId> = open
         .iter()
         .filter(|(one, public)| {
             // Whoever began to submit a flow may be gone before its seal.
             let unsealed = !one.core.text("unsealed").is_empty();
-            unsealed || (*public == PublicState::Suspended && unsignalled(one.id))
+            unsealed || waits_for_a_signal(shard, one.id, *public)
         })
         .map(|(one, _)| one.id.clone())
         .collect();

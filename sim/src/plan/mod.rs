@@ -2,6 +2,7 @@
 //! text; every line can be understood by itself, and can be left out.
 
 mod check;
+mod check_fault;
 mod config;
 mod flow;
 mod policy;
@@ -11,6 +12,7 @@ mod step;
 mod swarm;
 mod words;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -51,9 +53,14 @@ impl Plan {
             let text = lines.get(at).copied().unwrap_or_default().to_owned();
             PlanError { line: at + 1, text, reason }
         };
+        let mut set: BTreeMap<&str, usize> = BTreeMap::new();
         for (at, line) in lines.iter().enumerate() {
             let told = line.split('#').next().unwrap_or_default();
             plan.read_line(told).map_err(|reason| error(at, reason))?;
+            let name = told.split_whitespace().next().filter(|word| !KINDS.contains(word));
+            if let Some(before) = name.and_then(|name| set.insert(name, at)) {
+                return Err(error(at, format!("line {} has set this before", before + 1)));
+            }
         }
         check::check(&plan).map_err(|(place, reason)| error(line_of(&lines, &place), reason))?;
         Ok(plan)
@@ -82,6 +89,20 @@ impl Plan {
         Ok(())
     }
 
+    /// When the last thing that somebody asks for can begin.
+    #[must_use]
+    pub fn last_due_ms(&self) -> u64 {
+        self.steps.iter().map(Step::due_ms).max().unwrap_or(0)
+    }
+
+    /// On which line of the text of a plan the fault stands that is at this place among them,
+    /// counted from one.
+    #[must_use]
+    pub fn line_of_fault(text: &str, at: usize) -> usize {
+        let lines: Vec<&str> = text.lines().collect();
+        line_of(&lines, &Place::Fault(at)) + 1
+    }
+
     /// How many lines it has.
     #[must_use]
     pub fn lines(&self) -> usize {
@@ -89,16 +110,23 @@ impl Plan {
     }
 }
 
+/// How lines begin that are no settings.
+const KINDS: [&str; 3] = ["at", "task", "fault"];
+
 /// Where a line stands of which only its place among its kind is known.
 fn line_of(lines: &[&str], place: &Place) -> usize {
-    let (word, nth) = match place {
-        Place::Setting(name) => (*name, 0),
-        Place::Task(at) => ("task", *at),
-        Place::Step(at) => ("at", *at),
-        Place::Fault(at) => ("fault", *at),
+    let find = |word: &str, nth: usize| {
+        let begins = |line: &str| line.split_whitespace().next() == Some(word);
+        (0..lines.len()).filter(|at| begins(lines[*at])).nth(nth)
     };
-    let begins = |line: &str| line.split_whitespace().next() == Some(word);
-    (0..lines.len()).filter(|at| begins(lines[*at])).nth(nth).unwrap_or(0)
+    let found = match place {
+        Place::Setting(name) => find(name, 0),
+        Place::Either(name, other) => find(name, 0).or_else(|| find(other, 0)),
+        Place::Task(at) => find("task", *at),
+        Place::Step(at) => find("at", *at),
+        Place::Fault(at) => find("fault", *at),
+    };
+    found.unwrap_or(0)
 }
 
 impl fmt::Display for Plan {
@@ -165,6 +193,28 @@ fault EnginePause at 8s to engine-2 for 12s
             ("fault EnginePause at 40s", "comes later"),
             ("fault SlotMove at 4s", "needs a cluster"),
             ("engines 9", "1 to 7"),
+            ("at 31s caller-1 cancel E1", "until the length of 30s"),
+            ("at 2s caller-1 create E2 delay 700s", "raise `bound`"),
+            ("at 2s caller-1 create E2 delay 5124095576030h", "raise `bound`"),
+            ("at 2s caller-1 create E2 deadline 99999999h", "ten years"),
+            ("length 999999999999h", "longer than 7 days"),
+            ("bound 5124095576030h", "longer than 7 days"),
+            ("interval 25h", "longer than a day"),
+            ("link 1s..5124095576030h", "longer than 7 days"),
+            ("idle 5124095576030h", "longer than 7 days"),
+            ("idle 601s", "longer than `bound`"),
+            ("link 0s..601s", "longer than `bound`"),
+            ("patience 0s", "before any reply"),
+            ("link 2s..3s", "before any reply"),
+            ("bound 500ms", "longer than `bound`"),
+            ("ticket_timeout 2ms", "before any reply"),
+            ("habits complete:18446744073709551615,die:5", "no weight"),
+            ("habits complete:0", "no weight"),
+            ("at 2s caller-1 cancel F1", "`F1` is a flow"),
+            ("at 2s caller-1 replay F1", "`F1` is a flow"),
+            ("at 2s signaller-1 signal F1 go", "`F1` is a flow"),
+            ("at 2s caller-1 cancel_flow E1", "`E1` is an execution"),
+            ("task F1 does die", "`F1` is a flow"),
         ] {
             let text =
                 format!("at 1s caller-1 create E1\nat 1s caller-1 submit F1 chain 2\n{line}\n");
@@ -172,6 +222,27 @@ fault EnginePause at 8s to engine-2 for 12s
             assert_eq!(error.line, 3, "{line}");
             assert!(error.to_string().contains(reason), "{line}: {error}");
         }
+    }
+
+    #[test]
+    fn a_step_may_come_with_the_end_and_fall_due_within_the_bound() {
+        let plan = Plan::parse("at 30s caller-1 create E1 delay 600s\n").unwrap();
+        assert_eq!(plan.last_due_ms(), 630_000);
+    }
+
+    #[test]
+    fn time_must_pass_and_nothing_is_set_twice() {
+        let error = Plan::parse("idle 0s..0s\nlink 0s..0s\n").unwrap_err();
+        assert!(error.line == 1 && error.reason.contains("time stands still"), "{error}");
+        assert!(Plan::parse("idle 0s..1ms\nlink 0s..0s\n").is_ok());
+        let error = Plan::parse("seed 1\n# again\nseed 2\n").unwrap_err();
+        assert!(error.line == 3 && error.reason.contains("line 1 has set this"), "{error}");
+    }
+
+    #[test]
+    fn a_fault_is_found_on_its_line() {
+        let text = "# fault\nfault WakeupLost at 1s\n\nfault EnginePause at 2s\n";
+        assert_eq!([0, 1].map(|at| Plan::line_of_fault(text, at)), [2, 4]);
     }
 
     #[test]

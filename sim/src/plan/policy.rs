@@ -128,12 +128,16 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Habits(pub Vec<(Doing, u64)>);
 
+/// Sums of weights stay small.
+const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=1_000_000;
+
 impl Setting for Habits {
     fn read(text: &str) -> Result<Self, String> {
         let habit = |part: &str| -> Result<(Doing, u64), String> {
             let (word, weight) = part.split_once(':').unwrap_or((part, "1"));
-            let weight = weight.parse().map_err(|_| format!("`{weight}` is no weight"))?;
-            Ok((word.parse()?, weight))
+            let number = weight.parse().ok().filter(|number| WEIGHTS.contains(number));
+            let number = number.ok_or_else(|| format!("`{weight}` is no weight: 1 to 1000000"))?;
+            Ok((word.parse()?, number))
         };
         text.split(',').map(habit).collect::<Result<_, _>>().map(Self)
     }

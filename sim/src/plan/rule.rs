@@ -73,7 +73,12 @@ fn verb_fits(verb: &str, argv: &[Vec<u8>]) -> bool {
     let Some(name) = function_of(argv) else {
         return argv.first().is_some_and(|name| name.eq_ignore_ascii_case(verb.as_bytes()));
     };
-    let name = name.trim_start_matches("ff_");
+    name_fits(verb, name)
+}
+
+/// Whether a function is meant by its name without the prefix, or by the first words of it.
+pub(super) fn name_fits(verb: &str, function: &str) -> bool {
+    let name = function.trim_start_matches("ff_");
     name.strip_prefix(verb).is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
 }
 

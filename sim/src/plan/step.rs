@@ -114,6 +114,21 @@ impl fmt::Display for Step {
 }
 
 impl Step {
+    /// When what it asks for can begin: its own time, and the delay that it gives.
+    #[must_use]
+    pub fn due_ms(&self) -> u64 {
+        let delay_ms = match &self.deed {
+            Deed::Create(task) => task.delay_ms.unwrap_or(0),
+            Deed::Submit(_)
+            | Deed::Build(_)
+            | Deed::Cancel(_)
+            | Deed::CancelFlow(_)
+            | Deed::Replay(_)
+            | Deed::Signal(..) => 0,
+        };
+        self.at_ms.saturating_add(delay_ms)
+    }
+
     /// Reads what follows the word `at`.
     pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
         let at_ms = read_ms(words.want("a time")?)?;

@@ -84,7 +84,8 @@ pub(super) fn read_ms(text: &str) -> Result<u64, String> {
     }
     let places = u32::try_from(part.len()).map_err(|_| wrong())?;
     let scale = 10_u64.checked_pow(places).ok_or_else(wrong)?;
-    Ok(whole + number(part)?.checked_mul(unit).ok_or_else(wrong)? / scale)
+    let part = number(part)?.checked_mul(unit).ok_or_else(wrong)? / scale;
+    whole.checked_add(part).ok_or_else(wrong)
 }
 
 /// Writes milliseconds as [`read_ms`] reads them.
@@ -99,14 +100,12 @@ pub(super) fn show_ms(ms: u64) -> String {
     format!("{whole}.{}s", format!("{part:03}").trim_end_matches('0'))
 }
 
-/// Reads `3rd`, `1st`, `12th`; a bare number will do.
+/// Reads `3rd`, `1st`, `12th`; a bare number will do, a wrong ending will not.
 pub(super) fn read_ordinal(text: &str) -> Result<u32, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let nth = digits.parse().ok().filter(|nth| *nth > 0);
-    match (nth, &text[digits.len()..]) {
-        (Some(nth), "" | "st" | "nd" | "rd" | "th") => Ok(nth),
-        _ => Err(format!("`{text}` is no place in a row: expected one like 3rd")),
-    }
+    nth.filter(|nth| text == digits || text == show_ordinal(*nth))
+        .ok_or_else(|| format!("`{text}` is no place in a row: expected one like 3rd"))
 }
 
 /// Writes a place in a row.
@@ -141,7 +140,9 @@ mod tests {
         }
         assert_eq!(read_ms("2m"), Ok(120_000));
         assert_eq!(read_ms("1.5h"), Ok(5_400_000));
-        for wrong in ["", "7", "s", "-1s", "1.2.3s", "1d", "99999999999999999999s"] {
+        for wrong in
+            ["", "7", "s", "-1s", "1.2.3s", "1d", "99999999999999999999s", "18446744073709551.999s"]
+        {
             assert!(read_ms(wrong).is_err(), "{wrong}");
         }
     }
@@ -151,7 +152,8 @@ mod tests {
         for nth in [1, 2, 3, 4, 11, 12, 13, 21, 101, 111, 112] {
             assert_eq!(read_ordinal(&show_ordinal(nth)), Ok(nth));
         }
-        assert!(read_ordinal("0th").is_err());
-        assert!(read_ordinal("third").is_err());
+        for wrong in ["0th", "third", "3st", "11st", "2th"] {
+            assert!(read_ordinal(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -102,6 +102,10 @@ pub struct World {
     pub(crate) strangers: Vec<(Partition, String)>,
     pub(crate) names: Names,
     pub(crate) seen_calls: Vec<u32>,
+    /// Which faults of the plan came about.
+    struck: Vec<bool>,
+    /// How often anything was injected.
+    injected: u64,
     pub(crate) counters: Counters,
     pub(crate) steps_left: usize,
     pub(crate) next_call: u64,
@@ -149,6 +153,8 @@ impl World {
             strangers: Vec::new(),
             names: Names::new(engines::partition_counts(&plan.config)),
             seen_calls: vec![0; plan.faults.len()],
+            struck: vec![false; plan.faults.len()],
+            injected: 0,
             counters: Counters::default(),
             steps_left: plan.steps.len(),
             next_call: 0,
@@ -286,8 +292,27 @@ impl World {
     /// Notes that a fault was injected.
     pub(crate) fn inflict(&mut self, fault: Fault, detail: impl Into<String>) {
         *self.counters.faults.entry(fault).or_default() += 1;
+        self.injected += 1;
         let detail = detail.into();
         self.emit(Actor::World, What::Fault { fault, detail });
+    }
+
+    /// How often anything was injected so far.
+    pub(crate) const fn injected(&self) -> u64 {
+        self.injected
+    }
+
+    /// Notes that these faults of the plan came about, if anything was injected since.
+    pub(crate) fn note_struck(&mut self, rules: &[usize], injected_before: u64) {
+        if self.injected > injected_before {
+            rules.iter().for_each(|at| self.struck[*at] = true);
+        }
+    }
+
+    /// The faults of the plan that never came about, by their places in it.
+    #[must_use]
+    pub fn unstruck(&self) -> Vec<usize> {
+        (0..self.struck.len()).filter(|at| !self.struck[*at]).collect()
     }
 
     /// Enters a phase.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use selvedge_core::audit;
+use selvedge_core::id::ExecutionId;
 use selvedge_core::state::PublicState;
 
 use super::ledger::Damage;
@@ -13,7 +14,7 @@ use super::{Happening, World};
 use crate::actor::Errand;
 use crate::event::{Actor, What};
 use crate::meter::Part;
-use crate::oracle::{Unsettled, unsettled};
+use crate::oracle::{Unsettled, unsettled, unsignalled};
 
 impl World {
     /// Ends all faults, and lets some of those outside the healthy set stay broken.
@@ -119,6 +120,13 @@ impl World {
         }
         self.meter.turn_to(before);
         pending
+    }
+
+    /// Who waits for a signal that nobody sends, by name where the plan gave one.
+    pub(crate) fn unsignalled(&self) -> Vec<String> {
+        let waiting = self.servers.audited.iter().flat_map(unsignalled);
+        let name = |id: ExecutionId| self.names.name_of(&id).map_or(id.to_string(), str::to_owned);
+        waiting.map(name).collect()
     }
 
     /// Who is in the middle of something that the plan told them to do.

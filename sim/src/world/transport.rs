@@ -103,6 +103,8 @@ pub(crate) struct Spell {
     pub(crate) meddle: Option<(Meddle, Fault)>,
     /// The node fails over once it is applied, losing it.
     pub(crate) fail_over_after: bool,
+    /// The faults of the plan behind all this, by their places in it.
+    pub(crate) rules: Vec<usize>,
 }
 
 /// How a late reply comes.
@@ -208,11 +210,14 @@ impl World {
         let Some(call) = parcel.calls.get(at) else { return };
         let (call_id, node, hops) = (call.id, call.node, call.hops);
         let (argv, spell) = (call.argv.clone(), call.spell.clone());
+        let before = self.injected();
         if spell.slot_moves && hops == 0 {
             self.begin_move(slot);
             self.finish_hand_over(slot);
         }
-        if let Some(answer) = self.redirect(sender, slot, node) {
+        let onward = self.redirect(sender, slot, node);
+        self.note_struck(&spell.rules, before);
+        if let Some(answer) = onward {
             match answer {
                 Onward::To(next) if hops < HOPS_MAX => return self.follow(id, at, next),
                 Onward::To(_) => return self.learn(id, at, error("MOVED too often")),
@@ -225,6 +230,7 @@ impl World {
         self.meddle(spell.meddle, sender, node, &argv, None);
         let reply = self.apply(sender, node, call_id, &argv, spell.manner);
         self.meddle(spell.meddle, sender, node, &argv, Some(&reply));
+        self.note_struck(&spell.rules, before);
         if let Some(later_ms) = spell.again_ms {
             let again = Happening::Again { sender, call: call_id, node, argv };
             self.schedule(self.now_ms + later_ms, again);

@@ -104,7 +104,7 @@ fn rule(stream: &mut Stream, config: &Config, bursts: &[u64], fault: Fault) -> R
     let burst = stream.pick(bursts).copied().unwrap_or(0);
     let at_ms = (burst + stream.below(2_000)).min(config.length.0 - 1);
     let mut rule = Rule::at(fault, at_ms);
-    rule.lasting_ms = lasts(fault).then(|| stream.within(Span { from: 300, to: 9_000 }));
+    rule.lasting_ms = fault.lasts().then(|| stream.within(Span { from: 300, to: 9_000 }));
     rule.amount = amount(stream, fault);
     rule.to = target(stream, config, fault);
     rule
@@ -256,28 +256,6 @@ fn target(stream: &mut Stream, config: &Config, fault: Fault) -> Option<Actor> {
     let engine = u8::try_from(stream.within(Span { from: 1, to: config.engines })).unwrap_or(1);
     let worker = u8::try_from(stream.within(Span { from: 1, to: config.workers })).unwrap_or(1);
     stream.pick(&[Actor::Engine(engine), Actor::Worker(worker), Actor::Caller(1)]).copied()
-}
-
-const fn lasts(fault: Fault) -> bool {
-    !matches!(
-        fault,
-        Fault::WrongType
-            | Fault::ForeignKey
-            | Fault::FailoverLosesSuffix
-            | Fault::AmnesiaRestart
-            | Fault::LibraryMissing
-            | Fault::ServerClockJump
-            | Fault::NodeClockSkew
-            | Fault::EngineClockSkew
-            | Fault::TimerStorm
-            | Fault::Eviction
-            | Fault::OperatorEdit
-            | Fault::PoisonTuple
-            | Fault::PoisonHead
-            | Fault::OversizeGroup
-            | Fault::ScannerOverlap
-            | Fault::SignalEarlyLateTwice
-    )
 }
 
 const fn is_lossy(fault: Fault) -> bool {

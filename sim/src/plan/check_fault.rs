@@ -1,0 +1,260 @@
+//! Faults that read well and would do nothing, or something else than they say.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+
+use selvedge_core::key::Key;
+use selvedge_lua::library;
+
+use super::check::{Names, SPAN_MAX_MS, check_partition, present};
+use super::rule::name_fits;
+use super::step::read_partition;
+use super::{CallPattern, Plan, Rule, When};
+use crate::event::Actor;
+use crate::fault::Fault;
+use crate::fault::call::READS;
+
+/// Who can be named behind `to`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Engine,
+    Node,
+    /// Anybody who waits for replies.
+    Client,
+    Nobody,
+}
+
+/// What can be named behind `about`.
+#[derive(Clone, Copy)]
+enum Subject {
+    Key,
+    Partition,
+    Execution,
+    Nothing,
+}
+
+pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &Rule) -> Result<(), String> {
+    let (fault, length) = (rule.fault, plan.config.length.0);
+    if matches!(fault, Fault::Moved | Fault::Ask | Fault::SlotMove) && plan.config.shards < 2 {
+        return Err(format!("{fault} needs a cluster: set shards to 2 or 3"));
+    }
+    match &rule.when {
+        When::At(ms) if *ms >= length => {
+            return Err(format!(
+                "faults strike until the length of {length} ms, this one comes later"
+            ));
+        }
+        When::At(_) => {}
+        When::Call(pattern) => check_call(plan, pattern)?,
+    }
+    check_target(plan, rule)?;
+    check_lasting(rule)?;
+    check_amount(plan, rule)?;
+    check_subject(plan, names, rule)
+}
+
+fn check_call(plan: &Plan, pattern: &CallPattern) -> Result<(), String> {
+    let verb = pattern.verb.as_str();
+    let is_read = READS.iter().any(|read| read.eq_ignore_ascii_case(verb));
+    let is_function = || functions().iter().any(|name| name_fits(verb, name));
+    if verb != "call" && !is_read && !is_function() {
+        return Err(format!(
+            "there is no call named `{verb}`: expected a function without its prefix, the first \
+             words of one, {} or `call`",
+            READS.join(", ")
+        ));
+    }
+    check_partition(plan, pattern.partition)?;
+    pattern.by.map_or(Ok(()), |by| present(plan, by))
+}
+
+/// The functions of the library, by what it defines.
+fn functions() -> &'static BTreeSet<&'static str> {
+    static FUNCTIONS: OnceLock<BTreeSet<&str>> = OnceLock::new();
+    FUNCTIONS.get_or_init(|| {
+        let defined = library::SOURCE.split("define(\"ff_").skip(1);
+        defined.filter_map(|rest| rest.split('"').next()).collect()
+    })
+}
+
+fn check_target(plan: &Plan, rule: &Rule) -> Result<(), String> {
+    let (Some(to), fault) = (rule.to, rule.fault) else { return Ok(()) };
+    if matches!(rule.when, When::Call(_)) {
+        return Err("a call is told by its sender: say `by`, not `to`".to_owned());
+    }
+    let (fits, expected) = match fault.target() {
+        Target::Engine => (matches!(to, Actor::Engine(_)), "an engine"),
+        Target::Node => (matches!(to, Actor::Node(_)), "a node"),
+        Target::Client => {
+            let deaf = matches!(to, Actor::Node(_) | Actor::World | Actor::Foreign(_));
+            (!deaf, "an engine, a worker, a caller or a signaller")
+        }
+        Target::Nobody => (false, "nobody in particular: leave `to` out"),
+    };
+    if fits { present(plan, to) } else { Err(format!("{fault} strikes {expected}, not {to}")) }
+}
+
+fn check_lasting(rule: &Rule) -> Result<(), String> {
+    let (Some(ms), fault) = (rule.lasting_ms, rule.fault) else { return Ok(()) };
+    if matches!(rule.when, When::Call(_)) || !fault.lasts() {
+        return Err(format!("{fault} is over at once here: leave `for` out"));
+    }
+    if ms > SPAN_MAX_MS {
+        return Err("a fault lasts 7 days at most".to_owned());
+    }
+    Ok(())
+}
+
+fn check_amount(plan: &Plan, rule: &Rule) -> Result<(), String> {
+    let (Some(amount), fault) = (rule.amount, rule.fault) else { return Ok(()) };
+    let unit = fault.unit();
+    let far = SPAN_MAX_MS.cast_signed();
+    let (least, most) = match unit {
+        // Nothing falls due for as long as a clock has stepped back.
+        "ms" if matches!(fault, Fault::ServerClockJump | Fault::NodeClockSkew) => {
+            (-(plan.config.bound.0 / 2).cast_signed(), far)
+        }
+        "ms" => (0, far),
+        "members" if fault == Fault::PoisonHead => (1, 1_000),
+        "members" | "timers" => (1, 5_000),
+        "engines" => (1, 13),
+        "times" => (1, 10_000),
+        "commits" | "keys" => (0, 1_000_000),
+        _ => (1, 1_000_000),
+    };
+    if (least..=most).contains(&amount) {
+        return Ok(());
+    }
+    Err(format!("`{unit}` of {fault} must be {least} to {most} here, not {amount}"))
+}
+
+fn check_subject(plan: &Plan, names: &Names, rule: &Rule) -> Result<(), String> {
+    let (Some(subject), fault) = (&rule.subject, rule.fault) else { return Ok(()) };
+    match fault.subject() {
+        Subject::Key => {
+            let key = subject.parse::<Key>();
+            key.map(drop).map_err(|_| format!("`{subject}` is no key, and {fault} is about one"))
+        }
+        Subject::Partition => check_partition(plan, Some(read_partition(subject)?)),
+        Subject::Execution => names.execution(subject),
+        Subject::Nothing => Err(format!("{fault} is about nothing by name: leave `about` out")),
+    }
+}
+
+impl Fault {
+    /// Whether it lasts for a while, where it strikes at a time.
+    #[must_use]
+    pub(super) const fn lasts(self) -> bool {
+        !matches!(
+            self,
+            Self::WrongType
+                | Self::ForeignKey
+                | Self::FailoverLosesSuffix
+                | Self::AmnesiaRestart
+                | Self::LibraryMissing
+                | Self::ServerClockJump
+                | Self::NodeClockSkew
+                | Self::EngineClockSkew
+                | Self::TimerStorm
+                | Self::Eviction
+                | Self::OperatorEdit
+                | Self::PoisonTuple
+                | Self::PoisonHead
+                | Self::OversizeGroup
+                | Self::ScannerOverlap
+                | Self::SignalEarlyLateTwice
+        )
+    }
+
+    /// Whom a plan can choose, where it strikes at a time.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others choose for themselves")]
+    const fn target(self) -> Target {
+        use Fault::*;
+        match self {
+            EnginePause | EngineClockSkew | FilteredEngine | StopMidScan | WakeupLost => {
+                Target::Engine
+            }
+            FailoverLosesSuffix | SplitBrainBranch | AmnesiaRestart | LibraryMissing
+            | LibraryReplaced | ServerClockJump | NodeClockSkew | SlowPartition | TryAgain
+            | ClusterDown | Loading | MasterDown | Busy | ReadOnly | Misconf | NoReplicas
+            | OutOfMemory | NoAuth | NoPerm => Target::Node,
+            OneWayCut => Target::Client,
+            _ => Target::Nobody,
+        }
+    }
+
+    /// What a plan can say that it is about.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are about nothing by name")]
+    const fn subject(self) -> Subject {
+        match self {
+            Self::Eviction | Self::OperatorEdit | Self::WrongType => Subject::Key,
+            Self::SlotMove => Subject::Partition,
+            Self::SignalEarlyLateTwice => Subject::Execution,
+            _ => Subject::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_functions_of_the_library_are_known() {
+        for name in ["claim_next", "drain_sibling_cancel_group_checked", "scan_partition"] {
+            assert!(functions().contains(name), "{name} of {:?}", functions());
+        }
+    }
+
+    #[test]
+    fn a_fault_that_would_do_something_else_is_refused_with_its_reason() {
+        let many = i64::MAX;
+        for (rule, reason) in [
+            ("EnginePause at 1s to node-1", "strikes an engine, not node-1"),
+            ("FailoverLosesSuffix at 1s to engine-1 commits 2", "strikes a node, not engine-1"),
+            ("OneWayCut at 1s to node-1", "a caller or a signaller, not node-1"),
+            ("PoisonTuple at 1s to node-1", "leave `to` out"),
+            ("ReplyLost on 1st drain to engine-1", "say `by`"),
+            ("ReplyLost on 1st drian", "no call named `drian`"),
+            ("ReplyLost on 3st drain", "`3st`"),
+            ("ReplyLost on 1st drain in fp:4", "there is no fp:4"),
+            ("ReplyLost on 1st drain for 3s", "leave `for` out"),
+            ("TimerStorm at 1s for 3s", "leave `for` out"),
+            ("EnginePause at 1s for 5124095576030h", "7 days"),
+            (&format!("OversizeGroup at 1s members {many}"), "1 to 5000"),
+            ("OversizeGroup at 1s members 5001", "1 to 5000"),
+            ("OversizeGroup at 1s members 0", "1 to 5000"),
+            ("PoisonHead at 1s members 1001", "1 to 1000"),
+            ("FailoverLosesSuffix at 1s commits -2", "0 to 1000000"),
+            ("LateApply on 1st drain ms -5", "`ms` of LateApply must be 0"),
+            ("EngineClockSkew at 1s ms -5", "must be 0"),
+            ("ServerClockJump at 1s ms -300001", "must be -300000"),
+            ("ScriptErrorMidway on 1st drain inner -1", "must be 1"),
+            (&format!("ScriptErrorMidway on 1st drain inner {}", i64::MIN), "must be 1"),
+            ("EnginePause at 1s about E1", "leave `about` out"),
+            ("Eviction at 1s about E1", "no key"),
+            ("SignalEarlyLateTwice at 1s about E9", "no step makes `E9`"),
+        ] {
+            let text = format!("at 1s caller-1 create E1\nfault {rule}\n");
+            let error = Plan::parse(&text).unwrap_err();
+            assert_eq!(error.line, 2, "{rule}");
+            assert!(error.reason.contains(reason), "{rule}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_fault_that_strikes_as_it_says_is_taken() {
+        for rule in [
+            "EnginePause at 1s to engine-1 for 12s",
+            "OneWayCut at 1s to worker-1",
+            "OversizeGroup at 1s members 5000",
+            "ServerClockJump at 1s ms -9000",
+            "ReplyLost on 11th reconcile_sibling by engine-1 in fp:0",
+            "StaleReplicaRead on 2nd hmget commits 4",
+            "SignalEarlyLateTwice at 1s about E1",
+        ] {
+            let text = format!("at 1s caller-1 create E1\nfault {rule}\n");
+            assert!(Plan::parse(&text).is_ok(), "{rule}: {:?}", Plan::parse(&text));
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! What the command says and how it ends, for people and for scripts.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+const SIM: &str = env!("CARGO_BIN_EXE_selvedge-sim");
+
+fn sim(arguments: &[&str]) -> (i32, String) {
+    let ran = Command::new(SIM).args(arguments).output().expect("the binary is built");
+    let told = [ran.stdout, ran.stderr].concat();
+    (ran.status.code().unwrap_or(-1), String::from_utf8_lossy(&told).into_owned())
+}
+
+/// A folder of one test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("selvedge-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+
+    fn replay(&self, plan: &str) -> (i32, String) {
+        let path = self.path("a.plan");
+        std::fs::write(&path, plan).expect("a file");
+        sim(&["replay", &path])
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        drop(std::fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn steps_after_the_length_are_refused_and_late_ones_have_their_time() {
+    let folder = Folder::new("steps");
+    for late in ["157s", "250s"] {
+        let plan = format!("workers 2\nat {late} caller-1 submit F1 chain 50\n");
+        let (code, told) = folder.replay(&plan);
+        assert_eq!(code, 2, "{told}");
+        assert!(told.contains("line 2") && told.contains("raise `length`"), "{told}");
+    }
+    let (code, told) = folder.replay("at 120s caller-1 create E2 delay 60s\n");
+    assert!(code == 2 && told.contains("raise `length`"), "{told}");
+    for fine in [
+        "length 120s\nat 120s caller-1 create E2 delay 60s\n",
+        // It is due when the bound would be over, were it counted from the length.
+        "length 10s\nbound 20s\nat 10s caller-1 create E2 delay 20s\n",
+    ] {
+        let (code, told) = folder.replay(fine);
+        assert_eq!(code, 0, "{fine}{told}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_signal_that_nobody_sends_is_told_with_the_verdict() {
+    let folder = Folder::new("signals");
+    let plan = "signals no\nworkers 2\nlength 5s\ntask E1 does suspend\nat 0s caller-1 create E1\n\
+                at 0s caller-1 create E2\n";
+    let (code, told) = folder.replay(plan);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("Passed"), "{told}");
+    assert!(told.contains("1 still waits for a signal that nobody sends: E1\n"), "{told}");
+    let many = "signals no\nworkers 2\nlength 5s\nhabits suspend:1\n\
+                at 0s caller-1 submit F1 fan_out 5\ntask F1.0 does complete\n";
+    let (code, told) = folder.replay(many);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("5 still wait for signals that nobody sends: F1."), "{told}");
+    assert!(told.contains(" and others"), "{told}");
+}
+
+#[test]
+fn a_fault_that_never_struck_is_told_by_its_line() {
+    let folder = Folder::new("struck");
+    let plan = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_next\n\
+                # Nobody does.\nfault ReplyLost on 1st cancel_flow\n";
+    let (code, told) = folder.replay(plan);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("fault on line 5 never struck: fault ReplyLost"), "{told}");
+    assert!(!told.contains("on line 3"), "{told}");
+}
+
+#[test]
+fn who_stops_reading_ends_the_command_quietly() {
+    for (arguments, wanted) in
+        [(&["show", "lease-lost", "--all"][..], 1), (&["list", "--failures", "/nonexistent"], 0)]
+    {
+        let mut child = Command::new(SIM)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        let mut out = child.stdout.take().expect("a pipe");
+        let mut first = vec![0; wanted];
+        out.read_exact(&mut first).unwrap();
+        drop(out);
+        let ran = child.wait_with_output().unwrap();
+        let told = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!((ran.status.code(), told), (Some(0), String::new()), "{arguments:?}");
+    }
+}
+
+#[test]
+fn replay_writes_a_page_too() {
+    let folder = Folder::new("replay-page");
+    let path = folder.path("a.html");
+    let (code, told) = sim(&["replay", "lease-lost", "--page", &path]);
+    assert_eq!(code, 0, "{told}");
+    assert!(std::fs::read_to_string(&path).unwrap().contains("worker-1"));
+}
+
+#[test]
+fn a_page_that_is_cut_short_says_so() {
+    let folder = Folder::new("cut");
+    let (path, plan) = (folder.path("a.html"), folder.path("a.plan"));
+    std::fs::write(&plan, "workers 3\nat 1s caller-1 submit F1 chunk 5 fan_out 200\n").unwrap();
+    let (code, told) = sim(&["show", &plan, "--all", "--page", &path]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("5000 events on") && told.contains("cut short"), "{told}");
+    assert!(std::fs::read_to_string(&path).unwrap().contains("Cut short"));
+}
+
+#[test]
+fn what_cannot_be_written_is_told_by_its_path() {
+    let path = "/nonexistent/x.html";
+    let (code, told) = sim(&["show", "lease-lost", "--page", path]);
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains(&format!("{path}: ")), "{told}");
+    let folder = Folder::new("promote");
+    std::fs::create_dir_all(folder.0.join("7")).unwrap();
+    std::fs::write(folder.0.join("7/shrunk.txt"), "at 0s caller-1 create E1\n").unwrap();
+    let failures = folder.path("");
+    let promote = ["promote", "7", "a-story", "--about", "x", "--stories", "/nonexistent/stories"];
+    let (code, told) = sim(&[&promote[..], &["--failures", &failures]].concat());
+    assert_eq!(code, 1, "{told}");
+    assert!(told.contains("/nonexistent/stories/a-story.plan: "), "{told}");
+}
+
+#[test]
+fn it_is_told_when_no_event_matches() {
+    for options in
+        [&["--break", "999999"][..], &["--only", "nosuch"], &["--from", "12", "--until", "10"]]
+    {
+        for command in ["show", "replay"] {
+            let (code, told) = sim(&[&[command, "lease-lost"], options].concat());
+            assert_eq!(code, 0, "{told}");
+            assert!(told.contains("no event matches"), "{command} {options:?}: {told}");
+        }
+    }
+    let (_, told) = sim(&["show", "lease-lost", "--break", "40"]);
+    assert!(!told.contains("no event matches"), "{told}");
+}
