@@ -49,7 +49,7 @@ pub struct EngineConfig {
     pub window_per_slot: usize,
     /// How long a batch may stay unanswered.
     pub ticket_timeout: Duration,
-    /// How many completions are dispatched side by side.
+    /// How many completions are dispatched side by side, beside one of each partition.
     pub dispatch_concurrency: usize,
     /// How many completions may wait to be dispatched; the reconciler finds what does not fit.
     pub dispatch_queue: usize,

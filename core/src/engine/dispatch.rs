@@ -41,8 +41,9 @@ pub(super) struct Dispatch {
     /// Everything queued or running, so that a repeated push costs nothing.
     known: BTreeSet<ExecutionId>,
     running: BTreeMap<u64, Debt>,
-    /// How many of those each partition has. One that does not answer has at most half of all, so
-    /// that it does not hold up the others.
+    /// How many of those each partition has. Each may have one, whatever the others have: those of a
+    /// dead node, however many, do not hold up anybody else. Beyond these firsts there are
+    /// `concurrency` places, of which one partition has at most half.
     shares: BTreeMap<Partition, usize>,
     /// Those running that were pushed once more meanwhile: an edge may have come behind our back.
     again: BTreeSet<ExecutionId>,
@@ -87,12 +88,13 @@ impl Dispatch {
 
     /// The next one to start, while there is room.
     pub(super) fn start(&mut self) -> Option<(u64, Debt)> {
-        if self.running.len() >= self.concurrency {
-            return None;
-        }
         let share = (self.concurrency / 2).max(1);
-        let taken = |debt: &Debt| self.shares.get(&debt.execution.partition()).copied();
-        let at = self.queue.iter().position(|debt| taken(debt).unwrap_or(0) < share)?;
+        let has_room = self.running.len() - self.shares.len() < self.concurrency;
+        let may_start = |debt: &Debt| match self.shares.get(&debt.execution.partition()) {
+            None => true,
+            Some(taken) => has_room && *taken < share,
+        };
+        let at = self.queue.iter().position(may_start)?;
         let debt = self.queue.remove(at)?;
         let item = self.next;
         self.next += 1;
@@ -254,19 +256,26 @@ mod tests {
     }
 
     #[test]
-    fn one_partition_has_at_most_half_of_what_runs() {
+    fn every_partition_may_have_one_and_none_more_than_half_of_the_rest() {
         let mut dispatch = Dispatch::new(4, 100);
-        for number in 0..10 {
-            assert!(dispatch.push(debt(number)).is_ok());
+        let of = |partition, number| Debt {
+            execution: ExecutionId::new(partition, uuid::Uuid::from_u128(number)),
+            depth: 0,
+        };
+        for (partition, number) in [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5), (2, 6), (2, 7), (3, 8)]
+        {
+            assert!(dispatch.push(of(partition, number)).is_ok());
         }
-        let other = ExecutionId::new(1, uuid::Uuid::from_u128(1));
-        assert!(dispatch.push(Debt { execution: other.clone(), depth: 0 }).is_ok());
-        let (first, _) = dispatch.start().unwrap();
-        dispatch.start().unwrap();
-        assert_eq!(dispatch.start().unwrap().1.execution, other);
-        assert!(dispatch.start().is_none(), "its share is used up");
-        dispatch.finish(first);
-        assert!(dispatch.start().is_some(), "and free again");
+        let mut started = Vec::new();
+        while let Some((item, debt)) = dispatch.start() {
+            started.push((item, debt.execution.partition().index));
+        }
+        let partitions: Vec<u16> = started.iter().map(|(_, partition)| *partition).collect();
+        assert_eq!(partitions, [0, 0, 1, 1, 2, 2, 3], "the third of the first has to wait");
+        dispatch.finish(started[0].0);
+        assert!(dispatch.start().is_some(), "and need not any more");
+        assert!(dispatch.push(of(4, 9)).is_ok());
+        assert!(dispatch.start().is_some(), "whoever has none may always have one");
     }
 
     #[test]
