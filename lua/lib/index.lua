@@ -43,9 +43,10 @@ function lane.demand(k, core, now)
     demand[home] = score
   elseif phase == "active" then
     demand.active = time_or(core.lease_expires_at, now)
-    if core.ownership_state ~= "lease_revoked" and text.set(core.current_worker_instance_id) then
+    if core.ownership_state ~= "lease_revoked" then
       demand.lease_expiry = demand.active
-      demand.worker_leases = true
+      -- A holder may have an empty name, but it has one.
+      demand.worker_leases = core.current_worker_instance_id ~= nil or nil
     end
   elseif phase == "suspended" then
     local home, score, timed = suspended_home(k)

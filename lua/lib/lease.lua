@@ -385,7 +385,7 @@ end
 -- Takes `id` out of the set of the holder that the record names, whoever the caller took for it.
 function lease.leave_holder(k, id, core)
   local holder = core.current_worker_instance_id
-  if text.set(holder) then
+  if holder then
     local held = lane.worker_leases(text.tag(k.exec_core), holder)
     if held ~= k.worker_leases and not guard.mismatch(held, "set") then
       call("SREM", held, id)

@@ -1,8 +1,10 @@
 -- Removing an execution. What belongs to it is found through its own lists, which shrink as the
 -- work proceeds, so that a purge can be cut into steps and go on where it stopped.
 
-local function waitpoint_keys(tag, _, waitpoint_id)
-  return { waitpoint.keys(tag, waitpoint_id) }
+-- The id of a closed waitpoint may be taken by another execution: then nothing of it is ours.
+local function waitpoint_keys(tag, id, waitpoint_id)
+  local keys = { waitpoint.keys(tag, waitpoint_id) }
+  return text.either(record.peek(keys[1], "execution_id"), id) == id and keys or {}
 end
 
 local function signal_keys(tag, _, signal_id)
@@ -59,9 +61,12 @@ function purge.records(k, id, limit)
       if removed == limit then
         return removed, true
       end
-      call("DEL", unpack(list.keys_of(tag, id, member)))
+      local keys = list.keys_of(tag, id, member)
       call(list.kind == "zset" and "ZREM" or "SREM", key, member)
-      if list.index then
+      if #keys > 0 then
+        call("DEL", unpack(keys))
+      end
+      if #keys > 0 and list.index then
         call("ZREM", lane.partition_index(tag, list.index), member)
       end
       removed = removed + 1

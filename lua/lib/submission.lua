@@ -242,13 +242,17 @@ local function member_keys(tag, prefix, member)
     { k.edgegroup, "hash" }, { k.incoming, "set" }, { k.eligible, "zset" },
     { k.blocked, "zset" }, { k.execution_deadline, "zset" }, { k.all_executions, "set" },
   }
+  -- These are new or overwritten, and no other key of the call may be one of them.
+  local refused = guard.clash(k.exec_core, "hash") or guard.clash(k.payload, "string")
+    or guard.clash(k.policy, "string")
   for _, edge in ipairs(member.inbound) do
+    refused = refused or guard.clash(prefix .. ":edge:" .. edge.edge_id, "hash")
     text.append(checks, {
       { front .. ":dep:" .. edge.edge_id, "hash" },
       { prefix .. ":out:" .. edge.upstream_eid, "set" },
     })
   end
-  return k, guard.any_mismatch(checks)
+  return k, refused or guard.any_mismatch(checks)
 end
 
 -- Plans the birth of every member of the chunk; nil, or a refusal.

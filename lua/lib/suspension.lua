@@ -139,8 +139,7 @@ function suspension.delay(given, held)
     return delay
   end
   local asked = held and text.json(held.resume_policy_json)
-  local by_policy = type(asked) == "table" and number.whole(asked.resume_delay_ms) or 0
-  return math.max(0, math.min(by_policy, number.SPAN_MAX))
+  return type(asked) == "table" and policy.span(asked.resume_delay_ms) or 0
 end
 
 -- Makes a suspended execution runnable again, at once or after `delay`; `detail` then says why it

@@ -60,6 +60,8 @@ local function numbers(a, dedup)
   local timeout_at, maxlen, ttl, refused
   timeout_at, refused = number.optional(a.timeout_at, "timeout_at", false)
   if timeout_at == nil then return nil, refused end
+  -- Every reader takes zero for no timeout.
+  timeout_at = timeout_at ~= 0 and timeout_at
   maxlen, refused = number.optional(a.lease_history_maxlen, "lease_history_maxlen", 1000)
   if maxlen == nil then return nil, refused end
   ttl, refused = number.optional(dedup and a.dedup_ttl_ms, "dedup_ttl_ms", 0)

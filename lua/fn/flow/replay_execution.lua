@@ -84,6 +84,7 @@ define("ff_replay_execution",
     state.put(k.exec_core, vector, text.append({
       "pending_replay_attempt", "1", "replay_count", replays, "retry_count", 0,
       "lease_reclaim_count", 0, "failure_reason", "", "cancellation_reason", "", "cancelled_by", "",
+      "delay_until", "",
       "pending_previous_attempt_index", text.present(core.current_attempt_index, ""),
     }, start.fields))
     lane.move(a.execution_id, { k.terminal }, waits and plan.blocked or k.eligible,

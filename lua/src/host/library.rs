@@ -282,6 +282,10 @@ impl Scripting {
         let functions = self.functions.load(&body).map_err(|text| one_line(&text))?;
         self.check_names(&name, &functions)?;
         let library = Library { code: code.clone(), functions };
+        #[cfg_attr(
+            not(feature = "send"),
+            expect(clippy::arc_with_non_send_sync, reason = "with the feature it can be sent")
+        )]
         self.libraries.insert(name.clone(), Arc::new(library));
         self.rebuild_index();
         Ok(Value::Bulk(name.into_bytes()))
