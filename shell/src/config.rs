@@ -14,6 +14,7 @@
 //! A `…_FILE` names a file that holds the value, so that no secret stands in an environment.
 
 use std::fs;
+use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -147,7 +148,7 @@ fn value_or_file(
         (Some(_), Some(_)) => Err(SettingsError::Twice { variable }),
         (Some(value), None) => Ok(Some(value)),
         (None, None) => Ok(None),
-        (None, Some(path)) => match fs::read_to_string(&path) {
+        (None, Some(path)) => match read_short(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) => {
                 Err(SettingsError::File { variable: file_variable, path: path.into(), error })
@@ -155,6 +156,19 @@ fn value_or_file(
         },
     }
 }
+
+/// What a file holds that is to hold one value: a file may have no end.
+fn read_short(path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(path)?.take(VALUE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > VALUE_BYTES_MAX {
+        return Err(io::Error::other(format!("it has more than {VALUE_BYTES_MAX} bytes")));
+    }
+    Ok(text)
+}
+
+/// No URL, password or secret is nearly as long.
+const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Nobody from outside asks for metrics unless told so.
 const DEFAULT_LISTEN: &str = "127.0.0.1:9180";

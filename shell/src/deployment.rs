@@ -67,7 +67,7 @@ pub async fn prepare(
     lanes: &[LaneId],
     secrets: &SecretSource,
 ) -> Result<(), DeploymentError> {
-    fix_counts(store, counts).await?;
+    let _ = fix_counts(store, counts).await?;
     secret::install(store, counts, secrets).await?;
     if !lanes.is_empty() {
         store.command(register_lanes(lanes)).await.map_err(CallError::from)?;
@@ -75,20 +75,24 @@ pub async fn prepare(
     Ok(())
 }
 
-/// Writes the partition counts down, once; afterwards only compares.
+/// Writes the partition counts down, once; afterwards only compares. Answers which of the two.
 ///
 /// # Errors
 /// [`DeploymentError::Counts`] names both when they differ.
-pub async fn fix_counts(store: &Store, counts: PartitionCounts) -> Result<(), DeploymentError> {
-    agreed(store.call(&FixPartitionCounts { counts }).await?, counts)
+pub async fn fix_counts(
+    store: &Store,
+    counts: PartitionCounts,
+) -> Result<CountsFixed, DeploymentError> {
+    let reply = store.call(&FixPartitionCounts { counts }).await?;
+    agreed(&reply, counts).map(|()| reply)
 }
 
 /// Whether the deployment has these counts.
-pub(crate) fn agreed(reply: CountsFixed, counts: PartitionCounts) -> Result<(), DeploymentError> {
+pub(crate) fn agreed(reply: &CountsFixed, counts: PartitionCounts) -> Result<(), DeploymentError> {
     match reply {
         CountsFixed::Fixed | CountsFixed::Same => Ok(()),
         CountsFixed::Different { flow, budget, quota } => {
-            Err(differ(&Counts(&flow, &budget, &quota), counts))
+            Err(differ(&Counts(flow, budget, quota), counts))
         }
     }
 }

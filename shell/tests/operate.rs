@@ -122,6 +122,45 @@ fn an_execution_tells_what_it_waits_for_until_it_is_cancelled_and_replayed() {
 }
 
 #[test]
+fn a_ticket_signals_its_own_execution_only_and_its_token_is_never_shown() {
+    let operator = Operator::new();
+    let tasks = &operator.submitted(REPORT)["tasks"];
+    let (render, fetch) = (tasks["render"].as_str().unwrap(), tasks["fetch"].as_str().unwrap());
+    let token = format!("k1:{}", "ab".repeat(20));
+    let ticket = format!("{render}/11111111-1111-4111-8111-111111111111/{token}");
+    let ran = operator.run(&["exec", "signal", fetch, "approved", "--ticket", &ticket]);
+    assert_eq!(ran.status.code(), Some(2));
+    let told = text(&ran.stderr);
+    assert!(told.contains(&format!("is for {render}, not for {fetch}")), "{told}");
+    let ran = operator.run(&["exec", "show", &ticket]);
+    assert_eq!(ran.status.code(), Some(2));
+    assert!(!text(&ran.stderr).contains(&token), "{}", text(&ran.stderr));
+}
+
+#[test]
+fn whoever_only_looks_loads_no_library() {
+    let operator = Operator::new();
+    let mut server = operator.server.connect().expect("it is up");
+    let flow = "00000000-0000-4000-8000-000000000000";
+    for look in [
+        &["flow", "list"][..],
+        &["lanes"],
+        &["workers"],
+        &["fsck"],
+        &["secret", "list"],
+        &["secret", "rotate", "--dry-run"],
+        &["flow", "show", flow],
+        &["flow", "cancel", flow, "--dry-run"],
+    ] {
+        operator.run(look);
+        let libraries = server.call(&["FUNCTION", "LIST"]).expect("it answers");
+        assert_eq!(libraries, selvedge_core::value::Value::Array(Vec::new()), "{look:?}");
+    }
+    operator.submitted(REPORT);
+    assert_eq!(operator.json(&["flow", "list"]).len(), 1);
+}
+
+#[test]
 fn fsck_finds_what_is_wrong_and_lets_the_engine_mend_it() {
     let operator = Operator::new();
     let tasks = &operator.submitted(REPORT)["tasks"];
@@ -171,7 +210,8 @@ fn bad_input_is_told_apart_by_exit_codes() {
         (&["lanes", "--store", "valkey://127.0.0.1:1"], 1, "cannot reach"),
         (&["lanes", "--no-such-flag"], 2, "--no-such-flag"),
         (&["flow", "list", "--limit", "0"], 2, "0 is not in 1..="),
-        (&["flow", "submit", "/dev/zero"], 2, "at most 67108864 are read"),
+        (&["flow", "submit", "/dev/zero"], 2, "more than 67108864 bytes"),
+        (&["secret", "rotate", "--secret-file", "/dev/zero"], 2, "more than 65536 bytes"),
         (&["exec", "show", "{fp:70000}:550e8400-e29b-41d4-a716-446655440000"], 2, "partition"),
         (&["secret", "rotate", "--grace", "5"], 2, "time unit needed"),
         (&["serve", "--listen", "nowhere"], 2, "nowhere"),

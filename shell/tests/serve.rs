@@ -108,3 +108,27 @@ fn a_daemon_that_is_told_twice_does_not_wait() {
     let ended = Patience::of(Duration::from_secs(5)).until(|| daemon.has_ended());
     assert_eq!(ended, Some(1), "a second signal ends it at once, and says that it is unclean");
 }
+
+#[test]
+fn a_store_that_came_back_empty_is_prepared_anew_and_that_of_others_is_not_served() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let daemon = Daemon::start(&server);
+    is_working(&server);
+    let mut admin = server.connect().expect("it is up");
+    let mut count = || match admin.call(&["HGET", "ff:config:partitions", "num_flow_partitions"]) {
+        Ok(Value::Bulk(count)) => Some(count),
+        _ => None,
+    };
+    assert_eq!(count(), Some(b"256".to_vec()));
+    server.connect().expect("it is up").call(&["FLUSHALL"]).expect("it answers");
+    let again = Patience::of(Duration::from_secs(30)).until(&mut count);
+    assert_eq!(again, Some(b"256".to_vec()), "what a deployment agrees on is not written again");
+    // Now it is somebody else's.
+    let other = ["HSET", "ff:config:partitions", "num_flow_partitions", "16"];
+    server.connect().expect("it is up").call(&other).expect("it answers");
+    let patience = Patience::of(Duration::from_millis(4_500));
+    assert_eq!(patience.until(|| None::<()>), None);
+    daemon.signal("-TERM");
+    let (_, log) = daemon.end();
+    assert!(log.contains("16 flow") && log.contains("256 flow"), "{log}");
+}

@@ -76,6 +76,8 @@ pub enum Mover {
 pub enum By {
     /// As long as an engine runs: by this time of the server's clock.
     Time(ServerTime),
+    /// It should have happened by this time of the server's clock: it seems that no engine runs.
+    Overdue(ServerTime),
     /// Nobody can say.
     Open,
 }
@@ -222,13 +224,14 @@ impl Scene<'_> {
                 format!("worker {holder} runs it under a lease until {ends}")
             }
             OwnershipState::Leased => {
-                let marked = self.late(self.snapshot.now(), ScannerName::LeaseExpiry);
+                let marked = self.late(ends, ScannerName::LeaseExpiry);
                 let by = self.after(marked, ScannerName::LeaseReclaimer);
                 self.wait("its lost lease to be noticed".to_owned(), reclaimer, by);
                 format!("worker {holder} let its lease run out at {ends}")
             }
             OwnershipState::LeaseExpiredReclaimable | OwnershipState::LeaseRevoked => {
-                let by = self.within(ScannerName::LeaseReclaimer);
+                let lost = ServerTime(core.number("last_transition_at"));
+                let by = self.after(lost, ScannerName::LeaseReclaimer);
                 self.wait("to be put back in line".to_owned(), reclaimer, by);
                 format!("worker {holder} lost its lease ({ownership})")
             }
@@ -319,7 +322,8 @@ impl Scene<'_> {
 
     /// By when a scanner has been there after `at`.
     fn after(&self, at: ServerTime, scanner: ScannerName) -> By {
-        By::Time(self.late(at.max(self.snapshot.now()), scanner))
+        let latest = self.late(at, scanner);
+        if latest < self.snapshot.now() { By::Overdue(latest) } else { By::Time(latest) }
     }
 
     /// The latest that a scanner comes by after `at`: an idle engine stretches its intervals up to

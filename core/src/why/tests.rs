@@ -83,8 +83,14 @@ fn a_lease_that_ran_out_is_noticed_by_two_scanners_in_turn() {
     let why = World::new(RUNNING, &[("lease_expires_at", "999000")]).why();
     let wait = &why.waits[0];
     // Twice 1.5 s until it is marked, twice 1.5 s until it is requeued.
-    let expected = scanned(ScannerName::LeaseReclaimer, NOW.0 + 6_000);
+    let expected = scanned(ScannerName::LeaseReclaimer, 999_000 + 6_000);
     assert_eq!((wait.mover.clone(), wait.by), expected);
+}
+
+#[test]
+fn what_no_engine_came_for_in_time_is_overdue() {
+    let why = World::new(RUNNING, &[("lease_expires_at", "900000")]).why();
+    assert_eq!(why.waits[0].by, By::Overdue(ServerTime(906_000)));
 }
 
 #[test]

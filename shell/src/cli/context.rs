@@ -3,7 +3,7 @@
 use clap::Args;
 use selvedge::client::Client;
 use selvedge::config::Settings;
-use selvedge::store::Store;
+use selvedge::store::{LibraryUse, Store, StoreOptions};
 
 use super::failure::Failure;
 use super::output::Output;
@@ -43,15 +43,32 @@ impl Context {
 
     /// A client for a store that outlives this command.
     pub(crate) async fn client(&self) -> Result<Client, Failure> {
-        if self.settings.store.is_memory() {
+        self.connect(LibraryUse::Ensure).await
+    }
+
+    /// The same for commands that only look: they change nothing, not even the library.
+    pub(crate) async fn reader(&self) -> Result<Client, Failure> {
+        self.connect(LibraryUse::Leave).await
+    }
+
+    /// One of the two: whoever only says what would be done only looks.
+    pub(crate) async fn client_unless(&self, dry_run: bool) -> Result<Client, Failure> {
+        if dry_run { self.reader().await } else { self.client().await }
+    }
+
+    async fn connect(&self, library: LibraryUse) -> Result<Client, Failure> {
+        let url = &self.settings.store;
+        if url.is_memory() {
             return Err(Failure::usage("memory:// ends with its process: there is nothing in it")
                 .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
         }
-        let store = Store::open(&self.settings.store, self.settings.options.clone()).await?;
+        let options = StoreOptions { library, ..self.settings.options.clone() };
+        let store =
+            Store::open(url, options).await.map_err(|error| Failure::from(error).at(url))?;
         let client = Client::builder(store)
             .namespace(&self.namespace)
             .identity("operator")
             .assume_partitions(self.settings.engine.partitions);
-        Ok(client.build().await?)
+        client.build().await.map_err(|error| Failure::from(error).at(url))
     }
 }

@@ -1,11 +1,11 @@
 //! `selvedge exec`: look at one execution, and steer it.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use selvedge::client::{Client, Execution, Signal, SignalTicket};
+use selvedge::client::{Client, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
 use selvedge_core::id::ExecutionId;
+use selvedge_core::state::PublicState;
 use selvedge_core::time::ServerTime;
 use serde_json::{Value, json};
 
@@ -75,7 +75,13 @@ pub(crate) struct Send {
 }
 
 pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let dry_run = match &options {
+        Options::Show(_) => true,
+        Options::Cancel(Cancel { change, .. })
+        | Options::Replay(change)
+        | Options::Signal(Send { change, .. }) => change.dry_run,
+    };
+    let client = context.client_unless(dry_run).await?;
     match options {
         Options::Show(target) => show(context, &client, &target.id).await,
         Options::Cancel(cancel) => {
@@ -134,17 +140,26 @@ async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<()
 async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Failure> {
     let id = &send.change.id;
     let ticket = match &send.ticket {
-        Some(text) => text.parse::<SignalTicket>().map_err(Failure::usage)?,
+        Some(text) => {
+            let ticket = text.parse::<SignalTicket>().map_err(Failure::usage)?;
+            if ticket.execution_id != *id {
+                let holder = &ticket.execution_id;
+                return Err(Failure::usage(format!("the ticket is for {holder}, not for {id}")));
+            }
+            ticket
+        }
         None => client.ticket(id).await?.ok_or_else(|| {
             Failure::new(Exit::Refused, format!("{id} is not suspended: it waits for no signal"))
                 .hint(format!("`selvedge why '{id}'` tells what it waits for"))
         })?,
     };
+    let payload = payload(&send)?;
     if send.change.dry_run {
         let execution = client.execution(id).await?;
-        return would(context, "signal", &execution, !execution.state.is_end());
+        let waits = execution.state == PublicState::Suspended;
+        return would(context, "signal", &execution, waits);
     }
-    let mut signal = Signal::new(&send.name).payload(payload(&send)?).from("operator", "selvedge");
+    let mut signal = Signal::new(&send.name).payload(payload).from("operator", "selvedge");
     if let Some(key) = send.idempotency_key {
         signal = signal.idempotency_key(key);
     }
@@ -159,14 +174,7 @@ fn payload(send: &Send) -> Result<Vec<u8>, Failure> {
     let Some(path) = &send.payload_file else {
         return Ok(send.payload.clone().unwrap_or_default().into_bytes());
     };
-    let mut payload = Vec::new();
-    if path.as_os_str() == "-" {
-        std::io::stdin().read_to_end(&mut payload)?;
-    } else {
-        payload = std::fs::read(path)
-            .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    }
-    Ok(payload)
+    super::file::read(path, PAYLOAD_BYTES_MAX)
 }
 
 /// Says what would be done, or that it is not possible as the execution is.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use selvedge::client::ClientError;
 use selvedge::deployment::DeploymentError;
-use selvedge::store::StoreError;
+use selvedge::store::{StoreError, StoreUrl};
 use selvedge_core::error::{Class, ServerError};
 
 /// The exit codes, as `selvedge --help` documents them.
@@ -50,6 +50,12 @@ impl Failure {
     /// Says what to do next.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    /// Says which store it is about.
+    pub(crate) fn at(mut self, store: &StoreUrl) -> Self {
+        self.message = format!("{}: {store}", self.message);
         self
     }
 
@@ -103,7 +109,18 @@ fn server_error(error: &ClientError) -> Option<&ServerError> {
 /// What a server's error means for whoever sits at the command line.
 fn advice(error: &ServerError) -> (Exit, &'static str) {
     let first = error.text.split(' ').next().unwrap_or_default();
+    let said = |words: &str| error.text.contains(words);
     match (first, error.class) {
+        _ if said("without any password configured") => (
+            Exit::Refused,
+            "the server wants no password: leave it out of the URL and of SELVEDGE_PASSWORD",
+        ),
+        _ if said("DB index is out of range") => {
+            (Exit::Usage, "the server has fewer databases than the number after the host says")
+        }
+        _ if said("cluster support disabled") => {
+            (Exit::Usage, "this server is no cluster: leave ?cluster=true out, and other hosts")
+        }
         ("WRONGTYPE", _) => {
             (Exit::Refused, "a key of ours holds a value of another kind; a person must look")
         }
@@ -120,7 +137,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
             (Exit::Error, "the server is up and cannot do it now; its own words say why")
         }
         (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => {
-            (Exit::Error, "is the store up, and is --store or SELVEDGE_URL right?")
+            (Exit::Error, "is a Valkey up there, and is --store or SELVEDGE_URL right, TLS or not?")
         }
     }
 }

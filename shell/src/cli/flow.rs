@@ -1,6 +1,5 @@
 //! `selvedge flow`: submit, show, list and cancel flows.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::{Exit, Failure};
-use super::tree;
+use super::{file, tree};
 
 /// What to do.
 #[derive(Subcommand)]
@@ -23,7 +22,7 @@ pub(crate) enum Options {
     Submit(Submit),
     /// Show a flow as a tree of its tasks.
     Show(Show),
-    /// List flows.
+    /// List the flows that have not ended; one that has can still be shown.
     List(List),
     /// Cancel a flow and all its tasks.
     Cancel(Cancel),
@@ -95,7 +94,9 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
     let flow = read(&submit.file)?;
     if submit.dry_run {
         let names: Vec<&str> = flow.names().collect();
-        let sentence = format!("a flow of {} tasks: {}", names.len(), names.join(", "));
+        let listed: Vec<String> =
+            names.iter().map(|name| name.escape_default().to_string()).collect();
+        let sentence = format!("a flow of {}: {}", tasks_of(names.len()), listed.join(", "));
         return Ok(context.output.say(&sentence, json!({ "tasks": names }))?);
     }
     let client = context.client().await?;
@@ -105,13 +106,17 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
         .iter()
         .map(|(name, id)| (name.clone(), Value::from(id.to_string())))
         .collect();
-    let sentence = format!("flow {} with {} tasks", submitted.id, tasks.len());
+    let sentence = format!("flow {} with {}", submitted.id, tasks_of(tasks.len()));
     let object = json!({ "flow_id": submitted.id.to_string(), "tasks": tasks });
     context.output.say(&sentence, object)?;
     if submit.wait {
         wait(context, &client, submitted.id, submit.timeout).await?;
     }
     Ok(())
+}
+
+fn tasks_of(count: usize) -> String {
+    if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") }
 }
 
 async fn wait(
@@ -139,22 +144,12 @@ async fn wait(
 }
 
 fn read(path: &Path) -> Result<Flow, Failure> {
-    let is_input = path.as_os_str() == "-";
-    let place = if is_input { "standard input".to_owned() } else { path.display().to_string() };
-    let named = |error: &dyn std::fmt::Display| Failure::usage(format!("{place}: {error}"));
-    let file: Box<dyn std::io::Read> = match is_input {
-        true => Box::new(std::io::stdin()),
-        false => Box::new(std::fs::File::open(path).map_err(|error| named(&error))?),
-    };
-    // One byte more than may be tells that there is more; a file may have no end.
-    let limit = u64::try_from(flow_file::FILE_BYTES_MAX).unwrap_or(u64::MAX) + 1;
-    let mut text = String::new();
-    file.take(limit).read_to_string(&mut text).map_err(|error| named(&error))?;
-    flow_file::read(&text, Format::of(path, &text)).map_err(|error| named(&error))
+    let text = file::read_text(path, flow_file::FILE_BYTES_MAX)?;
+    flow_file::read(&text, Format::of(path, &text)).map_err(|error| file::wrong(path, &error))
 }
 
 async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.reader().await?;
     let mut drawn = String::new();
     loop {
         let graph = client.flow_graph(show.id, show.limit).await?;
@@ -203,14 +198,14 @@ fn as_json(graph: &FlowGraph) -> Value {
     json!({
         "flow_id": graph.flow.id.to_string(),
         "kind": graph.flow.kind,
-        "state": graph.flow.state,
+        "state": graph.flow.public_state(),
         "is_cut": graph.is_cut,
         "tasks": tasks,
     })
 }
 
 async fn list(context: &Context, list: &List) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.reader().await?;
     let (flows, next) = client.flows(FlowCursor::default(), list.limit).await?;
     let looks = join_all(flows.iter().map(|id| client.flow(*id))).await;
     let (mut rows, mut of_others) = (Vec::new(), 0);
@@ -225,18 +220,17 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
             of_others += 1;
             continue;
         }
-        let summary = |name: &str| flow.summary.get(name).cloned().unwrap_or_default();
-        let state = match summary("public_flow_state") {
-            projected if projected.is_empty() || flow.state == "cancelled" => flow.state.clone(),
-            projected => projected,
+        let count = |name: &str| {
+            let counted = flow.summary.get(name).and_then(|count| count.parse::<u64>().ok());
+            counted.map_or(Value::Null, Value::from)
         };
         rows.push(vec![
             Value::from(id.to_string()),
             Value::from(flow.kind.clone()),
-            Value::from(state),
+            Value::from(flow.public_state()),
             Value::from(flow.node_count),
-            Value::from(summary("members_completed")),
-            Value::from(summary("members_failed")),
+            count("members_completed"),
+            count("members_failed"),
             flow.created_at.map_or(Value::Null, |at| Value::from(at.0)),
         ]);
     }
@@ -257,10 +251,14 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
 }
 
 async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.client_unless(cancel.dry_run).await?;
     let id = cancel.id;
     if cancel.dry_run {
         let graph = client.flow_graph(id, 10_000).await?;
+        if graph.flow.state != "open" {
+            let sentence = format!("would not cancel flow {id}: it is {}", graph.flow.state);
+            return Err(Failure::new(Exit::Refused, sentence));
+        }
         let open = graph.nodes.values().filter(|node| !is_over(&node.state));
         let (open, of) = (open.count(), graph.flow.node_count);
         let sentence = format!("would cancel {open} of {of} tasks of flow {id}");

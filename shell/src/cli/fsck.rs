@@ -21,7 +21,7 @@ pub(crate) struct Options {
 
 /// Exit code 0 when nothing is wrong, 5 when something is.
 pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.client_unless(!options.repair).await?;
     let mut report = fsck::check(&client, progress).await?;
     if options.repair && !report.is_clean() {
         let before = report.violations.len();

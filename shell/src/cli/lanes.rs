@@ -19,7 +19,7 @@ const COLUMNS: [(&str, &[LaneIndex]); 8] = [
 ];
 
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.reader().await?;
     let mut rows = Vec::new();
     for lane in client.lanes().await? {
         let counts = client.lane_counts(&lane).await?;

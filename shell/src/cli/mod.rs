@@ -6,6 +6,7 @@ mod context;
 mod demo;
 mod exec;
 mod failure;
+mod file;
 mod flow;
 mod fsck;
 mod lanes;
@@ -92,9 +93,26 @@ pub(crate) fn run() -> ExitCode {
     }
 }
 
-/// A text with the credentials of its URLs masked: a usage error repeats what it does not
-/// understand, which may be a store's URL in the wrong place.
+/// A text with its credentials masked: a usage error repeats what it does not understand, which may
+/// be a store's URL or a waitpoint's ticket in the wrong place.
 fn without_credentials(text: &str) -> String {
+    let urls_masked = without_passwords(text);
+    let words = urls_masked.split_inclusive(char::is_whitespace);
+    words.map(without_token).collect()
+}
+
+/// A word without its token, should it be a ticket: `EXECUTION/WAITPOINT/TOKEN`.
+fn without_token(word: &str) -> String {
+    let (front, back) = word.rsplit_once('/').unwrap_or((word, ""));
+    let is_ticket = front.contains('/') && front.contains("{fp:") && back.contains(':');
+    if !is_ticket {
+        return word.to_owned();
+    }
+    let end = back.find(['\'', '`', '"', ' ', '\n', '\x1b']).unwrap_or(back.len());
+    format!("{front}/***{}", &back[end..])
+}
+
+fn without_passwords(text: &str) -> String {
     let mut parts = text.split("://");
     let mut masked = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::{Exit, Failure};
+use super::file;
 
 /// What to do.
 #[derive(Subcommand)]
@@ -44,8 +45,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
 async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
     let secret = match &options.secret_file {
         Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+            let text = file::read_text(path, SECRET_FILE_BYTES_MAX)?;
             secret::read(&text).map_err(Failure::usage)?
         }
         None => secret::generate(),
@@ -53,7 +53,7 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
     if options.grace > GRACE_MAX {
         return Err(Failure::usage("--grace is too long; ten years are enough for any token"));
     }
-    let client = context.client().await?;
+    let client = context.client_unless(options.dry_run).await?;
     let grace = humantime::format_duration(options.grace);
     if options.dry_run {
         let partitions = client.partitions().flow.get();
@@ -75,11 +75,14 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
     Ok(context.output.say(&sentence, json!({ "kid": done.kid, "partitions": done.partitions }))?)
 }
 
+/// No secret is nearly as long.
+const SECRET_FILE_BYTES_MAX: usize = 64 * 1024;
+
 /// The longest time that a former key may count.
 const GRACE_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 async fn list(context: &Context) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.reader().await?;
     let keys = secret::list(client.store(), *client.partitions())
         .await
         .map_err(selvedge::client::ClientError::from)?;

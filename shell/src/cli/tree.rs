@@ -6,7 +6,8 @@ use selvedge_core::id::ExecutionId;
 /// The tree, one execution per line.
 pub(crate) fn tree(graph: &FlowGraph) -> String {
     let flow = &graph.flow;
-    let mut text = format!("flow {} {} ({})", flow.id, flow.kind, flow.state);
+    let mut text =
+        format!("flow {} {} ({})", flow.id, flow.kind.escape_default(), flow.public_state());
     for (depth, id) in graph.tree() {
         let Some(node) = graph.nodes.get(id) else { continue };
         let indent = "  ".repeat(depth + 1);

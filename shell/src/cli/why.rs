@@ -18,7 +18,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.reader().await?;
     // The engines may run elsewhere; their settings are taken to be those of this environment.
     let why = client.why(&options.id, &context.settings.engine).await?;
     let now = client.store().server_time().await?;
@@ -36,8 +36,13 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     for (title, all) in [("waits for", &why.waits), ("in any case", &why.limits)] {
         for wait in all {
             text.push_str(&format!("\n  {title}: {} ({})", wait.on, mover(&wait.mover)));
-            if let By::Time(at) = wait.by {
-                text.push_str(&format!(", {}", until(now, at)));
+            match wait.by {
+                By::Time(at) => text.push_str(&format!(", {}", until(now, at))),
+                By::Overdue(at) => text.push_str(&format!(
+                    ", overdue since {}: does an engine run? `selvedge serve` is one",
+                    at.0
+                )),
+                By::Open => {}
             }
         }
     }
@@ -69,8 +74,12 @@ fn kind(mover: &Mover) -> (&'static str, Value) {
 
 fn as_json(wait: &Wait) -> Value {
     let (mover, who) = kind(&wait.mover);
-    let by = if let By::Time(at) = wait.by { Value::from(at.0) } else { Value::Null };
-    json!({ "on": wait.on, "mover": mover, "who": who, "by_ms": by })
+    let (by, overdue) = match wait.by {
+        By::Time(at) => (Value::from(at.0), false),
+        By::Overdue(at) => (Value::from(at.0), true),
+        By::Open => (Value::Null, false),
+    };
+    json!({ "on": wait.on, "mover": mover, "who": who, "by_ms": by, "overdue": overdue })
 }
 
 /// A time of the server's clock as people say it.

@@ -6,7 +6,7 @@ use super::context::Context;
 use super::failure::Failure;
 
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
-    let client = context.client().await?;
+    let client = context.reader().await?;
     let now = client.store().server_time().await?;
     let rows = client.workers().await?.into_iter().map(|worker| {
         let age = worker.heartbeat_at.map(|at| now.0.saturating_sub(at.0).max(0));

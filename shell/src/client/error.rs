@@ -121,6 +121,12 @@ fn explain(refusal: &Refusal) -> String {
         "hmac_secret_not_initialized" => "; start an engine or run `selvedge secret rotate`",
         "invalid_token" => "; the token is for another waitpoint, or its key was rotated out",
         "flow_already_terminal" => "; it has ended",
+        "execution_not_active"
+            if refusal.detail(1) == "terminal" || refusal.detail(2) == "terminal" =>
+        {
+            "; it has ended"
+        }
+        "execution_not_terminal" => "; it has not ended yet",
         _ => "",
     };
     format!("refused: {refusal}{advice}")

@@ -265,7 +265,7 @@ impl Client {
         let counts = self.0.partitions;
         let fixing = async || {
             let reply = self.repeat(&FixPartitionCounts { counts }).await?;
-            deployment::agreed(reply, counts).map_err(ClientError::from)
+            deployment::agreed(&reply, counts).map_err(ClientError::from)
         };
         self.0.counts_fixed.get_or_try_init(fixing).await.copied()
     }

@@ -89,6 +89,17 @@ pub struct FlowRecord {
     pub record: BTreeMap<String, String>,
 }
 
+impl FlowRecord {
+    /// Where it stands: what the projector found last, or `cancelled`; until then its own record.
+    #[must_use]
+    pub fn public_state(&self) -> &str {
+        match self.summary.get("public_flow_state") {
+            Some(projected) if !projected.is_empty() && self.state != "cancelled" => projected,
+            _ => &self.state,
+        }
+    }
+}
+
 impl Client {
     /// Reads an execution: one round trip.
     ///

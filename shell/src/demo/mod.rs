@@ -143,15 +143,25 @@ pub struct Report {
     took: Duration,
 }
 
+/// One piece of sample work.
 #[derive(Debug)]
-struct Row {
-    name: &'static str,
-    shows: &'static str,
-    found: String,
-    as_expected: bool,
+pub struct Row {
+    /// What it is.
+    pub name: &'static str,
+    /// What it is to show.
+    pub shows: &'static str,
+    /// How it ended.
+    pub found: String,
+    /// Whether it should have ended so.
+    pub as_expected: bool,
 }
 
 impl Report {
+    /// All pieces of work.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter()
+    }
+
     /// Whether everything ended as it should.
     #[must_use]
     pub fn is_good(&self) -> bool {

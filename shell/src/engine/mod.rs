@@ -99,6 +99,7 @@ impl EngineBuilder {
             observer: Observer::new(record.clone(), tap),
             record: record.clone(),
             config,
+            secrets,
             stop: stop.clone(),
         };
         tracing::info!(

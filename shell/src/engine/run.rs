@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use selvedge_core::call::library::CountsFixed;
 use selvedge_core::completion::{CHANNEL, Completion};
 use selvedge_core::engine::{Answer, Effect, Engine as Machine, EngineConfig, Input, Ticket};
-use selvedge_core::error::ServerError;
+use selvedge_core::error::{Applied, Class, ServerError};
 use selvedge_core::id::LaneId;
 use selvedge_core::time::EngineTime;
 use selvedge_core::value::Value;
@@ -19,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::health::{Phase, Record};
 use crate::deployment;
 use crate::observe::Observer;
+use crate::secret::SecretSource;
 use crate::store::{Push, Store, Subscription};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -28,6 +30,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 pub(super) struct Parts {
     pub(super) store: Store,
     pub(super) config: EngineConfig,
+    pub(super) secrets: SecretSource,
     pub(super) record: Record,
     pub(super) observer: Observer,
     pub(super) stop: CancellationToken,
@@ -51,7 +54,7 @@ pub(super) async fn live(parts: Parts) {
         born: Instant::now(),
         flights: FuturesUnordered::new(),
         pushes: parts.store.subscribe(&[CHANNEL]),
-        pulse: Box::pin(pulse(parts.store.clone(), parts.config.lanes.clone(), Duration::ZERO)),
+        pulse: Box::pin(pulse(parts.clone(), true, Duration::ZERO)),
         loads: parts.store.library_loads(),
         parts,
     };
@@ -129,9 +132,9 @@ impl Life {
     }
 
     fn felt(&mut self, felt: Pulse) -> Option<Input> {
-        let lanes = self.parts.config.lanes.clone();
-        self.pulse = Box::pin(pulse(self.parts.store.clone(), lanes, PULSE_EVERY));
-        self.parts.observer.pulse(felt.began, felt.wrote.as_ref().err());
+        let well = felt.wrote.and(felt.agreed);
+        self.pulse = Box::pin(pulse(self.parts.clone(), well.is_ok(), PULSE_EVERY));
+        self.parts.observer.pulse(felt.began, well.as_ref().err());
         felt.lanes.ok().map(Input::Lanes)
     }
 
@@ -155,20 +158,23 @@ async fn loaded(loads: &mut Option<watch::Receiver<u64>>) -> Option<()> {
     }
 }
 
-/// A sign of life of the store: a small write that is harmless to repeat, and the lanes.
+/// A sign of life of the store: a small write that is harmless to repeat, whether it is still the
+/// deployment that we started on, and the lanes.
 struct Pulse {
     began: Instant,
     wrote: Result<(), ServerError>,
+    agreed: Result<(), ServerError>,
     lanes: Result<Vec<LaneId>, ServerError>,
 }
 
 /// Reading goes well on a replica and on a server that is full, so a write is what tells. Ours
 /// also heals a registry that lost its lanes.
-async fn pulse(store: Store, lanes: Vec<LaneId>, after: Duration) -> Pulse {
+async fn pulse(parts: Parts, was_well: bool, after: Duration) -> Pulse {
     sleep(after).await;
     let began = Instant::now();
-    let batch = vec![deployment::register_lanes(&lanes), deployment::list_lanes()];
-    let mut answers = store.run(batch, PULSE_EVERY).await.into_iter();
+    let lanes = &parts.config.lanes;
+    let batch = vec![deployment::register_lanes(lanes), deployment::list_lanes()];
+    let mut answers = parts.store.run(batch, PULSE_EVERY).await.into_iter();
     let mut next = || match answers.next() {
         Some(Answer::Applied(Value::Error(text))) => Err(ServerError::from_reply(text)),
         Some(Answer::Applied(value)) => Ok(value),
@@ -177,7 +183,29 @@ async fn pulse(store: Store, lanes: Vec<LaneId>, after: Duration) -> Pulse {
     };
     let wrote = next().map(drop);
     let lanes = next().map(deployment::read_lanes);
-    Pulse { began, wrote, lanes }
+    let agreed = if wrote.is_ok() { agree(&parts, was_well).await } else { Ok(()) };
+    Pulse { began, wrote, agreed, lanes }
+}
+
+/// Looks whether the store is still the deployment that we started on. One that came back empty is
+/// prepared anew; one on which somebody has fixed other counts meanwhile is none that we can serve.
+async fn agree(parts: &Parts, was_well: bool) -> Result<(), ServerError> {
+    let counts = parts.config.partitions;
+    let agreed = match deployment::fix_counts(&parts.store, counts).await {
+        Ok(CountsFixed::Same) if was_well => Ok(()),
+        Ok(_) => {
+            deployment::prepare(&parts.store, counts, &parts.config.lanes, &parts.secrets).await
+        }
+        Err(error) => Err(error),
+    };
+    match agreed {
+        Err(error) if !error.may_pass() => {
+            let text = error.to_string();
+            Err(ServerError { class: Class::Denied, applied: Applied::No, text })
+        }
+        // Whatever may pass is noticed by the write before, or by the next one.
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// A new lane is looked after within this time, and trouble is noticed within it. One round trip.

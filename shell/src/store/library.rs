@@ -88,8 +88,8 @@ impl Library {
             Judgement::Same => Ok(()),
             Judgement::Replace => self.load(link, within).await,
             Judgement::Newer => {
-                let declared = ask(link, &LibrarySignatures, within).await?;
-                match what_is_missing(&declared, &signatures()) {
+                let declared = unless_missing(ask(link, &LibrarySignatures, within).await)?;
+                match what_is_missing(&declared.unwrap_or_default(), &signatures()) {
                     None => Ok(()),
                     Some(missing) => Err(too_old(&missing)),
                 }
