@@ -90,9 +90,9 @@ impl Dispatch {
     pub(super) fn start(&mut self) -> Option<(u64, Debt)> {
         let share = (self.concurrency / 2).max(1);
         let has_room = self.running.len() - self.shares.len() < self.concurrency;
-        let may_start = |debt: &Debt| match self.shares.get(&debt.execution.partition()) {
-            None => true,
-            Some(taken) => has_room && *taken < share,
+        let may_start = |debt: &Debt| {
+            let taken = self.shares.get(&debt.execution.partition()).copied().unwrap_or(0);
+            taken == 0 || has_room && taken < share
         };
         let at = self.queue.iter().position(may_start)?;
         let debt = self.queue.remove(at)?;
