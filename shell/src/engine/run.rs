@@ -198,15 +198,13 @@ async fn agree(parts: &Parts, was_well: bool) -> Result<(), ServerError> {
         }
         Err(error) => Err(error),
     };
-    match agreed {
-        Err(error) if !error.may_pass() => {
-            let text = error.to_string();
-            Err(ServerError { class: Class::Denied, applied: Applied::No, text })
-        }
-        // Whatever may pass is noticed by the write before, or by the next one.
-        Ok(()) | Err(_) => Ok(()),
-    }
+    agreed.map_err(|error| {
+        // What may pass is tried again with the next pulse, from the beginning: the counts may have
+        // been written and the secrets not.
+        let class = if error.may_pass() { Class::NotNow } else { Class::Denied };
+        ServerError { class, applied: Applied::No, text: error.to_string() }
+    })
 }
 
-/// A new lane is looked after within this time, and trouble is noticed within it. One round trip.
+/// A new lane is looked after within this time, and trouble is noticed within it. Two round trips.
 const PULSE_EVERY: Duration = Duration::from_secs(2);
