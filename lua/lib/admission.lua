@@ -39,19 +39,23 @@ function admission.may_release(core, expected_reason)
     or standing == "blocked_by_route" or standing == "blocked_by_operator"
 end
 
--- The index for an eligibility, beside the blocked index `key` of the same lane. An eligibility
--- without an index of its own, and a key of another form, stay with `key`.
-function admission.home(key, eligibility)
-  local name = lane.INDEX_OF_ELIGIBILITY[eligibility or ""]
-  local prefix = key:match("^(.*:)blocked:%a+$")
-  local apart = name and name:find("^blocked:") and prefix
-  return apart and prefix .. name or key
+-- The index for an eligibility, in the lane of the record; beside the caller's key for a record
+-- that names none. An eligibility without an index of its own goes by the name of that key, and a
+-- key of another form stays.
+function admission.home(k, core, eligibility)
+  local name = lane.INDEX_OF_ELIGIBILITY[eligibility or ""] or ""
+  local prefix, given = k.blocked:match("^(.*:)(blocked:%a+)$")
+  if text.set(core.lane_id) then
+    prefix = lane.index(text.tag(k.exec_core), core.lane_id, "")
+  end
+  name = name:find("^blocked:") and name or given
+  return prefix and name and prefix .. name or k.blocked
 end
 
 -- The indexes in which an execution that is held, or about to be, may be found: by the caller's
 -- key and by its own record. Answers nil and a refusal when one of them is foreign.
 function admission.leaving(k, core)
-  local from = text.append({ k.blocked, admission.home(k.blocked, core.eligibility_state) },
+  local from = text.append({ k.blocked, admission.home(k, core, core.eligibility_state) },
     lane.homes(k.exec_core, core))
   local refused = guard.any_other(from, "zset")
   return not refused and from or nil, refused

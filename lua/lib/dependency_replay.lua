@@ -25,12 +25,13 @@ function dependency.rearming(k, core, keys, args)
   end
   local tag, front = text.tag(k.exec_core), k.exec_core:sub(1, -6)
   local group, group_key = edge_group.of_child(k.exec_core, core)
+  local waiting_room = lane.index(tag, lane.of(core), "blocked:dependencies")
   local plan = {
     open = 0, rearmed = {}, group = {}, group_key = group_key,
     met = edge_group.counted(group) and group.group_state == "satisfied",
     meta = text.either(k.deps_meta, front .. ":deps:meta"),
     unresolved = text.either(k.unresolved, front .. ":deps:unresolved"),
-    blocked = text.either(k.blocked, lane.index(tag, lane.of(core), "blocked:dependencies")),
+    blocked = text.set(core.lane_id) and waiting_room or text.either(k.blocked, waiting_room),
     always = core.terminal_outcome == "skipped",
     debts = lane.partition_index(tag, "pending_cancel_groups"),
     tuple = core.flow_id .. "|" .. text.present(core.execution_id, ""),

@@ -1,13 +1,14 @@
 -- Takes an execution out of the eligible ones until admission lets it pass. Only what is eligible,
 -- or held back by admission already, can be held back: a delay or an open dependency is never
 -- painted over, nor an operator's pause by anything else, nor the right of a worker that was
--- granted the execution. It goes to the index of its reason, whichever the caller named.
+-- granted the execution. It goes to the index of its reason, in its own lane, whichever the caller
+-- named.
 -- Keys: exec_core (hash), eligible (zset), blocked (zset)
 -- Arguments: execution_id, blocking_reason, blocking_detail, now_ms
 -- Replies: blocked
 -- Errors: invalid_input, execution_not_found, execution_not_active, execution_not_eligible,
 --   invalid_blocking_reason
--- Bound: 26
+-- Bound: 30
 -- Keeps: OneHome, NoRunBeforeParents, NotBeforeDue, ErrorMeansUntouched
 define("ff_block_execution_for_admission",
   { "exec_core!=hash", "eligible!:zset", "blocked!:zset" },
@@ -24,7 +25,9 @@ define("ff_block_execution_for_admission",
     if not admission.may_hold(k, core, a.blocking_reason, number.now()) then
       return err("execution_not_eligible")
     end
-    local home, from = admission.home(k.blocked, eligibility), nil
+    local home, strays, from = admission.home(k, core, eligibility), nil, nil
+    strays, refused = lane.locate(k, core, { "eligible" })
+    if not strays then return refused end
     from, refused = admission.leaving(k, core)
     refused = refused or guard.mismatch(home, "zset")
     if refused then return refused end
@@ -33,6 +36,6 @@ define("ff_block_execution_for_admission",
       state.held(eligibility, a.blocking_reason, text.present(a.blocking_detail, ""),
         text.either(core.attempt_state, "pending_first_attempt")),
       { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
-    lane.move(id, text.append({ k.eligible }, from), home, now)
+    lane.move(id, text.append({ k.eligible }, strays, from), home, now)
     return ok("blocked")
   end)

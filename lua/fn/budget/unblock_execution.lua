@@ -1,10 +1,10 @@
 -- Makes an execution eligible again that admission held back. What a lane's policy paused comes
--- back only when the caller names that reason.
+-- back only when the caller names that reason. It goes to its own lane, whichever the caller named.
 -- Keys: exec_core (hash), blocked (zset), eligible (zset)
 -- Arguments: execution_id, now_ms, expected_blocking_reason (empty: any)
 -- Replies: unblocked
 -- Errors: invalid_input, execution_not_found, execution_not_eligible
--- Bound: 20
+-- Bound: 24
 -- Keeps: OneHome, ErrorMeansUntouched
 define("ff_unblock_execution",
   { "exec_core!=hash", "blocked!:zset", "eligible!:zset" },
@@ -20,13 +20,15 @@ define("ff_unblock_execution",
       or expected ~= core.blocking_reason then
       return err("execution_not_eligible")
     end
-    local from
+    local strays, from
+    strays, refused = lane.locate(k, core, { "eligible" })
+    if not strays then return refused end
     from, refused = admission.leaving(k, core)
     if not from then return refused end
     -- write; nothing below can fail
     state.put(k.exec_core,
       state.eligible(text.either(core.attempt_state, "pending_first_attempt")),
       { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
-    lane.move(a.execution_id, from, k.eligible, lane.eligible_score(core))
+    lane.move(a.execution_id, text.append(from, strays), k.eligible, lane.eligible_score(core))
     return ok("unblocked")
   end)

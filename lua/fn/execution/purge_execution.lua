@@ -1,10 +1,10 @@
 -- Removes a terminal execution whose retention is over, with every key of its own, in bounded
--- steps: `partial` until nothing is left. From the first step on it cannot be replayed. One whose
--- children still wait for its outcome is held. Its flow keeps how it ended, and is listed for the
+-- steps: `partial` until nothing is left. From the first that removed something on it cannot be
+-- replayed. One whose children still wait for its outcome is held. Its flow keeps how it ended, and is listed for the
 -- projector again, which removes it after its last member. An added function.
 -- Keys: exec_core (hash), terminal (zset: where it was found)
 -- Arguments: execution_id, retention_ms (a day unless given; the policy's own comes first),
---   limit (records per step, 100 unless given, 1000 at most)
+--   limit (records, or children asked, per step: 100 unless given, 1000 at most)
 -- Replies: purged, partial, not_due, held, not_found_cleaned
 -- Errors: invalid_input, execution_not_terminal
 -- Bound: 60 + 8 * n
@@ -14,30 +14,9 @@ local LIMIT_MAX = 1000
 
 -- What a purge has to know of the record. Most calls are too early: they read no more than this.
 local FIELDS = {
-  "flow_id", "lifecycle_phase", "public_state", "completed_at", "purging_since",
+  "flow_id", "lifecycle_phase", "public_state", "completed_at", "purging_since", "purge_asked",
   "current_attempt_index", "lane_id", "current_lane", "current_worker_instance_id",
 }
-
--- The child that still waits for this execution's outcome, nil when there is none.
-local function waiting_child(tag, id, core)
-  if not text.set(core.flow_id) then
-    return nil
-  end
-  local prefix = "ff:flow:" .. tag .. ":" .. core.flow_id
-  for _, edge in ipairs(call("SMEMBERS", prefix .. ":out:" .. id)) do
-    local child = call("HGET", prefix .. ":edge:" .. edge, "downstream_execution_id")
-    if child then
-      local child_prefix = "ff:exec:" .. tag .. ":" .. child
-      local phase = call("HGET", child_prefix .. ":core", "lifecycle_phase")
-      local resolution = call("HGET", child_prefix .. ":dep:" .. edge, "state")
-      if phase and resolution ~= "satisfied"
-        and (phase == "terminal" or resolution ~= "impossible") then
-        return child
-      end
-    end
-  end
-  return nil
-end
 
 -- When the execution may go.
 local function due_at(core_key, core, retention_ms)
@@ -81,10 +60,15 @@ define("ff_purge_execution",
     local note
     note, refused = purge.farewell(text.tag(k.exec_core), id, core)
     if refused then return refused end
-    local child = not begun and waiting_child(text.tag(k.exec_core), id, core)
-    if child then return ok("held", child) end
+    limit = math.min(limit, LIMIT_MAX)
+    local asked = begun and {} or purge.children(text.tag(k.exec_core), id, core, limit)
+    if asked.child then return ok("held", asked.child) end
     -- write; nothing below can fail
-    local removed, left = purge.records(k, id, math.min(limit, LIMIT_MAX))
+    if asked.left then
+      call("HSET", k.exec_core, "purge_asked", asked.left)
+      return ok("partial", 0)
+    end
+    local removed, left = purge.records(k, id, limit)
     if left then
       call("HSET", k.exec_core, "purging_since",
         text.either(core.purging_since, number.digits(now)))

@@ -1,7 +1,8 @@
 -- Resets a terminal execution for another run. A flow member whose dependencies are not met waits
 -- for them again: its failed edges are re-armed, together with its group. A member that the cancel
 -- of its flow covers stays ended, and one whose flow is still being submitted waits for the seal.
--- The policy's deadline runs anew; a pause of the last run is over.
+-- The policy's deadline runs anew; a pause of the last run is over. It goes to its own lane,
+-- whichever the caller named.
 -- Keys: exec_core (hash), terminal (zset), eligible (zset), lease_history (stream); for a skipped
 --   flow member also blocked (zset), deps_meta (hash), unresolved (set), then one dep (hash) per
 --   edge id
@@ -9,7 +10,7 @@
 -- Replies: OK
 -- Errors: execution_not_found, execution_not_terminal, max_replays_exhausted,
 --   flow_already_terminal, invalid_input
--- Bound: 31 + 6 * n
+-- Bound: 35 + 6 * n
 -- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
 local REPLAYS_ALLOWED = 10
 
@@ -66,7 +67,12 @@ define("ff_replay_execution",
       return err("flow_already_terminal")
     end
     local skipped = core.terminal_outcome == "skipped" and text.set(core.flow_id)
-    local plan, refused = dependency.rearming(k, core, keys, args)
+    local strays, refused = lane.locate(k, core, { "terminal", "eligible" })
+    if not strays then
+      return refused
+    end
+    local plan
+    plan, refused = dependency.rearming(k, core, keys, args)
     if refused then
       return refused
     end
@@ -87,7 +93,7 @@ define("ff_replay_execution",
       "delay_until", "",
       "pending_previous_attempt_index", text.present(core.current_attempt_index, ""),
     }, start.fields))
-    lane.move(a.execution_id, { k.terminal }, waits and plan.blocked or k.eligible,
+    lane.move(a.execution_id, text.append({ k.terminal }, strays), waits and plan.blocked or k.eligible,
       waits and number.floor(core.created_at, 0) or lane.eligible_score(core))
     lease.history(k.lease_history, "replay_initiated", lease.EVENT.replay_initiated, {
       replay_count = replays,

@@ -1,11 +1,12 @@
 -- Makes a delayed execution eligible when its time has come. Where the record names no time, the
 -- index does; where they differ, the index entry is put right so that it comes up when it is due.
--- An entry that has no business here is dropped, an eligible execution is not lost with it.
+-- An entry that has no business here is dropped, an eligible execution is not lost with it. The
+-- record says which lane it belongs to, whichever the caller found it in.
 -- Keys: exec_core (hash), delayed (zset), eligible (zset)
 -- Arguments: execution_id, now_ms
 -- Replies: promoted, not_found_cleaned, not_runnable_cleaned, not_delayed_cleaned, not_yet_due
 -- Errors: invalid_input
--- Bound: 8
+-- Bound: 14
 -- Keeps: NotBeforeDue, OneHome, WindowMoves, ErrorMeansUntouched
 define("ff_promote_delayed",
   { "exec_core!=hash", "delayed!=zset", "eligible!=zset" },
@@ -13,30 +14,33 @@ define("ff_promote_delayed",
   function(k, a)
     local now, refused = number.clock(a)
     if not now then return refused end
-    local id, core = a.execution_id, record.read(k.exec_core)
-    local score = tonumber(call("ZSCORE", k.delayed, id))
+    local id, core, strays = a.execution_id, record.read(k.exec_core), nil
+    local found, score = k.delayed, tonumber(call("ZSCORE", k.delayed, id))
+    strays, refused = lane.locate(k, core or {}, { "delayed", "eligible" })
+    if not strays then return refused end
     local listed = call("ZSCORE", k.eligible, id)
     -- write; nothing below can fail
+    local from = text.append({ k.delayed }, strays)
     if not core then
-      lane.move(id, { k.delayed })
+      lane.move(id, from)
       return ok("not_found_cleaned")
     end
     if core.lifecycle_phase ~= "runnable" then
-      lane.move(id, { k.delayed })
+      lane.move(id, from)
       return ok("not_runnable_cleaned")
     end
     if core.eligibility_state ~= "not_eligible_until_time" then
       local home = core.eligibility_state == "eligible_now" and not listed and k.eligible or nil
-      lane.move(id, { k.delayed }, home, lane.eligible_score(core))
+      lane.move(id, from, home, lane.eligible_score(core))
       return ok("not_delayed_cleaned")
     end
     local due = number.either(core.delay_until, score or 0)
     if due > now then
-      if score ~= due then lane.move(id, {}, k.delayed, due) end
+      if score ~= due or found ~= k.delayed then lane.move(id, strays, k.delayed, due) end
       return ok("not_yet_due")
     end
     state.put(k.exec_core, state.eligible(text.either(core.attempt_state, "pending_first_attempt")),
       { "delay_until", "", "last_transition_at", now, "last_mutation_at", now })
-    lane.move(id, { k.delayed }, k.eligible, lane.eligible_score(core))
+    lane.move(id, from, k.eligible, lane.eligible_score(core))
     return ok("promoted")
   end)
