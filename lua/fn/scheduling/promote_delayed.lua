@@ -6,7 +6,7 @@
 -- Arguments: execution_id, now_ms
 -- Replies: promoted, not_found_cleaned, not_runnable_cleaned, not_delayed_cleaned, not_yet_due
 -- Errors: invalid_input
--- Bound: 14
+-- Bound: 16
 -- Keeps: NotBeforeDue, OneHome, WindowMoves, ErrorMeansUntouched
 define("ff_promote_delayed",
   { "exec_core!=hash", "delayed!=zset", "eligible!=zset" },
@@ -17,7 +17,8 @@ define("ff_promote_delayed",
     local id, core, strays = a.execution_id, record.read(k.exec_core), nil
     local found, score = k.delayed, tonumber(call("ZSCORE", k.delayed, id))
     strays, refused = lane.locate(k, core or {}, { "delayed", "eligible" })
-    if not strays then return refused end
+    refused = refused or guard.any_other(strays, "zset")
+    if refused then return refused end
     local listed = call("ZSCORE", k.eligible, id)
     -- write; nothing below can fail
     local from = text.append({ k.delayed }, strays)
