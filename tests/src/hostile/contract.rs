@@ -124,7 +124,10 @@ impl Contract {
         }
         let Replies { words: listed, bare, open } = &self.replies;
         let known = |word: &&String| listed.contains(*word) || bare.contains(*word);
-        let particular = words[1..].iter().find(known).or_else(|| Some(status).filter(known));
+        let particular = Some(status)
+            .filter(|status| *status != "OK" && known(status))
+            .or_else(|| words[1..].iter().find(known))
+            .or_else(|| Some(status).filter(known));
         particular.cloned().or_else(|| open.then(|| OPEN.to_owned()))
     }
 
