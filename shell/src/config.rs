@@ -13,6 +13,7 @@
 //!
 //! A `…_FILE` names a file that holds the value, so that no secret stands in an environment.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
@@ -109,10 +110,19 @@ impl Settings {
             .transpose()?;
         let listen = lookup("SELVEDGE_LISTEN").unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let credentials = (lookup("SELVEDGE_USER"), password);
+        let engine = EngineConfig::from_env(lookup)?;
+        let mut seen = BTreeSet::new();
+        if engine.lanes.iter().any(|lane| !seen.insert(lane)) {
+            return Err(SettingsError::Engine(InvalidSetting {
+                variable: "FF_LANES".to_owned(),
+                text: lookup("FF_LANES").unwrap_or_default(),
+                reason: "a lane is named twice",
+            }));
+        }
         Ok(Self {
             store: store.with_credentials(credentials.0.clone(), credentials.1.clone()),
             options: StoreOptions { tls, ..StoreOptions::default() },
-            engine: EngineConfig::from_env(lookup)?,
+            engine,
             secret,
             listen: listen.parse().map_err(|_| SettingsError::Listen { text: listen })?,
             credentials,
@@ -223,6 +233,7 @@ mod tests {
             (&[("SELVEDGE_LISTEN", "here")], "SELVEDGE_LISTEN"),
             (&[("SELVEDGE_WAITPOINT_SECRET", "s3cret")], "SELVEDGE_WAITPOINT_SECRET"),
             (&[("FF_LANES", ",")], "FF_LANES"),
+            (&[("FF_LANES", "mail,print, mail")], "FF_LANES"),
             (
                 &[("SELVEDGE_PASSWORD", "s3cret"), ("SELVEDGE_PASSWORD_FILE", "f")],
                 "SELVEDGE_PASSWORD",

@@ -34,6 +34,7 @@ mod read;
 mod signal;
 mod submit;
 mod wait;
+mod wording;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +66,7 @@ pub use selvedge_core::state::{PublicState, TerminalOutcome};
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
 pub use wait::{FlowOutcome, Outcome};
+pub use wording::NAME_BYTES_MAX;
 
 pub(crate) use limits::deltas;
 pub(crate) use read::{as_bytes, fields, text, text_hash};
@@ -102,7 +104,7 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// The namespace of what it submits; `default` otherwise.
+    /// The namespace of what it submits; `default` otherwise. At most [`NAME_BYTES_MAX`] bytes.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Namespace::new(namespace);
@@ -142,9 +144,11 @@ impl ClientBuilder {
     /// Reads the partition counts of the deployment, which stay the same for ever.
     ///
     /// # Errors
-    /// When the deployment has other counts than those that were given, or the store does not
-    /// answer.
+    /// When the namespace is no name, the deployment has other counts than those that were given,
+    /// or the store does not answer.
     pub async fn build(self) -> Result<Client, ClientError> {
+        wording::check_name(self.namespace.as_str())
+            .map_err(|why| ClientError::Input(format!("the namespace cannot be used: {why}")))?;
         let stored = deployment::counts(&self.store).await?;
         let partitions = self.partitions.or(stored).unwrap_or(self.assumed);
         if let Some(stored) = stored {
