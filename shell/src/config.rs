@@ -8,6 +8,7 @@
 //! | `SELVEDGE_TLS_CA_FILE` | authorities to trust instead of the system's |
 //! | `SELVEDGE_TLS_CERT_FILE`, `SELVEDGE_TLS_KEY_FILE` | certificate and key that we show |
 //! | `SELVEDGE_WAITPOINT_SECRET`, `SELVEDGE_WAITPOINT_SECRET_FILE` | signs waitpoint tokens; hex digits |
+//! | `SELVEDGE_NAMESPACE` | the namespace of what the command line submits and lists |
 //! | `SELVEDGE_LISTEN` | where `serve` answers; `127.0.0.1:9180` when unset |
 //! | `FF_…` | the engine's settings, as the contract names them |
 //!
@@ -20,6 +21,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use selvedge_core::engine::{EngineConfig, InvalidSetting};
+use selvedge_core::partition::PartitionCounts;
 use thiserror::Error;
 
 use crate::secret::{self, SecretError, SecretSource};
@@ -40,6 +42,9 @@ pub struct Settings {
     /// Where `serve` answers.
     pub listen: SocketAddr,
     credentials: (Option<String>, Option<SecretText>),
+    /// Whether the URL itself has a user and a password.
+    in_url: (bool, bool),
+    partitions_named: bool,
 }
 
 /// A setting that cannot be used. Secrets are not quoted.
@@ -119,7 +124,10 @@ impl Settings {
                 reason: "a lane is named twice",
             }));
         }
+        let partitions_named = PARTITION_VARIABLES.iter().any(|name| lookup(name).is_some());
         Ok(Self {
+            in_url: (store.user().is_some(), store.has_password()),
+            partitions_named,
             store: store.with_credentials(credentials.0.clone(), credentials.1.clone()),
             options: StoreOptions { tls, ..StoreOptions::default() },
             engine,
@@ -134,8 +142,23 @@ impl Settings {
     #[must_use]
     pub fn at(mut self, store: StoreUrl) -> Self {
         let (user, password) = self.credentials.clone();
+        self.in_url = (store.user().is_some(), store.has_password());
         self.store = store.with_credentials(user, password);
         self
+    }
+
+    /// The partition counts that the environment asks for; none when it names no count. A store
+    /// that has others is not the one that is meant.
+    #[must_use]
+    pub fn partitions(&self) -> Option<PartitionCounts> {
+        self.partitions_named.then_some(self.engine.partitions)
+    }
+
+    /// Whether the URL itself names the user, and whether it has the password: those beside it are
+    /// not looked at then.
+    #[must_use]
+    pub fn credentials_in_url(&self) -> (bool, bool) {
+        self.in_url
     }
 
     /// Where the deployment's signing secret comes from, by these settings.
@@ -177,6 +200,10 @@ fn read_short(path: &str) -> io::Result<String> {
     Ok(text)
 }
 
+/// What says how many partitions there are.
+const PARTITION_VARIABLES: [&str; 3] =
+    ["FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS"];
+
 /// No URL, password or secret is nearly as long.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -212,6 +239,17 @@ mod tests {
         assert_eq!(settings.store.to_string(), "valkey://app:***@h:6379");
         assert_eq!(settings.secret_source(), SecretSource::Stored);
         assert!(!format!("{settings:?}").contains("s3cret"));
+        assert_eq!(settings.credentials_in_url(), (false, false));
+        let elsewhere = settings.at("valkey://ada@other".parse().unwrap());
+        assert_eq!(elsewhere.store.to_string(), "valkey://ada:***@other:6379");
+        assert_eq!(elsewhere.credentials_in_url(), (true, false));
+    }
+
+    #[test]
+    fn partition_counts_count_only_where_somebody_names_one() {
+        assert_eq!(read(&[]).unwrap().partitions(), None);
+        let counts = read(&[("FF_BUDGET_PARTITIONS", "8")]).unwrap().partitions().unwrap();
+        assert_eq!((counts.flow.get(), counts.budget.get()), (256, 8));
     }
 
     #[test]

@@ -97,7 +97,6 @@ struct Inner {
 pub struct ClientBuilder {
     store: Store,
     partitions: Option<PartitionCounts>,
-    assumed: PartitionCounts,
     namespace: Namespace,
     identity: String,
     patience: Duration,
@@ -126,18 +125,11 @@ impl ClientBuilder {
     }
 
     /// The partition counts that the deployment must have. Whoever writes first, with a submission,
-    /// a worker or an engine, writes them down.
+    /// a worker or an engine, writes them down. Without them the client goes by those that are
+    /// written, and by 256 flow partitions and so on before any are.
     #[must_use]
     pub fn partitions(mut self, counts: PartitionCounts) -> Self {
         self.partitions = Some(counts);
-        self
-    }
-
-    /// The partition counts to go by where nobody has written any yet; 256 flow partitions and so
-    /// on otherwise.
-    #[must_use]
-    pub fn assume_partitions(mut self, counts: PartitionCounts) -> Self {
-        self.assumed = counts;
         self
     }
 
@@ -150,7 +142,7 @@ impl ClientBuilder {
         wording::check_name(self.namespace.as_str())
             .map_err(|why| ClientError::Input(format!("the namespace cannot be used: {why}")))?;
         let stored = deployment::counts(&self.store).await?;
-        let partitions = self.partitions.or(stored).unwrap_or(self.assumed);
+        let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);
         if let Some(stored) = stored {
             deployment::compare(stored, partitions)?;
         }
@@ -185,7 +177,6 @@ impl Client {
         ClientBuilder {
             store,
             partitions: None,
-            assumed: PartitionCounts::DEFAULT,
             namespace: Namespace::new("default"),
             identity: "selvedge".to_owned(),
             patience: Duration::from_secs(15),
