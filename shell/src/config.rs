@@ -8,17 +8,20 @@
 //! | `SELVEDGE_TLS_CA_FILE` | authorities to trust instead of the system's |
 //! | `SELVEDGE_TLS_CERT_FILE`, `SELVEDGE_TLS_KEY_FILE` | certificate and key that we show |
 //! | `SELVEDGE_WAITPOINT_SECRET`, `SELVEDGE_WAITPOINT_SECRET_FILE` | signs waitpoint tokens; hex digits |
+//! | `SELVEDGE_NAMESPACE` | the namespace of what the command line submits and lists |
 //! | `SELVEDGE_LISTEN` | where `serve` answers; `127.0.0.1:9180` when unset |
 //! | `FF_…` | the engine's settings, as the contract names them |
 //!
 //! A `…_FILE` names a file that holds the value, so that no secret stands in an environment.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use selvedge_core::engine::{EngineConfig, InvalidSetting};
+use selvedge_core::partition::PartitionCounts;
 use thiserror::Error;
 
 use crate::secret::{self, SecretError, SecretSource};
@@ -39,6 +42,9 @@ pub struct Settings {
     /// Where `serve` answers.
     pub listen: SocketAddr,
     credentials: (Option<String>, Option<SecretText>),
+    /// Whether the URL itself has a user and a password.
+    in_url: (bool, bool),
+    partitions_named: bool,
 }
 
 /// A setting that cannot be used. Secrets are not quoted.
@@ -109,10 +115,22 @@ impl Settings {
             .transpose()?;
         let listen = lookup("SELVEDGE_LISTEN").unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let credentials = (lookup("SELVEDGE_USER"), password);
+        let engine = EngineConfig::from_env(lookup)?;
+        let mut seen = BTreeSet::new();
+        if engine.lanes.iter().any(|lane| !seen.insert(lane)) {
+            return Err(SettingsError::Engine(InvalidSetting {
+                variable: "FF_LANES".to_owned(),
+                text: lookup("FF_LANES").unwrap_or_default(),
+                reason: "a lane is named twice",
+            }));
+        }
+        let partitions_named = PARTITION_VARIABLES.iter().any(|name| lookup(name).is_some());
         Ok(Self {
+            in_url: (store.user().is_some(), store.has_password()),
+            partitions_named,
             store: store.with_credentials(credentials.0.clone(), credentials.1.clone()),
             options: StoreOptions { tls, ..StoreOptions::default() },
-            engine: EngineConfig::from_env(lookup)?,
+            engine,
             secret,
             listen: listen.parse().map_err(|_| SettingsError::Listen { text: listen })?,
             credentials,
@@ -124,8 +142,23 @@ impl Settings {
     #[must_use]
     pub fn at(mut self, store: StoreUrl) -> Self {
         let (user, password) = self.credentials.clone();
+        self.in_url = (store.user().is_some(), store.has_password());
         self.store = store.with_credentials(user, password);
         self
+    }
+
+    /// The partition counts that the environment asks for; none when it names no count. A store
+    /// that has others is not the one that is meant.
+    #[must_use]
+    pub fn partitions(&self) -> Option<PartitionCounts> {
+        self.partitions_named.then_some(self.engine.partitions)
+    }
+
+    /// Whether the URL itself names the user, and whether it has the password: those beside it are
+    /// not looked at then.
+    #[must_use]
+    pub fn credentials_in_url(&self) -> (bool, bool) {
+        self.in_url
     }
 
     /// Where the deployment's signing secret comes from, by these settings.
@@ -167,6 +200,10 @@ fn read_short(path: &str) -> io::Result<String> {
     Ok(text)
 }
 
+/// What says how many partitions there are.
+const PARTITION_VARIABLES: [&str; 3] =
+    ["FF_FLOW_PARTITIONS", "FF_BUDGET_PARTITIONS", "FF_QUOTA_PARTITIONS"];
+
 /// No URL, password or secret is nearly as long.
 const VALUE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -202,6 +239,17 @@ mod tests {
         assert_eq!(settings.store.to_string(), "valkey://app:***@h:6379");
         assert_eq!(settings.secret_source(), SecretSource::Stored);
         assert!(!format!("{settings:?}").contains("s3cret"));
+        assert_eq!(settings.credentials_in_url(), (false, false));
+        let elsewhere = settings.at("valkey://ada@other".parse().unwrap());
+        assert_eq!(elsewhere.store.to_string(), "valkey://ada:***@other:6379");
+        assert_eq!(elsewhere.credentials_in_url(), (true, false));
+    }
+
+    #[test]
+    fn partition_counts_count_only_where_somebody_names_one() {
+        assert_eq!(read(&[]).unwrap().partitions(), None);
+        let counts = read(&[("FF_BUDGET_PARTITIONS", "8")]).unwrap().partitions().unwrap();
+        assert_eq!((counts.flow.get(), counts.budget.get()), (256, 8));
     }
 
     #[test]
@@ -223,6 +271,7 @@ mod tests {
             (&[("SELVEDGE_LISTEN", "here")], "SELVEDGE_LISTEN"),
             (&[("SELVEDGE_WAITPOINT_SECRET", "s3cret")], "SELVEDGE_WAITPOINT_SECRET"),
             (&[("FF_LANES", ",")], "FF_LANES"),
+            (&[("FF_LANES", "mail,print, mail")], "FF_LANES"),
             (
                 &[("SELVEDGE_PASSWORD", "s3cret"), ("SELVEDGE_PASSWORD_FILE", "f")],
                 "SELVEDGE_PASSWORD",

@@ -111,7 +111,7 @@ pub fn read(text: &str, format: Format) -> Result<Flow, InvalidFlowFile> {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a flow: an object with kind and tasks")]
 struct FlowFile {
     kind: String,
     idempotency_key: Option<String>,
@@ -121,7 +121,7 @@ struct FlowFile {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a task: an object with name and kind")]
 struct TaskEntry {
     name: String,
     kind: String,
@@ -147,7 +147,7 @@ struct TaskEntry {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "retries as { max = N, pause = \"2s\" }")]
 struct Retries {
     max: u32,
     #[serde(default, deserialize_with = "duration")]
@@ -352,6 +352,11 @@ mod tests {
     fn a_file_that_is_neither_says_so() {
         assert!(read("", Format::Toml).is_err());
         assert!(read("{", Format::Json).unwrap_err().to_string().contains("line 1"));
-        assert!(read("[]", Format::Json).is_err());
+        for text in ["[]", "3", r#"{"kind":"f","tasks":[3]}"#, r#"{"kind":"f","tasks":[[]]}"#] {
+            let error = read(text, Format::Json).unwrap_err().to_string();
+            assert!(!error.contains("struct") && error.contains("an object with"), "{error}");
+        }
+        let retries = toml("retries = 3").unwrap_err().to_string();
+        assert!(!retries.contains("struct") && retries.contains("max = N"), "{retries}");
     }
 }

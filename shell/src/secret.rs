@@ -80,6 +80,8 @@ pub struct Rotated {
     pub kid: String,
     /// On how many partitions.
     pub partitions: usize,
+    /// On how many of them another key signed before.
+    pub replaced: usize,
     /// How long tokens of the former key still verify.
     pub grace: Duration,
 }
@@ -151,11 +153,12 @@ pub async fn rotate(
 ) -> Result<Rotated, SecretError> {
     let signing = list(store, counts).await?;
     let kid = next_kid(signing.iter().map(|(_, kids)| kids));
+    let replaced = signing.iter().filter(|(_, kids)| kids.current.is_some()).count();
     let partitions: Vec<Partition> = signing.into_iter().map(|(partition, _)| partition).collect();
     let key = NewKey { kid: &kid, secret, grace, yields: false };
     sign_with(store, &partitions, &key).await?;
     tracing::info!(partitions = partitions.len(), kid, "the waitpoint secret was rotated");
-    Ok(Rotated { kid, partitions: partitions.len(), grace })
+    Ok(Rotated { kid, partitions: partitions.len(), replaced, grace })
 }
 
 /// The signing keys of every flow partition, by name only.

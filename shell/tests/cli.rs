@@ -60,6 +60,27 @@ fn the_library_is_printed_as_servers_take_it() {
 }
 
 #[test]
+fn the_library_is_told_to_programs_as_an_object() {
+    let told = text(&selvedge(&["library", "--json"]).stdout);
+    let told: serde_json::Value = serde_json::from_str(&told).expect("one object");
+    assert_eq!(told["source"], selvedge_lua::library::SOURCE);
+    assert_eq!(told["revision"], selvedge_lua::library::REVISION);
+}
+
+#[test]
+fn a_demo_that_is_only_told_names_all_its_work() {
+    let ran = selvedge(&["demo", "--dry-run"]);
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let told = text(&ran.stdout);
+    for shown in ["fan-out", "render-de", "mirror-5", "flaky", "approval", "mortal"] {
+        assert!(told.contains(shown), "{shown}: {told}");
+    }
+    assert!(text(&ran.stderr).contains("nothing was submitted"), "{}", text(&ran.stderr));
+    let rows = text(&selvedge(&["demo", "--dry-run", "--json"]).stdout);
+    assert_eq!(rows.lines().count(), 5, "{rows}");
+}
+
+#[test]
 fn a_wrong_word_is_answered_with_the_right_one() {
     let ran = selvedge(&["libary"]);
     assert_eq!(ran.status.code(), Some(2));

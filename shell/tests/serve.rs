@@ -15,9 +15,14 @@ struct Daemon {
 impl Daemon {
     /// Starts it, and returns when it listens.
     fn start(server: &Server) -> Self {
+        Self::start_as("", server)
+    }
+
+    /// The same for a user of the server, `name@`.
+    fn start_as(user: &str, server: &Server) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_selvedge"))
             .args(["serve", "--listen", "127.0.0.1:0"])
-            .env("SELVEDGE_URL", format!("valkey://127.0.0.1:{}", server.port()))
+            .env("SELVEDGE_URL", format!("valkey://{user}127.0.0.1:{}", server.port()))
             .env("SELVEDGE_WAITPOINT_SECRET", "5e".repeat(32))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -131,4 +136,31 @@ fn a_store_that_came_back_empty_is_prepared_anew_and_that_of_others_is_not_serve
     daemon.signal("-TERM");
     let (_, log) = daemon.end();
     assert!(log.contains("16 flow") && log.contains("256 flow"), "{log}");
+}
+
+#[test]
+fn a_store_whose_preparation_was_interrupted_is_prepared_to_the_end() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let mut admin = server.connect().expect("it is up");
+    let mut call = |words: &[&str]| admin.call(words).expect("it answers");
+    let user = ["ACL", "SETUSER", "app", "on", "nopass", "resetkeys", "&*", "+@all"];
+    call(&[&user[..], &["~*"]].concat());
+    let daemon = Daemon::start_as("app@", &server);
+    is_working(&server);
+    // The counts can be written, the secrets cannot: as if it died, or lost the server, in between.
+    call(&[&user[..], &["~ff:config:*", "~ff:idx:*"]].concat());
+    call(&["FLUSHALL"]);
+    let counts = ["EXISTS", "ff:config:partitions"];
+    let wrote = || (call(&counts) == Value::Int(1)).then_some(());
+    assert!(Patience::of(Duration::from_secs(30)).until(wrote).is_some(), "no counts");
+    let patience = Patience::of(Duration::from_secs(3));
+    assert_eq!(patience.until(|| None::<()>), None);
+    let secret = ["EXISTS", "ff:sec:{fp:7}:waitpoint_hmac"];
+    assert_eq!(call(&secret), Value::Int(0), "it could not have been written");
+    call(&[&user[..], &["~*"]].concat());
+    let signs = || (call(&secret) == Value::Int(1)).then_some(());
+    assert!(Patience::of(Duration::from_secs(30)).until(signs).is_some(), "no secret");
+    daemon.signal("-TERM");
+    let (code, log) = daemon.end();
+    assert_eq!(code, 0, "{log}");
 }

@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::Cli;
+use super::context::Context;
 use super::failure::Failure;
 
 /// Which shell.
@@ -15,7 +16,10 @@ pub(crate) struct Options {
     shell: Shell,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Failure> {
+pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+    if context.output.json {
+        return Err(Failure::usage("a shell reads its completions as they are: leave --json out"));
+    }
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "selvedge", &mut script);
     Ok(io::stdout().lock().write_all(&script)?)

@@ -1,7 +1,12 @@
 //! `selvedge config show`: the settings in force. Secrets are only said to be there.
 
+use std::path::Path;
+
 use clap::Subcommand;
+use selvedge::deployment;
+use selvedge::store::{LibraryUse, Store, StoreOptions};
 use selvedge_core::engine::scan::SCANNERS;
+use selvedge_core::partition::PartitionCounts;
 use serde_json::Value;
 
 use super::context::Context;
@@ -10,46 +15,125 @@ use super::failure::Failure;
 /// What to do.
 #[derive(Subcommand)]
 pub(crate) enum Options {
-    /// Show every setting with its value and where that comes from.
+    /// Show every setting with its value and where that comes from, and the partition counts that
+    /// the store has beside those that are set.
     Show,
 }
 
-pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
     match options {
-        Options::Show => show(context),
+        Options::Show => show(context).await,
     }
 }
 
-fn show(context: &Context) -> Result<(), Failure> {
-    let settings = &context.settings;
-    let engine = &settings.engine;
+async fn show(context: &Context) -> Result<(), Failure> {
+    let engine = &context.settings.engine;
+    let mut rows = of_store(context);
+    let listen = context.settings.listen.to_string();
+    rows.push(Row::new("listen", listen, "SELVEDGE_LISTEN"));
+    rows.extend(counts(engine.partitions, stored(context).await));
     let lanes: Vec<String> = engine.lanes.iter().map(ToString::to_string).collect();
-    let secret = if settings.secret.is_some() { "given" } else { "none" };
-    let mut rows = vec![
-        row("store", settings.store.to_string(), "SELVEDGE_URL"),
-        row("waitpoint secret", secret.to_owned(), "SELVEDGE_WAITPOINT_SECRET"),
-        row("listen", settings.listen.to_string(), "SELVEDGE_LISTEN"),
-        row("flow partitions", engine.partitions.flow.to_string(), "FF_FLOW_PARTITIONS"),
-        row("budget partitions", engine.partitions.budget.to_string(), "FF_BUDGET_PARTITIONS"),
-        row("quota partitions", engine.partitions.quota.to_string(), "FF_QUOTA_PARTITIONS"),
-        row("lanes", lanes.join(","), "FF_LANES"),
-    ];
+    rows.push(Row::new("lanes", lanes.join(","), "FF_LANES"));
     for spec in SCANNERS.iter().map(|scanner| scanner.spec()) {
         let every = humantime::format_duration(engine.interval(spec.name, spec.every)).to_string();
-        rows.push(row(&format!("{} every", spec.name), every, spec.interval_variable));
+        rows.push(Row::new(format!("{} every", spec.name), every, spec.interval_variable));
     }
-    Ok(context.output.rows(&["setting", "value", "origin", "variable"], rows)?)
+    let columns = ["setting", "value", "origin", "variable", "stored"];
+    Ok(context.output.rows(&columns, rows.into_iter().map(Row::cells).collect())?)
 }
 
-fn row(name: &str, value: String, variable: &str) -> Vec<Value> {
-    let file = format!("{variable}_FILE");
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let origin = if is_set(variable) {
-        "environment"
-    } else if is_set(&file) {
-        "file"
-    } else {
-        "default"
+/// Where the store is, and who we are there.
+fn of_store(context: &Context) -> Vec<Row> {
+    let settings = &context.settings;
+    let (url, tls) = (&settings.store, &settings.options.tls);
+    let (names_user, has_password) = settings.credentials_in_url();
+    let is_there = |there: bool| if there { "given" } else { "none" }.to_owned();
+    let file = |path: &Option<std::path::PathBuf>, otherwise: &str| {
+        path.as_deref().map(Path::display).map_or(otherwise.to_owned(), |path| path.to_string())
     };
-    vec![Value::from(name), Value::from(value), Value::from(origin), Value::from(variable)]
+    vec![
+        Row::new("store", url.to_string(), "SELVEDGE_URL").said_by("flag", context.by_flag.store),
+        Row::new("user", url.user().unwrap_or("none").to_owned(), "SELVEDGE_USER")
+            .said_by("URL", names_user),
+        Row::new("password", is_there(url.has_password()), "SELVEDGE_PASSWORD")
+            .said_by("URL", has_password),
+        Row::new("TLS", if url.is_tls() { "on" } else { "off" }.to_owned(), "SELVEDGE_URL")
+            .said_by("flag", context.by_flag.store),
+        Row::new("TLS authorities", file(&tls.ca_file, "the system's"), "SELVEDGE_TLS_CA_FILE"),
+        Row::new("TLS certificate", file(&tls.cert_file, "none"), "SELVEDGE_TLS_CERT_FILE"),
+        Row::new("TLS key", file(&tls.key_file, "none"), "SELVEDGE_TLS_KEY_FILE"),
+        Row::new("namespace", context.namespace.clone(), "SELVEDGE_NAMESPACE")
+            .said_by("flag", context.by_flag.namespace),
+        Row::new(
+            "waitpoint secret",
+            is_there(settings.secret.is_some()),
+            "SELVEDGE_WAITPOINT_SECRET",
+        ),
+    ]
+}
+
+fn counts(set: PartitionCounts, stored: Option<PartitionCounts>) -> [Row; 3] {
+    let row = |name, variable, count: fn(PartitionCounts) -> u16| Row {
+        stored: stored.map(|stored| count(stored).to_string()),
+        ..Row::new(name, count(set).to_string(), variable)
+    };
+    [
+        row("flow partitions", "FF_FLOW_PARTITIONS", |counts| counts.flow.get()),
+        row("budget partitions", "FF_BUDGET_PARTITIONS", |counts| counts.budget.get()),
+        row("quota partitions", "FF_QUOTA_PARTITIONS", |counts| counts.quota.get()),
+    ]
+}
+
+/// What the store has. Settings can be shown without it, so that its absence is only told.
+async fn stored(context: &Context) -> Option<PartitionCounts> {
+    let url = &context.settings.store;
+    if url.is_memory() {
+        return None;
+    }
+    let options = StoreOptions { library: LibraryUse::Leave, ..context.settings.options.clone() };
+    let asked = match Store::open(url, options).await {
+        Ok(store) => deployment::counts(&store).await.map_err(Failure::from),
+        Err(error) => Err(Failure::from(error)),
+    };
+    asked.unwrap_or_else(|failure| {
+        anstream::eprintln!("what is stored is not known: {}", failure.at(url));
+        None
+    })
+}
+
+/// One setting.
+struct Row {
+    name: String,
+    value: String,
+    origin: &'static str,
+    variable: &'static str,
+    stored: Option<String>,
+}
+
+impl Row {
+    /// A setting that the environment can make.
+    fn new(name: impl Into<String>, value: String, variable: &'static str) -> Self {
+        let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let origin = if is_set(variable) {
+            "environment"
+        } else if is_set(&format!("{variable}_FILE")) {
+            "file"
+        } else {
+            "default"
+        };
+        Self { name: name.into(), value, origin, variable, stored: None }
+    }
+
+    /// The same, unless something that goes before the environment has made it.
+    fn said_by(self, origin: &'static str, so: bool) -> Self {
+        if so { Self { origin, ..self } } else { self }
+    }
+
+    fn cells(self) -> Vec<Value> {
+        let Self { name, value, origin, variable, stored } = self;
+        let mut cells: Vec<Value> =
+            [name.as_str(), &value, origin, variable].map(Value::from).into();
+        cells.push(stored.map_or(Value::Null, Value::from));
+        cells
+    }
 }

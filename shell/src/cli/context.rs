@@ -19,26 +19,38 @@ pub(crate) struct Global {
     /// Print JSON, one object per line.
     #[arg(long, global = true)]
     json: bool,
-    /// The namespace of the flows that are submitted and listed.
-    #[arg(long, global = true, env = "SELVEDGE_NAMESPACE", default_value = "default")]
-    namespace: String,
+    /// The namespace of the flows that are submitted and listed. Otherwise SELVEDGE_NAMESPACE
+    /// says, or it is `default`.
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
 }
 
 /// What every command needs.
 pub(crate) struct Context {
     pub(crate) settings: Settings,
-    namespace: String,
+    pub(crate) namespace: String,
+    /// Whether the command line says which store and which namespace.
+    pub(crate) by_flag: ByFlag,
     pub(crate) output: Output,
+}
+
+/// What the command line says itself.
+pub(crate) struct ByFlag {
+    pub(crate) store: bool,
+    pub(crate) namespace: bool,
 }
 
 impl Context {
     pub(crate) fn new(global: Global) -> Result<Self, Failure> {
         let mut settings = Settings::from_env().map_err(Failure::usage)?;
+        let by_flag =
+            ByFlag { store: global.store.is_some(), namespace: global.namespace.is_some() };
         if let Some(url) = global.store {
             settings = settings.at(url.parse().map_err(Failure::usage)?);
         }
-        let output = Output { json: global.json };
-        Ok(Self { settings, namespace: global.namespace, output })
+        let said = || std::env::var("SELVEDGE_NAMESPACE").ok().filter(|name| !name.is_empty());
+        let namespace = global.namespace.or_else(said).unwrap_or_else(|| "default".to_owned());
+        Ok(Self { settings, namespace, by_flag, output: Output { json: global.json } })
     }
 
     /// A client for a store that outlives this command.
@@ -65,10 +77,12 @@ impl Context {
         let options = StoreOptions { library, ..self.settings.options.clone() };
         let store =
             Store::open(url, options).await.map_err(|error| Failure::from(error).at(url))?;
-        let client = Client::builder(store)
-            .namespace(&self.namespace)
-            .identity("operator")
-            .assume_partitions(self.settings.engine.partitions);
+        let client = Client::builder(store).namespace(&self.namespace).identity("operator");
+        // As for an engine: counts that somebody asks for must be those that are stored.
+        let client = match self.settings.partitions() {
+            Some(counts) => client.partitions(counts),
+            None => client,
+        };
         client.build().await.map_err(|error| Failure::from(error).at(url))
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use clap::Args;
+use selvedge::client::ClientError;
 use selvedge::demo::{self, DemoError};
 use selvedge::store::Store;
 use serde_json::Value;
@@ -9,13 +11,27 @@ use serde_json::Value;
 use super::context::Context;
 use super::failure::{Exit, Failure};
 
+/// Whether really.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Only say what would be submitted.
+    #[arg(long)]
+    dry_run: bool,
+}
+
 /// Fails unless everything ended as it should.
-pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
-    let store = Store::open(&context.settings.store, context.settings.options.clone()).await?;
+pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+    if options.dry_run {
+        return would(context);
+    }
+    let settings = &context.settings;
+    let store = Store::open(&settings.store, settings.options.clone())
+        .await
+        .map_err(|error| Failure::from(error).at(&settings.store))?;
     // Programs read the report; people may still follow what happens.
     let told = match context.output.json {
-        true => demo::run(store, &mut io::stderr()).await,
-        false => demo::run(store, &mut io::stdout()).await,
+        true => demo::run(store, settings.partitions(), &mut io::stderr()).await,
+        false => demo::run(store, settings.partitions(), &mut io::stdout()).await,
     };
     if let (true, Ok(report)) = (context.output.json, &told) {
         let rows = report.rows().map(|row| {
@@ -30,6 +46,20 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
         Ok(_) => Err(Failure::new(Exit::Error, "not everything ended as expected")),
         Err(DemoError::Output(error)) => Err(error.into()),
         Err(DemoError::Client(error)) => Err(error.into()),
-        Err(error @ DemoError::Deployment(_)) => Err(Failure::new(Exit::Error, error)),
+        Err(DemoError::Deployment(error)) => Err(ClientError::from(error).into()),
     }
+}
+
+/// Says what would be submitted. The store is not even asked.
+fn would(context: &Context) -> Result<(), Failure> {
+    let rows = demo::planned().into_iter().map(|planned| {
+        let [work, shows] = [planned.name, planned.shows].map(Value::from);
+        vec![work, shows, Value::from(planned.tasks)]
+    });
+    let columns = ["work", "what it shows", "tasks"];
+    context.output.rows(&columns, rows.collect())?;
+    if !context.output.json {
+        anstream::eprintln!("nothing was submitted to {}", context.settings.store);
+    }
+    Ok(())
 }

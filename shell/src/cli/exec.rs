@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use selvedge::client::{Client, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
+use selvedge_core::call::signal::SignalEffect;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::PublicState;
 use selvedge_core::time::ServerTime;
@@ -109,6 +110,9 @@ async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<()
     let execution = client.execution(id).await?;
     let time = |at: Option<ServerTime>| at.map_or(Value::Null, |at| Value::from(at.0));
     let text = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
+    // The record's word for nobody is no answer to the question by whom.
+    let blocked_by = Some(execution.blocking_reason).filter(|word| word != "none");
+    let blocked_by = blocked_by.unwrap_or_default();
     let tags: Vec<String> =
         execution.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
     Ok(context.output.record(vec![
@@ -118,7 +122,7 @@ async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<()
         ("state", Value::from(execution.state.as_str())),
         ("outcome", execution.outcome.map_or(Value::Null, |word| Value::from(word.as_str()))),
         ("reason", text(execution.reason)),
-        ("blocked by", text(execution.blocking_reason)),
+        ("blocked by", text(blocked_by)),
         ("blocked because", text(execution.blocking_detail)),
         ("flow", execution.flow.map_or(Value::Null, |flow| Value::from(flow.to_string()))),
         ("attempt", execution.attempt.map_or(Value::Null, |index| Value::from(index.0))),
@@ -164,10 +168,35 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
         signal = signal.idempotency_key(key);
     }
     let effect = client.signal(&ticket, signal).await?;
+    let name = &send.name;
+    let Some(does) = does(effect) else {
+        let sentence = format!("nothing waited for it: {id} waits for no signal {name} now");
+        return Err(Failure::new(Exit::Refused, sentence)
+            .hint(format!("`selvedge why '{id}'` tells what it waits for")));
+    };
     let effect = effect.map_or_else(|| "counted before".to_owned(), |effect| effect.to_string());
-    let sentence = format!("signal {} to {id}: {effect}", send.name);
-    let object = json!({ "execution_id": id.to_string(), "signal": send.name, "effect": effect });
-    Ok(context.output.say(&sentence, object)?)
+    let object = json!({ "execution_id": id.to_string(), "signal": name, "effect": effect });
+    Ok(context.output.say(&format!("signal {name} to {id}: {does}"), object)?)
+}
+
+/// What a signal did, in words; nothing when it met nobody who waits for it.
+fn does(effect: Option<SignalEffect>) -> Option<&'static str> {
+    match effect {
+        None => Some("it was counted before"),
+        Some(SignalEffect::ResumeConditionSatisfied) => Some("it goes on"),
+        Some(SignalEffect::AppendedToWaitpoint) => Some("it counts, and more is needed"),
+        Some(SignalEffect::AppendedToWaitpointDuplicate) => {
+            Some("the like was counted before, and more is needed")
+        }
+        Some(SignalEffect::BufferedForPendingWaitpoint) => {
+            Some("it is kept until the suspension begins")
+        }
+        Some(
+            SignalEffect::NoOp
+            | SignalEffect::IgnoredNotInCondition
+            | SignalEffect::IgnoredMatcherFailed,
+        ) => None,
+    }
 }
 
 fn payload(send: &Send) -> Result<Vec<u8>, Failure> {

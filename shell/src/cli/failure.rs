@@ -53,9 +53,11 @@ impl Failure {
         self
     }
 
-    /// Says which store it is about.
+    /// Says which store it is about, unless its message names the server already.
     pub(crate) fn at(mut self, store: &StoreUrl) -> Self {
-        self.message = format!("{}: {store}", self.message);
+        if !self.message.contains("cannot reach ") {
+            self.message = format!("{}: {store}", self.message);
+        }
         self
     }
 
@@ -115,6 +117,9 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
             Exit::Refused,
             "the server wants no password: leave it out of the URL and of SELVEDGE_PASSWORD",
         ),
+        _ if said("no Valkey or Redis server") => {
+            (Exit::Usage, "another program listens there: is the port in the URL right?")
+        }
         _ if said("DB index is out of range") => {
             (Exit::Usage, "the server has fewer databases than the number after the host says")
         }
@@ -147,7 +152,14 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
 fn exit_of(error: &ClientError) -> Exit {
     match error {
         ClientError::Url(_) | ClientError::Flow(_) | ClientError::Input(_) => Exit::Usage,
+        // What the URL or a file beside it says cannot be; nothing was sent.
+        ClientError::Store(StoreError::Tls(_) | StoreError::IsCluster(_) | StoreError::NoHost) => {
+            Exit::Usage
+        }
         ClientError::NotFound { .. } => Exit::NotFound,
+        ClientError::Refused(refusal) if refusal.code.as_str().ends_with("_not_found") => {
+            Exit::NotFound
+        }
         ClientError::Refused(_) | ClientError::Deployment(DeploymentError::Counts { .. }) => {
             Exit::Refused
         }

@@ -37,7 +37,7 @@ pub(crate) struct Submit {
     #[arg(long)]
     wait: bool,
     /// How long to wait, as in `90s` or `2h`.
-    #[arg(long, requires = "wait", value_parser = humantime::parse_duration)]
+    #[arg(long, requires = "wait", value_parser = some_time)]
     timeout: Option<Duration>,
     /// Only check the file.
     #[arg(long)]
@@ -113,6 +113,15 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
         wait(context, &client, submitted.id, submit.timeout).await?;
     }
     Ok(())
+}
+
+/// A duration that is one: nothing ends within no time.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("it is zero; leave it out to wait for ever".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn tasks_of(count: usize) -> String {
@@ -200,6 +209,7 @@ fn as_json(graph: &FlowGraph) -> Value {
         "kind": graph.flow.kind,
         "state": graph.flow.public_state(),
         "is_cut": graph.is_cut,
+        "left_out": graph.left_out(),
         "tasks": tasks,
     })
 }

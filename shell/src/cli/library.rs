@@ -4,6 +4,9 @@ use std::io::{self, Write};
 
 use clap::Args;
 use selvedge_lua::library;
+use serde_json::json;
+
+use super::context::Context;
 
 /// How to print it.
 #[derive(Args)]
@@ -13,12 +16,20 @@ pub(crate) struct Options {
     no_header: bool,
 }
 
-pub(crate) fn run(options: &Options) -> io::Result<()> {
+pub(crate) fn run(context: &Context, options: &Options) -> io::Result<()> {
     let mut text = library::SOURCE;
     if options.no_header
         && let Some((_, body)) = text.split_once('\n')
     {
         text = body;
+    }
+    if context.output.json {
+        let object = json!({
+            "revision": library::REVISION,
+            "digest": library::DIGEST,
+            "source": text,
+        });
+        return context.output.say("", object);
     }
     io::stdout().lock().write_all(text.as_bytes())
 }

@@ -36,13 +36,13 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or not as expected, 2 wrong usage or input, \
-3 not found, 4 refused by the store, 5 done in part or data unsound.";
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 failed or not as expected, 2 wrong usage, input \
+or configuration, 3 not found, 4 refused by the store or without effect, 5 done in part or data unsound.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Run sample work on the embedded store, or any other, and tell how it ended.
-    Demo,
+    Demo(demo::Options),
     /// Submit, show, list and cancel flows.
     #[command(subcommand)]
     Flow(flow::Options),
@@ -127,16 +127,16 @@ fn without_passwords(text: &str) -> String {
 fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
     let context = Context::new(cli.global)?;
     match cli.command {
-        Command::Demo => wait_for(demo::run(&context))?,
-        Command::Library(options) => library::run(&options)?,
-        Command::Completions(options) => completions::run(&options)?,
+        Command::Demo(options) => wait_for(demo::run(&context, &options))?,
+        Command::Library(options) => library::run(&context, &options)?,
+        Command::Completions(options) => completions::run(&context, &options)?,
         Command::Flow(options) => wait_for(flow::run(&context, options))?,
         Command::Exec(options) => wait_for(exec::run(&context, options))?,
         Command::Why(options) => wait_for(why::run(&context, &options))?,
         Command::Fsck(options) => wait_for(fsck::run(&context, &options))?,
         Command::Scan(options) => wait_for(scan::run(&context, &options))?,
         Command::Secret(options) => wait_for(secret::run(&context, &options))?,
-        Command::Config(options) => config::run(&context, &options)?,
+        Command::Config(options) => wait_for(config::run(&context, &options))?,
         Command::Lanes => wait_for(lanes::run(&context))?,
         Command::Workers => wait_for(workers::run(&context))?,
         Command::Serve(options) => serve::run(&context, &options)?,

@@ -3,6 +3,7 @@
 use clap::Args;
 use selvedge::client::Client;
 use selvedge::inspect::{self, Round};
+use selvedge_core::engine::EngineConfig;
 use serde_json::Value;
 
 use super::context::Context;
@@ -14,10 +15,16 @@ pub(crate) struct Options {
     /// Make one round and stop; `selvedge serve` goes on for ever.
     #[arg(long, required = true)]
     once: bool,
+    /// Only say what is there to be done, partition by partition.
+    #[arg(long)]
+    dry_run: bool,
 }
 
-pub(crate) async fn run(context: &Context, _: &Options) -> Result<(), Failure> {
-    let client = context.client().await?;
+pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+    let client = context.client_unless(options.dry_run).await?;
+    if options.dry_run {
+        return would(context, &client).await;
+    }
     let round = one_round(context, &client).await?;
     let rows = round.tallies.iter().map(|(scanner, tally)| {
         let counts = [
@@ -48,8 +55,26 @@ pub(crate) async fn run(context: &Context, _: &Options) -> Result<(), Failure> {
     }
 }
 
-/// One round over all lanes of the registry, with the settings of this environment.
-pub(super) async fn one_round(context: &Context, client: &Client) -> Result<Round, Failure> {
+/// Says what the scanners would find. What has no time of its own is only looked at: whether there
+/// is anything to do about it, the scanner itself finds out.
+async fn would(context: &Context, client: &Client) -> Result<(), Failure> {
+    let found = client.due(&config(context, client).await?.lanes).await?;
+    let (due, visited) =
+        found.iter().fold((0, 0), |(due, visited), at| (due + at.due, visited + at.visited));
+    let rows = found.iter().map(|at| {
+        let mut row = vec![Value::from(at.scanner.as_str()), Value::from(at.partition.to_string())];
+        row.extend([at.due, at.visited].map(Value::from));
+        row
+    });
+    context.output.rows(&["scanner", "partition", "due", "to look at"], rows.collect())?;
+    if !context.output.json {
+        anstream::eprintln!("{due} due, {visited} to look at; nothing was changed");
+    }
+    Ok(())
+}
+
+/// The settings of this environment, for all lanes of the registry.
+async fn config(context: &Context, client: &Client) -> Result<EngineConfig, Failure> {
     let mut config = context.settings.engine.clone();
     config.partitions = *client.partitions();
     for lane in client.lanes().await? {
@@ -57,6 +82,12 @@ pub(super) async fn one_round(context: &Context, client: &Client) -> Result<Roun
             config.lanes.push(lane);
         }
     }
+    Ok(config)
+}
+
+/// One round over all lanes of the registry, with the settings of this environment.
+pub(super) async fn one_round(context: &Context, client: &Client) -> Result<Round, Failure> {
+    let config = config(context, client).await?;
     let round = inspect::one_round(client.store(), config).await;
     if round.is_complete() {
         return Ok(round);

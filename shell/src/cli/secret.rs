@@ -57,8 +57,10 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
     let grace = humantime::format_duration(options.grace);
     if options.dry_run {
         let partitions = client.partitions().flow.get();
-        let sentence =
-            format!("would let a new key sign on {partitions} partitions, the former for {grace}");
+        let sentence = format!(
+            "would let a new key sign on {partitions} partitions; tokens of a former key, if there \
+             is one, would verify for {grace}"
+        );
         return Ok(context
             .output
             .say(&sentence, json!({ "would": "rotate", "partitions": partitions }))?);
@@ -68,11 +70,14 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
         .await
         .map_err(selvedge::client::ClientError::from)?;
     let done = secret::rotate(client.store(), *client.partitions(), &secret, options.grace).await?;
-    let sentence = format!(
-        "key {} signs on {} partitions; tokens of the former key verify for {grace}",
-        done.kid, done.partitions
-    );
-    Ok(context.output.say(&sentence, json!({ "kid": done.kid, "partitions": done.partitions }))?)
+    let former = match done.replaced {
+        0 => "there was no key before".to_owned(),
+        _ => format!("tokens of the former key verify for {grace}"),
+    };
+    let sentence = format!("key {} signs on {} partitions; {former}", done.kid, done.partitions);
+    let object =
+        json!({ "kid": done.kid, "partitions": done.partitions, "replaced": done.replaced });
+    Ok(context.output.say(&sentence, object)?)
 }
 
 /// No secret is nearly as long.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use selvedge::serve::{self, ServeError};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
@@ -34,7 +35,9 @@ pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
         let stop = CancellationToken::new();
         tokio::spawn(stop_on_signal(stop.clone()));
         serve::serve(settings, stop, |address| {
-            anstream::println!("listening on http://{address}");
+            let url = format!("http://{address}");
+            // Whoever started it may not want to know; it serves all the same.
+            let _ = context.output.say(&format!("listening on {url}"), json!({ "listening": url }));
         })
         .await
     })?;
@@ -44,11 +47,11 @@ pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Self {
         let exit = match error {
+            ServeError::Store(error) => return error.into(),
             ServeError::Deployment(_) => Exit::Refused,
-            ServeError::Listen { .. }
-            | ServeError::Store(_)
-            | ServeError::Metrics(_)
-            | ServeError::Shutdown(_) => Exit::Error,
+            ServeError::Listen { .. } | ServeError::Metrics(_) | ServeError::Shutdown(_) => {
+                Exit::Error
+            }
         };
         Self::new(exit, error)
     }

@@ -10,14 +10,18 @@ pub(crate) fn tree(graph: &FlowGraph) -> String {
         format!("flow {} {} ({})", flow.id, flow.kind.escape_default(), flow.public_state());
     for (depth, id) in graph.tree() {
         let Some(node) = graph.nodes.get(id) else { continue };
-        let indent = "  ".repeat(depth + 1);
+        let indent = "  ".repeat(depth.min(DEPTH_DRAWN) + 1);
+        let indent = if depth > DEPTH_DRAWN { format!("{indent}({depth}) ") } else { indent };
         let label = graph.label(id).escape_default();
         text.push_str(&format!("\n{indent}{} {label}  {}", mark(&node.state), node.state));
         text.push_str(&also_after(graph, node));
         text.push_str(&format!("  {id}"));
     }
-    if graph.is_cut {
-        text.push_str("\n  … and more; raise --limit to see them");
+    if let more @ 1.. = graph.left_out() {
+        let (id, all) = (flow.id, more.saturating_add(graph.nodes.len() as u64));
+        text.push_str(&format!(
+            "\n  … and {more} more; `selvedge flow show {id} --limit {all}` shows them"
+        ));
     }
     text
 }
@@ -56,13 +60,23 @@ fn also_after(graph: &FlowGraph, node: &Node) -> String {
     let mut names: Vec<String> =
         node.upstreams.iter().map(|id| graph.label(id).escape_default().to_string()).collect();
     names.sort();
-    let names = names.join(", ");
+    let more = names.len().saturating_sub(NAMES_TOLD);
+    names.truncate(NAMES_TOLD);
+    let mut names = names.join(", ");
+    if more > 0 {
+        names.push_str(&format!(" and {more} more"));
+    }
     match node.join {
         Join::All => format!("  (after {names})"),
         Join::Any => format!("  (after any of {names})"),
         Join::Quorum(k) => format!("  (after {k} of {names})"),
     }
 }
+
+/// How deep a tree is drawn as one; further down a number tells the depth.
+const DEPTH_DRAWN: usize = 20;
+/// Upstreams that are named in a line.
+const NAMES_TOLD: usize = 8;
 
 fn mark(state: &str) -> char {
     match state {

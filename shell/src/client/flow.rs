@@ -14,6 +14,7 @@ use selvedge_core::time::ServerTime;
 
 use super::invalid_flow::InvalidFlow;
 use super::millis;
+use super::wording::check_name;
 
 /// Largest input of one task. Larger data belongs into a blob store, with its address in here.
 pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -257,8 +258,10 @@ impl Task {
     /// What is wrong with it by itself.
     pub(super) fn check(&self) -> Result<(), InvalidFlow> {
         let task = || self.name.clone();
-        if self.name.is_empty() || self.kind.is_empty() {
-            return Err(InvalidFlow::Unnamed { task: task() });
+        check_text("the name of a task", &self.name)?;
+        check_text("the kind of a task", &self.kind)?;
+        if let Some((key, _)) = &self.idempotency {
+            check_text("the idempotency key", key)?;
         }
         if let Err(error) = self.lane.parse::<LaneId>() {
             return Err(InvalidFlow::Lane { task: task(), reason: error.to_string() });
@@ -277,6 +280,10 @@ impl Task {
         check_tags(self.tags.keys())?;
         if let Some(what) = self.spans().find(|(_, ms)| *ms > millis(SPAN_MAX)).map(|span| span.0) {
             return Err(InvalidFlow::Span { task: task(), what });
+        }
+        let ends_at_once = |(what, ms): &(&str, u64)| *ms == 0 && ENDINGS.contains(what);
+        if let Some((what, _)) = self.spans().find(ends_at_once) {
+            return Err(InvalidFlow::NoTime { task: task(), what });
         }
         self.check_group()
     }
@@ -299,9 +306,9 @@ impl Task {
         let spans = [
             ("delay", delay),
             ("pause between retries", pause),
-            ("attempt timeout", timeouts.and_then(|limits| limits.attempt_timeout_ms)),
-            ("deadline", timeouts.and_then(|limits| limits.execution_deadline_ms)),
-            ("idempotency key's life", self.idempotency.as_ref().map(|(_, life)| millis(*life))),
+            (ATTEMPT_TIMEOUT, timeouts.and_then(|limits| limits.attempt_timeout_ms)),
+            (DEADLINE, timeouts.and_then(|limits| limits.execution_deadline_ms)),
+            (KEY_LIFE, self.idempotency.as_ref().map(|(_, life)| millis(*life))),
         ];
         spans.into_iter().filter_map(|(what, ms)| ms.map(|ms| (what, ms)))
     }
@@ -320,8 +327,8 @@ impl Task {
             return Err(InvalidFlow::TooManyUpstreams { task: task(), of });
         }
         match self.group {
-            Some(GroupPolicy::AnyOf(_)) if of == 0 => {
-                Err(InvalidFlow::Quorum { task: task(), k: 1, of })
+            Some(GroupPolicy::AnyOf(_) | GroupPolicy::Quorum { .. }) if of == 0 => {
+                Err(InvalidFlow::Nobody { task: task() })
             }
             Some(GroupPolicy::Quorum { k, .. })
                 if k == 0 || usize::try_from(k).unwrap_or(usize::MAX) > of =>
@@ -426,6 +433,10 @@ impl Flow {
         if self.tasks.is_empty() {
             return Err(InvalidFlow::Empty);
         }
+        check_text("the kind of a flow", &self.kind)?;
+        if let Identity::Key(key) = &self.identity {
+            check_text("the idempotency key", key)?;
+        }
         check_tags(self.tags.iter().map(|(name, _)| name))?;
         let mut by_name = BTreeMap::new();
         for (at, task) in self.tasks.iter().enumerate() {
@@ -472,6 +483,16 @@ impl Flow {
         Err(InvalidFlow::Cycle { tasks: stuck.map(|at| self.tasks[at].name.clone()).collect() })
     }
 }
+
+fn check_text(what: &'static str, text: &str) -> Result<(), InvalidFlow> {
+    check_name(text).map_err(|reason| InvalidFlow::Name { what, text: text.to_owned(), reason })
+}
+
+const ATTEMPT_TIMEOUT: &str = "attempt timeout";
+const DEADLINE: &str = "deadline";
+const KEY_LIFE: &str = "idempotency key's life";
+/// Spans that end something: with no time at all there is nothing to end.
+const ENDINGS: [&str; 3] = [ATTEMPT_TIMEOUT, DEADLINE, KEY_LIFE];
 
 /// The contract's rule: `<caller>.<name>`, the caller in small letters, digits and underscores.
 fn check_tags<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), InvalidFlow> {
@@ -537,7 +558,19 @@ mod tests {
             (vec![task("a").after(["b"])], "`b`, which is no task"),
             (vec![task("a"), task("b").after(["a", "a"])], "twice"),
             (vec![task("a").after(["a"])], "wait for each other"),
-            (vec![task("")], "needs a name and a kind"),
+            (vec![task("")], "the name of a task `` cannot be used: it is empty"),
+            (vec![task("a\nb")], "`a\\nb` cannot be used: character 2"),
+            (vec![Task::new("a", "x".repeat(300))], "xx…` cannot be used: it has 300 bytes"),
+            (vec![task("a").idempotency_key("", SPAN_MAX)], "the idempotency key"),
+            (
+                vec![task("a").idempotency_key("k", Duration::ZERO)],
+                "key's life of task `a` is zero",
+            ),
+            (
+                vec![task("a").attempt_timeout(Duration::ZERO)],
+                "attempt timeout of task `a` is zero",
+            ),
+            (vec![task("a").deadline(Duration::ZERO)], "deadline of task `a` is zero"),
             (vec![task("a").lane("")], "lane"),
             (vec![task("a").needs(["x y"])], "whitespace"),
             (vec![task("a").priority(9_001)], "highest is 9000"),
@@ -548,10 +581,22 @@ mod tests {
             (vec![task("a").attempt_timeout(SPAN_MAX * 2)], "attempt timeout"),
             (vec![task("a").deadline(SPAN_MAX * 2)], "deadline"),
             (vec![task("a"), task("b").after_quorum(2, ["a"], rest)], "from 1 to 1"),
-            (vec![task("a").after_any(Vec::<String>::new(), rest)], "wants 1 of 0"),
+            (vec![task("a").after_any(Vec::<String>::new(), rest)], "an empty list"),
+            (vec![task("a").after_quorum(1, Vec::<String>::new(), rest)], "an empty list"),
             (vec![task("a"), task("c"), task("b").after(["a"]).after_any(["c"], rest)], "joins"),
         ] {
             let error = Flow::new("f").tasks(tasks).check().unwrap_err();
+            assert!(error.to_string().contains(says), "{error} / {says}");
+        }
+    }
+
+    #[test]
+    fn a_flow_is_of_a_kind_and_its_key_is_one() {
+        for (flow, says) in [
+            (Flow::new(""), "the kind of a flow"),
+            (Flow::new("k").idempotency_key(""), "the idempotency key `` cannot be used"),
+        ] {
+            let error = flow.task(task("a")).check().unwrap_err();
             assert!(error.to_string().contains(says), "{error} / {says}");
         }
     }

@@ -11,11 +11,15 @@ pub enum InvalidFlow {
     /// No tasks.
     #[error("a flow needs at least one task")]
     Empty,
-    /// A task without name or kind.
-    #[error("task `{task}` needs a name and a kind")]
-    Unnamed {
-        /// Its name.
-        task: String,
+    /// A name, a kind or an idempotency key that is none.
+    #[error("{what} `{}` cannot be used: {reason}", shown(.text))]
+    Name {
+        /// What it is to be.
+        what: &'static str,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        reason: String,
     },
     /// A tag that the store would refuse.
     #[error("`{tag}` is no name for a tag; write `caller.name`, as in `billing.customer`")]
@@ -65,6 +69,14 @@ pub enum InvalidFlow {
         /// The task.
         task: String,
     },
+    /// A join of nobody.
+    #[error(
+        "task `{task}` waits for some of an empty list; name at least one task, or none at all"
+    )]
+    Nobody {
+        /// The task.
+        task: String,
+    },
     /// A quorum that cannot be reached, or is always.
     #[error("task `{task}` wants {k} of {of} others to succeed; that must be from 1 to {of}")]
     Quorum {
@@ -109,6 +121,14 @@ pub enum InvalidFlow {
         /// Which of them.
         what: &'static str,
     },
+    /// A timeout, deadline or life that is over before anything can happen.
+    #[error("the {what} of task `{task}` is zero; leave it out, or give it some time")]
+    NoTime {
+        /// The task.
+        task: String,
+        /// Which of them.
+        what: &'static str,
+    },
     /// A priority out of range.
     #[error("task `{task}` has priority {priority}; the highest is {PRIORITY_MAX}")]
     Priority {
@@ -118,3 +138,13 @@ pub enum InvalidFlow {
         priority: u32,
     },
 }
+
+/// A text as it can be printed, and not at any length.
+fn shown(text: &str) -> String {
+    let start: String = text.chars().take(SHOWN_CHARACTERS).collect();
+    let more = if start.len() < text.len() { "…" } else { "" };
+    format!("{}{more}", start.escape_debug())
+}
+
+/// Enough to find it in a file.
+const SHOWN_CHARACTERS: usize = 40;

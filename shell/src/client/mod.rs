@@ -34,6 +34,7 @@ mod read;
 mod signal;
 mod submit;
 mod wait;
+mod wording;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -65,6 +66,7 @@ pub use selvedge_core::state::{PublicState, TerminalOutcome};
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
 pub use wait::{FlowOutcome, Outcome};
+pub use wording::NAME_BYTES_MAX;
 
 pub(crate) use limits::deltas;
 pub(crate) use read::{as_bytes, fields, text, text_hash};
@@ -95,14 +97,13 @@ struct Inner {
 pub struct ClientBuilder {
     store: Store,
     partitions: Option<PartitionCounts>,
-    assumed: PartitionCounts,
     namespace: Namespace,
     identity: String,
     patience: Duration,
 }
 
 impl ClientBuilder {
-    /// The namespace of what it submits; `default` otherwise.
+    /// The namespace of what it submits; `default` otherwise. At most [`NAME_BYTES_MAX`] bytes.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Namespace::new(namespace);
@@ -124,29 +125,24 @@ impl ClientBuilder {
     }
 
     /// The partition counts that the deployment must have. Whoever writes first, with a submission,
-    /// a worker or an engine, writes them down.
+    /// a worker or an engine, writes them down. Without them the client goes by those that are
+    /// written, and by 256 flow partitions and so on before any are.
     #[must_use]
     pub fn partitions(mut self, counts: PartitionCounts) -> Self {
         self.partitions = Some(counts);
         self
     }
 
-    /// The partition counts to go by where nobody has written any yet; 256 flow partitions and so
-    /// on otherwise.
-    #[must_use]
-    pub fn assume_partitions(mut self, counts: PartitionCounts) -> Self {
-        self.assumed = counts;
-        self
-    }
-
     /// Reads the partition counts of the deployment, which stay the same for ever.
     ///
     /// # Errors
-    /// When the deployment has other counts than those that were given, or the store does not
-    /// answer.
+    /// When the namespace is no name, the deployment has other counts than those that were given,
+    /// or the store does not answer.
     pub async fn build(self) -> Result<Client, ClientError> {
+        wording::check_name(self.namespace.as_str())
+            .map_err(|why| ClientError::Input(format!("the namespace cannot be used: {why}")))?;
         let stored = deployment::counts(&self.store).await?;
-        let partitions = self.partitions.or(stored).unwrap_or(self.assumed);
+        let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);
         if let Some(stored) = stored {
             deployment::compare(stored, partitions)?;
         }
@@ -181,7 +177,6 @@ impl Client {
         ClientBuilder {
             store,
             partitions: None,
-            assumed: PartitionCounts::DEFAULT,
             namespace: Namespace::new("default"),
             identity: "selvedge".to_owned(),
             patience: Duration::from_secs(15),

@@ -13,7 +13,9 @@ use selvedge_core::key::Key;
 use selvedge_core::token::WaitpointToken;
 use uuid::Uuid;
 
+use super::flow::PAYLOAD_BYTES_MAX;
 use super::read::fields;
+use super::wording::check_name;
 use super::{Client, ClientError, default_lane};
 
 /// What somebody needs to signal one waitpoint: where it is, and its signed token.
@@ -126,6 +128,26 @@ impl Signal {
         self
     }
 
+    /// What is wrong with it by itself.
+    fn check(&self) -> Result<(), ClientError> {
+        let named = |what: &str, text: &str| {
+            check_name(text)
+                .map_err(|why| ClientError::Input(format!("the {what} cannot be used: {why}")))
+        };
+        named("name of the signal", &self.name)?;
+        if let Some(key) = &self.idempotency_key {
+            named("idempotency key", key)?;
+        }
+        let bytes = self.payload.len();
+        if bytes > PAYLOAD_BYTES_MAX {
+            return Err(ClientError::Input(format!(
+                "the payload of the signal has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are \
+                 possible"
+            )));
+        }
+        Ok(())
+    }
+
     fn into_incoming(self, ticket: &SignalTicket) -> IncomingSignal {
         let signal_id = SignalId::from(Uuid::new_v4());
         IncomingSignal {
@@ -156,12 +178,13 @@ impl Client {
     /// Signals a waitpoint. A signal that was accepted before is told apart by `None`.
     ///
     /// # Errors
-    /// When the token does not verify, or the execution waits no longer.
+    /// When the signal cannot be one, the token does not verify, or the execution waits no longer.
     pub async fn signal(
         &self,
         ticket: &SignalTicket,
         signal: Signal,
     ) -> Result<Option<SignalEffect>, ClientError> {
+        signal.check()?;
         let signal = signal.into_incoming(ticket);
         // The library goes by the lane that the record names.
         let deliver = DeliverSignal { signal: signal.clone(), lane: default_lane() };
@@ -208,6 +231,20 @@ const REMEMBERED_MS: u64 = 86_400_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_that_cannot_be_one_is_refused_before_it_is_sent() {
+        for (signal, says) in [
+            (Signal::new(""), "name of the signal"),
+            (Signal::new("a\tb"), "character 2"),
+            (Signal::new("a").idempotency_key(""), "idempotency key"),
+            (Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1]), "at most 16777216"),
+        ] {
+            let error = signal.check().unwrap_err().to_string();
+            assert!(error.contains(says), "{error} / {says}");
+        }
+        assert!(Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX]).check().is_ok());
+    }
 
     #[test]
     fn a_ticket_is_read_back_and_not_printed() {

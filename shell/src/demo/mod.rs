@@ -31,15 +31,23 @@ use staff::Staff;
 
 /// Runs the demo and tells what happens on `out`, while it happens.
 ///
-/// The work is on lanes of its own, so that a store with other work on it is left alone.
+/// The work is on lanes of its own, so that a store with other work on it is left alone. `counts`
+/// are the partition counts that the deployment must have; whatever it has otherwise.
 ///
 /// # Errors
-/// When the store cannot be used, or `out` cannot be written.
-pub async fn run(store: Store, out: &mut (impl Write + Send)) -> Result<Report, DemoError> {
+/// When the store cannot be used, has other counts, or `out` cannot be written.
+pub async fn run(
+    store: Store,
+    counts: Option<PartitionCounts>,
+    out: &mut (impl Write + Send),
+) -> Result<Report, DemoError> {
     let began = Instant::now();
     let scan_every = if store.url().is_memory() { SCAN_EVERY } else { SCAN_EVERY_ON_SERVERS };
     let config = EngineConfig {
-        partitions: partitions(&store).await?,
+        partitions: match counts {
+            Some(counts) => counts,
+            None => partitions(&store).await?,
+        },
         intervals: HURRIED.iter().map(|name| (*name, scan_every)).collect(),
         ..EngineConfig::default()
     };
@@ -78,6 +86,31 @@ pub async fn run(store: Store, out: &mut (impl Write + Send)) -> Result<Report, 
     let report = Report { rows: rows?, took: began.elapsed() };
     writeln!(out, "\n{report}")?;
     Ok(report)
+}
+
+/// A piece of sample work that [`run`] submits.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Planned {
+    /// What it is.
+    pub name: &'static str,
+    /// What it is to show.
+    pub shows: &'static str,
+    /// Its tasks by name.
+    pub tasks: Vec<String>,
+}
+
+/// What [`run`] submits.
+#[must_use]
+pub fn planned() -> Vec<Planned> {
+    let plans = flows::plans(&Lanes::new("planned")).into_iter();
+    plans
+        .map(|plan| Planned {
+            name: plan.name,
+            shows: plan.shows,
+            tasks: plan.expected.into_iter().map(|(name, _)| name).collect(),
+        })
+        .collect()
 }
 
 /// What the deployment has, or gets. A store that ends with the demo needs only a few.

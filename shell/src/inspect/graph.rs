@@ -49,6 +49,15 @@ pub enum Join {
 }
 
 impl FlowGraph {
+    /// How many executions of the flow are not in here. Its record counts them; what that does not
+    /// know of is one more at least.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        let shown = u64::try_from(self.nodes.len()).unwrap_or(u64::MAX);
+        let more = self.flow.node_count.saturating_sub(shown);
+        if self.is_cut { more.max(1) } else { 0 }
+    }
+
     /// Executions that wait for nobody in this graph, then all others, each behind one of its
     /// upstreams, with its depth; in a tree each appears once, under its first upstream.
     #[must_use]

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_core::engine::{Answer, Command};
-use selvedge_core::error::ServerError;
+use selvedge_core::error::{Class, ServerError};
+use selvedge_core::value::Value;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::access::{Access, words};
 use super::cluster::Cluster;
 use super::library::{Library, LibraryUse};
+use super::link::is_foreign;
 use super::node::Node;
 use super::url::{Address, Servers};
 use super::{StoreError, StoreOptions};
@@ -127,12 +129,22 @@ impl Fleet {
 async fn open_one(yard: &Yard, servers: &Servers) -> Result<Arc<Node>, StoreError> {
     let address = servers.hosts.first().cloned().ok_or(StoreError::NoHost)?;
     let node = yard.node(address);
-    node.first_attempt().await?;
+    let greeted = node.first_attempt().await;
     let until = Instant::now() + yard.access.connect_within;
     let about = words(&["INFO", "cluster"]);
-    let answer = node.carry_out(&[&about], until, until).await.pop();
+    let answer = match &greeted {
+        Ok(()) => node.carry_out(&[&about], until, until).await.pop(),
+        Err(_) => None,
+    };
+    let is_silent = greeted.as_ref().is_err_and(|error| error.class == Class::Silence)
+        || matches!(answer, Some(Answer::PerhapsApplied(_)));
+    if is_silent && is_foreign(&node.address, &yard.access).await {
+        let text = "what answers there is no Valkey or Redis server";
+        return Err(ServerError::silence(text).into());
+    }
+    greeted?;
     // Who may not ask is not told, and finds out by redirects.
-    if let Some(Ok(selvedge_core::value::Value::Bulk(text))) = answer.map(Answer::into_result)
+    if let Some(Answer::Applied(Value::Bulk(text))) = answer
         && String::from_utf8_lossy(&text).contains("cluster_enabled:1")
     {
         return Err(StoreError::IsCluster(node.address.to_string()));

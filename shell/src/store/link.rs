@@ -1,5 +1,8 @@
 //! [`Link`]: one connection to one server, shared by everybody who talks to it.
 
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,6 +11,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo};
 use selvedge_core::engine::Answer;
 use selvedge_core::error::ServerError;
+use tokio::io::{AsyncRead as _, AsyncWrite as _, ReadBuf};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -128,6 +132,24 @@ impl Link {
 
     pub(super) fn has_ended(&self) -> bool {
         self.ended.is_cancelled()
+    }
+}
+
+/// Whether something else listens there, a web server perhaps. The client library only says that
+/// the connection ended; any server of ours answers a `PING` with a status or an error.
+pub(super) async fn is_foreign(address: &Address, access: &Access) -> bool {
+    let first_byte = async {
+        let mut stream = access.stream(address).await?;
+        poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"*1\r\n$4\r\nPING\r\n")).await?;
+        poll_fn(|cx| Pin::new(&mut stream).poll_flush(cx)).await?;
+        let mut byte = [0];
+        let mut read = ReadBuf::new(&mut byte);
+        poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut read)).await?;
+        Ok::<_, io::Error>(read.filled().first().copied())
+    };
+    match timeout(access.connect_within, first_byte).await {
+        Ok(Ok(Some(byte))) => !matches!(byte, b'+' | b'-'),
+        Ok(Ok(None) | Err(_)) | Err(_) => false,
     }
 }
 

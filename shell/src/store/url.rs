@@ -24,6 +24,7 @@ use crate::secret_text::SecretText;
 ///
 /// let url: StoreUrl = "valkeys://app:s3cret@db.example:6380/2".parse()?;
 /// assert_eq!(url.to_string(), "valkeys://app:***@db.example:6380/2");
+/// assert!(url.is_tls() && url.has_password() && url.user() == Some("app"));
 /// assert!("valkey://host:port".parse::<StoreUrl>().is_err());
 /// # Ok::<(), selvedge::store::InvalidUrl>(())
 /// ```
@@ -82,6 +83,28 @@ impl StoreUrl {
     #[must_use]
     pub fn is_memory(&self) -> bool {
         matches!(self.0, Place::Memory)
+    }
+
+    /// Whether it speaks TLS.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.servers().is_some_and(|servers| servers.tls)
+    }
+
+    /// The ACL user, if one is named.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.servers().and_then(|servers| servers.user.as_deref())
+    }
+
+    /// Whether there is a password.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.servers().is_some_and(|servers| servers.password.is_some())
+    }
+
+    fn servers(&self) -> Option<&Servers> {
+        if let Place::Servers(servers) = &self.0 { Some(servers) } else { None }
     }
 
     /// The same servers, with credentials that came another way. Those in the URL win.

@@ -1,77 +1,15 @@
 //! The command line as an operator uses it, on a real server.
 
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+mod input;
+mod kit;
+mod settings;
+mod signals;
 
-use selvedge_tests::server::Server;
+use std::process::Stdio;
+
 use serde_json::Value;
 
-/// The command with its store.
-struct Operator {
-    server: Server,
-}
-
-impl Operator {
-    fn new() -> Self {
-        Self { server: Server::valkey().unwrap_or_else(|error| panic!("{error}")) }
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
-        command
-            .args(arguments)
-            .env("SELVEDGE_URL", format!("valkey://127.0.0.1:{}", self.server.port()));
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().expect("the binary is built")
-    }
-
-    /// Runs a command that must succeed, and reads the objects that it prints.
-    fn json(&self, arguments: &[&str]) -> Vec<Value> {
-        let arguments = [arguments, &["--json"]].concat();
-        let ran = self.run(&arguments);
-        assert!(ran.status.success(), "{arguments:?}: {}", text(&ran.stderr));
-        let lines = text(&ran.stdout);
-        lines.lines().map(|line| serde_json::from_str(line).expect("an object per line")).collect()
-    }
-
-    /// Submits a flow through the standard input.
-    fn submit(&self, flow: &str) -> Output {
-        self.submit_bytes(flow.as_bytes())
-    }
-
-    fn submit_bytes(&self, flow: &[u8]) -> Output {
-        let mut child = self
-            .command(&["flow", "submit", "-", "--json"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary is built");
-        child.stdin.take().expect("piped").write_all(flow).expect("it reads its input");
-        child.wait_with_output().expect("it ends")
-    }
-
-    fn submitted(&self, flow: &str) -> Value {
-        let ran = self.submit(flow);
-        assert!(ran.status.success(), "{}", text(&ran.stderr));
-        serde_json::from_slice(&ran.stdout).expect("an object")
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-const REPORT: &str = r#"
-    kind = "report"
-    tasks = [
-      { name = "fetch", kind = "http.get" },
-      { name = "mirror", kind = "http.get" },
-      { name = "render", kind = "pdf", after = { any = ["fetch", "mirror"] } },
-    ]"#;
+use kit::{Operator, REPORT, text};
 
 #[test]
 fn a_flow_is_submitted_shown_listed_and_cancelled() {
@@ -111,6 +49,8 @@ fn an_execution_tells_what_it_waits_for_until_it_is_cancelled_and_replayed() {
 
     operator.json(&["exec", "cancel", fetch, "--dry-run"]);
     assert_eq!(operator.json(&["exec", "show", fetch])[0]["state"], "waiting");
+    let shown = text(&operator.run(&["exec", "show", fetch]).stdout);
+    assert!(!shown.contains("none"), "nobody blocks it: {shown}");
     operator.json(&["exec", "cancel", fetch, "--reason", "not needed"]);
     let shown = &operator.json(&["exec", "show", fetch])[0];
     assert_eq!((&shown["state"], &shown["reason"]), (&"cancelled".into(), &"not needed".into()));
@@ -151,6 +91,9 @@ fn whoever_only_looks_loads_no_library() {
         &["secret", "rotate", "--dry-run"],
         &["flow", "show", flow],
         &["flow", "cancel", flow, "--dry-run"],
+        &["scan", "--once", "--dry-run"],
+        &["demo", "--dry-run"],
+        &["config", "show"],
     ] {
         operator.run(look);
         let libraries = server.call(&["FUNCTION", "LIST"]).expect("it answers");
@@ -174,12 +117,40 @@ fn fsck_finds_what_is_wrong_and_lets_the_engine_mend_it() {
     let index = format!("ff:idx:{tag}:lane:default:eligible");
     connection.call(&["ZREM", &index, fetch]).expect("it answers");
 
+    let why = text(&operator.run(&["why", fetch]).stdout);
+    for words in ["missing from the eligible index", "index_reconciler", "fsck --repair"] {
+        assert!(why.contains(words), "{words}: {why}");
+    }
     let broken = operator.run(&["fsck"]);
     assert_eq!(broken.status.code(), Some(5), "{}", text(&broken.stdout));
     assert!(text(&broken.stdout).contains("OneHome"), "{}", text(&broken.stdout));
     let mended = operator.run(&["fsck", "--repair"]);
     assert!(mended.status.success(), "{}{}", text(&mended.stdout), text(&mended.stderr));
     assert_eq!(operator.json(&["lanes"])[0]["ready"], 2);
+    let why = text(&operator.run(&["why", fetch]).stdout);
+    assert!(!why.contains("missing"), "{why}");
+    // A record that lost a part of its state says which.
+    let record = format!("ff:exec:{tag}:{fetch}:core");
+    connection.call(&["HDEL", &record, "lifecycle_phase"]).expect("it answers");
+    let why = text(&operator.run(&["why", fetch]).stdout);
+    assert!(why.contains("it lacks lifecycle_phase"), "{why}");
+}
+
+#[test]
+fn a_large_flow_says_what_is_left_out_and_how_to_see_it() {
+    let operator = Operator::new();
+    let leaves = (0..30).map(|at| format!(r#"{{"name":"t{at}","kind":"k"}}"#));
+    let after: Vec<String> = (0..30).map(|at| format!("\"t{at}\"")).collect();
+    let last = format!(r#"{{"name":"last","kind":"k","after":[{}]}}"#, after.join(","));
+    let tasks: Vec<String> = leaves.chain([last]).collect();
+    let flow = operator.submitted(&format!(r#"{{"kind":"f","tasks":[{}]}}"#, tasks.join(",")));
+    let flow = flow["flow_id"].as_str().unwrap();
+    let shown = text(&operator.run(&["flow", "show", flow, "--limit", "10"]).stdout);
+    let advice = format!("… and 21 more; `selvedge flow show {flow} --limit 31` shows them");
+    assert!(shown.contains(&advice), "{shown}");
+    assert_eq!(operator.json(&["flow", "show", flow, "--limit", "10"])[0]["left_out"], 21);
+    let shown = text(&operator.run(&["flow", "show", flow]).stdout);
+    assert!(shown.contains("t13, t14, t15 and 22 more)") && !shown.contains("…"), "{shown}");
 }
 
 #[test]
@@ -190,72 +161,6 @@ fn one_round_of_all_scanners_names_each_of_them() {
     assert_eq!(round.len(), selvedge_core::engine::ScannerName::ALL.len());
     let projector = round.iter().find(|row| row["scanner"] == "flow_projector").unwrap();
     assert_eq!(projector["processed"], 1, "{projector}");
-}
-
-#[test]
-fn bad_input_is_told_apart_by_exit_codes() {
-    let operator = Operator::new();
-    let nobody = "{fp:1}:550e8400-e29b-41d4-a716-446655440000";
-    let no_flow = "550e8400-e29b-41d4-a716-446655440000";
-    for (arguments, code, says) in [
-        (&["exec", "show", nobody][..], 3, "there is no execution"),
-        (&["why", nobody], 3, "there is no execution"),
-        (&["flow", "show", no_flow], 3, "there is no flow"),
-        (&["flow", "cancel", no_flow], 3, "there is no flow"),
-        (&["why", "nonsense"], 2, "no execution id"),
-        (&["flow", "show", "nonsense"], 2, "nonsense"),
-        (&["flow", "submit", "/no/such/file"], 2, "/no/such/file"),
-        (&["lanes", "--store", "valkey://host:port"], 2, "the store URL is not usable"),
-        (&["lanes", "--store", "memory://"], 2, "SELVEDGE_URL"),
-        (&["lanes", "--store", "valkey://127.0.0.1:1"], 1, "cannot reach"),
-        (&["lanes", "--no-such-flag"], 2, "--no-such-flag"),
-        (&["flow", "list", "--limit", "0"], 2, "0 is not in 1..="),
-        (&["flow", "submit", "/dev/zero"], 2, "more than 67108864 bytes"),
-        (&["secret", "rotate", "--secret-file", "/dev/zero"], 2, "more than 65536 bytes"),
-        (&["exec", "show", "{fp:70000}:550e8400-e29b-41d4-a716-446655440000"], 2, "partition"),
-        (&["secret", "rotate", "--grace", "5"], 2, "time unit needed"),
-        (&["serve", "--listen", "nowhere"], 2, "nowhere"),
-    ] {
-        let ran = operator.run(arguments);
-        let told = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(code), "{arguments:?}: {told}");
-        assert!(told.contains(says), "{arguments:?}: {told}");
-    }
-    assert!(operator.json(&["flow", "list"]).is_empty(), "nothing was half done");
-}
-
-#[test]
-fn a_bad_flow_is_refused_before_anything_is_sent() {
-    let operator = Operator::new();
-    let two = |first: &str, second: &str| format!(r#"{{"kind":"f","tasks":[{first},{second}]}}"#);
-    let one = |more: &str| format!(r#"{{"kind":"f","tasks":[{{"name":"a","kind":"k"{more}}}]}}"#);
-    let a_after_b = r#"{"name":"a","kind":"k","after":["b"]}"#;
-    let b_after_a = r#"{"name":"b","kind":"k","after":["a"]}"#;
-    let b_alone = r#"{"name":"b","kind":"k"}"#;
-    for (flow, says) in [
-        (two(a_after_b, b_after_a), "wait for each other, or for such: a, b"),
-        (one(r#","after":["a"]"#), "wait for each other"),
-        (two(b_alone, b_alone), "two tasks are named `b`"),
-        (one(r#","after":["c"]"#), "`c`, which is no task"),
-        (one(r#","colour":"red""#), "unknown field `colour`"),
-        (one(r#","delay":"5""#), "is no duration"),
-        (one(r#","delay":"99999y""#), "at most 1000 years"),
-        (one(r#","priority":9001"#), "highest is 9000"),
-        (one(r#","lane":"a\nb""#), "printable ASCII"),
-        (one(&format!(r#","payload":"{}""#, "x".repeat(17 << 20))), "at most 16777216"),
-        (r#"{"kind":"f","tasks":[]}"#.to_owned(), "at least one task"),
-        (String::new(), "missing field `kind`"),
-        ("[".repeat(100_000), "standard input:"),
-    ] {
-        let ran = operator.submit(&flow);
-        let told = text(&ran.stderr);
-        assert_eq!(ran.status.code(), Some(2), "{says}: {told}");
-        assert!(told.contains(says), "{says}: {told}");
-    }
-    let ran = operator.submit_bytes(b"kind = \"\xff\xfe\"");
-    assert_eq!(ran.status.code(), Some(2));
-    assert!(text(&ran.stderr).contains("UTF-8"), "{}", text(&ran.stderr));
-    assert!(operator.json(&["flow", "list"]).is_empty(), "nothing was half done");
 }
 
 #[test]
@@ -293,9 +198,11 @@ fn signing_keys_are_rotated_and_never_shown() {
     assert!(rotated.status.success(), "{}", text(&rotated.stderr));
     let told = format!("{}{}", text(&rotated.stdout), text(&rotated.stderr));
     assert!(told.contains("signs on 256 partitions") && !told.contains(&secret[..8]), "{told}");
+    assert!(told.contains("there was no key before"), "{told}");
     let first = operator.json(&["secret", "list"]);
     assert_eq!(first.len(), 256);
-    operator.json(&["secret", "rotate"]);
+    let again = text(&operator.run(&["secret", "rotate", "--grace", "1h"]).stdout);
+    assert!(again.contains("tokens of the former key verify for 1h"), "{again}");
     assert_ne!(operator.json(&["secret", "list"]), first, "another key signs now");
 
     let shown =

@@ -1,0 +1,90 @@
+//! Which settings are in force, and what is only looked at.
+
+use std::time::Duration;
+
+use selvedge_tests::patience::Patience;
+use serde_json::Value;
+
+use crate::kit::{Operator, REPORT, text};
+
+/// The row of a setting, as an object.
+fn setting(operator: &Operator, name: &str, environment: &[(&str, &str)], more: &[&str]) -> Value {
+    let mut show = operator.command(&["config", "show", "--json"]);
+    show.args(more).envs(environment.iter().copied());
+    let ran = show.output().expect("the binary is built");
+    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    let rows = text(&ran.stdout);
+    let rows = rows.lines().map(|line| serde_json::from_str::<Value>(line).expect("an object"));
+    rows.into_iter().find(|row| row["setting"] == name).unwrap_or_else(|| panic!("no {name}"))
+}
+
+#[test]
+fn settings_tell_their_values_and_where_they_come_from() {
+    let operator = Operator::new();
+    let elsewhere = operator.url("ada:s3cret@");
+    let beside = [("SELVEDGE_USER", "ben"), ("SELVEDGE_PASSWORD", "s3cret")];
+    let tls = [("SELVEDGE_TLS_CA_FILE", "ca.pem"), ("SELVEDGE_NAMESPACE", "tests")];
+    for (name, environment, more, value, origin) in [
+        ("store", &[][..], &[][..], operator.url("").as_str(), "environment"),
+        ("store", &[], &["--store", "memory://"], "memory://", "flag"),
+        ("user", &[], &[], "none", "default"),
+        ("user", &beside, &[], "ben", "environment"),
+        ("user", &beside, &["--store", &elsewhere], "ada", "URL"),
+        ("password", &[], &[], "none", "default"),
+        ("password", &beside, &[], "given", "environment"),
+        ("password", &[], &["--store", &elsewhere], "given", "URL"),
+        ("TLS", &[], &[], "off", "environment"),
+        ("TLS", &tls, &["--store", "valkeys://127.0.0.1:1"], "on", "flag"),
+        ("TLS authorities", &tls, &[], "ca.pem", "environment"),
+        ("TLS certificate", &tls, &[], "none", "default"),
+        ("namespace", &[], &[], "default", "default"),
+        ("namespace", &tls, &[], "tests", "environment"),
+        ("namespace", &tls, &["--namespace", "mine"], "mine", "flag"),
+    ] {
+        let row = setting(&operator, name, environment, more);
+        assert_eq!((&row["value"], &row["origin"]), (&value.into(), &origin.into()), "{row}");
+        assert!(!row.to_string().contains("s3cret"), "{row}");
+    }
+}
+
+#[test]
+fn whoever_asks_for_other_partition_counts_than_the_store_has_is_told_both() {
+    let operator = Operator::new();
+    let other = [("FF_FLOW_PARTITIONS", "16")];
+    assert_eq!(setting(&operator, "flow partitions", &other, &[])["stored"], Value::Null);
+    operator.submitted(REPORT);
+    let row = setting(&operator, "flow partitions", &other, &[]);
+    assert_eq!((&row["value"], &row["stored"]), (&"16".into(), &"256".into()), "{row}");
+    for arguments in [&["lanes"][..], &["flow", "list"], &["fsck"], &["scan", "--once"], &["demo"]]
+    {
+        let mut command = operator.command(arguments);
+        operator.fails(command.envs(other), 4, &["256 flow", "16 flow", "FF_FLOW_PARTITIONS"]);
+    }
+    let mut same = operator.command(&["lanes"]);
+    assert!(same.env("FF_FLOW_PARTITIONS", "256").output().expect("it runs").status.success());
+}
+
+#[test]
+fn a_round_that_is_only_told_needs_no_right_to_write() {
+    let operator = Operator::new();
+    operator.submitted(REPORT);
+    operator.call(&["ACL", "SETUSER", "looker", "on", "nopass", "~*", "+@read", "+time", "+info"]);
+    let told = operator.json(&["scan", "--once", "--dry-run", "--store", &operator.url("looker@")]);
+    let of = |scanner: &str| -> Vec<&Value> {
+        told.iter().filter(|row| row["scanner"] == scanner).collect()
+    };
+    let [projector] = of("flow_projector")[..] else { panic!("{told:?}") };
+    assert_eq!((&projector["to_look_at"], &projector["due"]), (&1.into(), &0.into()));
+    assert!(projector["partition"].as_str().is_some_and(|tag| tag.starts_with("{fp:")));
+    assert_eq!(of("index_reconciler")[0]["to_look_at"], 3, "{told:?}");
+    assert!(of("delayed_promoter").is_empty(), "{told:?}");
+    // What waits for its time is due when that has come.
+    let late = r#"{"kind":"f","tasks":[{"name":"a","kind":"k","delay":"2s"}]}"#;
+    operator.submitted(late);
+    let due = Patience::of(Duration::from_secs(30)).until(|| {
+        let told = operator.json(&["scan", "--once", "--dry-run"]);
+        let promoter = told.into_iter().find(|row| row["scanner"] == "delayed_promoter");
+        promoter.map(|row| row["due"].clone())
+    });
+    assert_eq!(due, Some(1.into()));
+}
