@@ -58,7 +58,7 @@ impl World {
         let priority = PRIORITIES[usize::try_from(drawn).unwrap_or(0)];
         let text = key.to_string();
         self.inflict(rule.fault, format!("HSET {text} priority {priority}"));
-        self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
+        self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
         self.command(Self::partition_of(key), &["HSET", &text, "priority", priority]);
     }
 }
