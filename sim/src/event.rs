@@ -10,6 +10,7 @@ use selvedge_core::value::Value;
 use selvedge_lua::host::Message;
 
 use crate::fault::Fault;
+use crate::oracle::call::{Answer, Signature};
 
 /// One call on its way, numbered through the whole run. A duplicate keeps the number.
 pub type CallId = u64;
@@ -130,8 +131,12 @@ pub struct Applied {
     pub stray: bool,
     /// Its words.
     pub argv: Argv,
+    /// How its words are called, if it calls a function of the library.
+    pub signature: Option<&'static Signature>,
     /// What the server answered.
     pub reply: Value,
+    /// The same as oracles read it.
+    pub answer: Answer,
     /// Every command that changed something, inner ones included, in order.
     pub writes: Vec<Vec<Vec<u8>>>,
     /// What it published.

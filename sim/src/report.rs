@@ -1,5 +1,7 @@
 //! What a person reads when a seed fails.
 
+use std::collections::BTreeMap;
+
 use crate::event::Event;
 use crate::failure::Failure;
 use crate::plan::Plan;
@@ -36,7 +38,12 @@ pub fn report(name: &str, plan: &Plan, outcome: &Outcome, failure: &Failure) -> 
     for name in outcome.pending.iter().take(PENDING_TOLD) {
         text.push_str(&format!("    still pending: {name}\n"));
     }
-    text
+    named(&text, &outcome.names)
+}
+
+/// The text with the plan's name in front of every id that has one.
+fn named(text: &str, names: &BTreeMap<String, String>) -> String {
+    names.iter().fold(text.to_owned(), |text, (id, name)| text.replace(id, &format!("{name}={id}")))
 }
 
 /// The last events that speak of what failed, and faults between them.
@@ -66,6 +73,12 @@ const PENDING_TOLD: usize = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_are_told_with_their_names() {
+        let names = BTreeMap::from([("{fp:7}:5f".to_owned(), "F1.0".to_owned())]);
+        assert_eq!(named("{fp:7}:5f is stuck", &names), "F1.0={fp:7}:5f is stuck");
+    }
 
     #[test]
     fn ids_are_found_in_any_text() {

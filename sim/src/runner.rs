@@ -1,5 +1,7 @@
 //! One plan, one run, one verdict. The same plan gives the same run, byte for byte.
 
+use std::collections::BTreeMap;
+
 use selvedge_lua::library;
 
 use crate::canary::{self, Plant};
@@ -49,6 +51,8 @@ pub struct Outcome {
     pub pending: Vec<String>,
     /// Who waits for a signal that nobody sends: that is rest, and worth a word.
     pub unsignalled: Vec<String>,
+    /// What the plan calls the executions and flows, by their ids.
+    pub names: BTreeMap<String, String>,
     /// The faults of the plan that never came about, by their places in it.
     pub unstruck: Vec<usize>,
     /// The trace.
@@ -144,6 +148,7 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
         violations,
         pending,
         unsignalled: world.unsignalled(),
+        names: world.names.by_id(),
         unstruck: world.unstruck(),
         digest: world.servers.digest(world.now_ms),
         elapsed_ms: world.now_ms,

@@ -1,11 +1,12 @@
-//! The failure store: one folder per failing seed, with the plan, the shrunk plan, the report and
-//! the end of the trace. Plans are what to keep: seeds age with every edit.
+//! The failure store: one folder per failing seed, with the plan, the shrunk plan, the report, the
+//! end of the trace, and where it came from. Plans are what to keep: seeds age with every edit.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::campaign::Mode;
 use crate::failure::Failure;
 use crate::plan::{Plan, Seed};
 
@@ -18,6 +19,10 @@ pub struct Shelf(PathBuf);
 pub struct Record<'a> {
     /// Its seed.
     pub seed: Seed,
+    /// Which worlds the seed was drawn from.
+    pub mode: Mode,
+    /// The commit that was run, where somebody knows.
+    pub commit: Option<&'a str>,
     /// What failed.
     pub failure: &'a Failure,
     /// The plan that failed.
@@ -50,18 +55,21 @@ impl Shelf {
         Self(folder.into())
     }
 
-    /// Keeps a failure; one of the same seed is replaced. Answers where the shrunk plan is.
+    /// Keeps a failure; one of the same seed and mode is replaced. Answers where the shrunk plan is.
     ///
     /// # Errors
     /// When the folder cannot be written.
     pub fn keep(&self, record: &Record<'_>) -> io::Result<PathBuf> {
-        let folder = self.0.join(record.seed.to_string());
+        let folder = self.0.join(folder_name(record.seed, record.mode));
         fs::create_dir_all(&folder)?;
         let shrunk = folder.join(SHRUNK);
         fs::write(folder.join("plan.txt"), record.plan.to_string())?;
         fs::write(&shrunk, record.shrunk.to_string())?;
         fs::write(folder.join("report.txt"), record.report)?;
         fs::write(folder.join("trace.txt"), record.trace)?;
+        let (commit, replay) =
+            (record.commit.unwrap_or("unknown"), record.mode.replay(record.seed));
+        fs::write(folder.join("origin.txt"), format!("commit {commit}\n{replay}\n"))?;
         let verdict = format!("{}\n{}\n", record.failure.oracle, record.failure.class);
         fs::write(folder.join(VERDICT), verdict)?;
         Ok(shrunk)
@@ -117,6 +125,14 @@ impl Shelf {
     }
 }
 
+/// One seed deals another world in each mode.
+fn folder_name(seed: Seed, mode: Mode) -> String {
+    match mode {
+        Mode::Swarm => seed.to_string(),
+        Mode::Lite => format!("{seed}-lite"),
+    }
+}
+
 fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -154,6 +170,12 @@ const VERDICT: &str = "verdict.txt";
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_seed_has_a_place_of_its_own_in_each_mode() {
+        let [swarm, lite] = [Mode::Swarm, Mode::Lite].map(|mode| folder_name(7.into(), mode));
+        assert_eq!((swarm.as_str(), lite.as_str()), ("7", "7-lite"));
+    }
 
     #[test]
     fn a_shape_forgets_times_and_numbers() {

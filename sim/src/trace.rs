@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 
+use selvedge_core::engine::{Observation, Tally};
 use selvedge_core::value::Value;
 
 use crate::event::{Event, Learned, What};
@@ -174,6 +175,18 @@ fn feed(digest: &mut Digest, event: &Event) {
             text(digest, 6, fault.name());
             digest.bytes(detail.as_bytes());
         }
+        // Nearly all facts are these, and spelling them out would cost more than all the rest.
+        What::Observed(Observation::ScanDone { scanner, partition, tally }) => {
+            text(digest, 14, scanner.as_str());
+            digest.bytes(partition.family.as_str().as_bytes());
+            digest.number(u64::from(partition.index));
+            counts(digest, tally);
+        }
+        What::Observed(Observation::CycleDone { scanner, elapsed_ms, tally }) => {
+            text(digest, 15, scanner.as_str());
+            digest.number(*elapsed_ms);
+            counts(digest, tally);
+        }
         What::Observed(fact) => text(digest, 7, &format!("{fact:?}")),
         What::Invoked { call, function, argv } => {
             text(digest, 8, function);
@@ -190,6 +203,13 @@ fn feed(digest: &mut Digest, event: &Event) {
             digest.number(*last);
         }
         What::Note(note) => text(digest, 13, note),
+    }
+}
+
+fn counts(digest: &mut Digest, tally: &Tally) {
+    let Tally { processed, nothing, refused, skipped, failed, deferred, poisoned } = *tally;
+    for count in [processed, nothing, refused, skipped, failed, deferred, poisoned] {
+        digest.number(count);
     }
 }
 

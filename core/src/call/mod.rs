@@ -33,8 +33,9 @@ pub mod signal;
 pub mod stream;
 pub mod suspension;
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Write as _;
 
 pub use args::ToArg;
 pub use envelope::{Envelope, Fields};
@@ -84,11 +85,22 @@ pub trait Function {
         command.push(b"FCALL".to_vec());
         command.push(Self::NAME.as_bytes().to_vec());
         command.push(keys.len().to_string().into_bytes());
-        command.extend(keys.iter().map(|key| key.to_string().into_bytes()));
+        command.extend(keys.iter().map(spelled));
         command.extend(self.args());
         command
     }
 }
+
+/// A key as bytes, in room that nearly every key fits into.
+fn spelled(key: &Key) -> Vec<u8> {
+    let mut text = String::with_capacity(KEY_BYTES_USUAL);
+    // Writing to a string cannot fail.
+    let _ = write!(text, "{key}");
+    text.into_bytes()
+}
+
+/// Two ids, a hash tag and words.
+const KEY_BYTES_USUAL: usize = 128;
 
 /// What a [`Function`] declares, as data.
 #[derive(Clone, Copy, Debug)]

@@ -49,7 +49,8 @@ pub struct HostConfig {
     /// Let SSCAN take all the liberties of a server that is just growing or shrinking its table:
     /// small sets in several pages, any order, and members that were answered before.
     pub unruly_scans: bool,
-    /// How many Lua instructions one call may take before it is stopped.
+    /// How many Lua instructions one call may take before it is stopped. The highest number means
+    /// that nobody counts, which costs less: for scripts that are known to end.
     pub instruction_budget: u64,
     /// How much memory each Lua VM may hold, in bytes.
     pub lua_memory_max: usize,
@@ -248,6 +249,17 @@ impl Host {
     #[must_use]
     pub fn last_writes(&self) -> Vec<Vec<Vec<u8>>> {
         self.store.lock().writes.clone()
+    }
+
+    /// As [`Host::last_writes`], and forgets them.
+    pub fn take_writes(&mut self) -> Vec<Vec<Vec<u8>>> {
+        std::mem::take(&mut self.store.lock().writes)
+    }
+
+    /// Whether the last call changed anything.
+    #[must_use]
+    pub fn has_written(&self) -> bool {
+        !self.store.lock().writes.is_empty()
     }
 
     /// How many commands the scripts of the last call asked for.

@@ -73,6 +73,14 @@ impl Names {
         self.executions.get(id).map(String::as_str)
     }
 
+    /// All names that the plan gave, by id.
+    #[must_use]
+    pub fn by_id(&self) -> BTreeMap<String, String> {
+        let executions = self.executions.iter().map(|(id, name)| (id.to_string(), name.clone()));
+        let flows = self.flows.iter().map(|(name, id)| (id.to_string(), name.clone()));
+        executions.chain(flows).collect()
+    }
+
     /// The budget that all share, and where it lives.
     #[must_use]
     pub fn budget(&self) -> (BudgetId, Partition) {

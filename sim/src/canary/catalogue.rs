@@ -151,6 +151,9 @@ canaries! {
         "bound 60s\nat 0s caller-1 submit F1 chain 2\n";
     partition_forgotten: "OldestAgeBounded", Plant::World(WorldBug::PartitionForgotten),
         "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:0\nat 0s caller-1 create E2 in fp:1\nat 30s caller-1 create E3 in fp:0 delay 5s\n";
+    nobody_is_ever_purged: "PurgedInTime",
+        Plant::Engine(EngineBug::NeverCalls("purge_execution")),
+        "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 60s\n";
     repair_without_need: "QuietAtRest", lua!(
         "    if #changes == 0 then\n      return ok(\"consistent\")"
             => "    if #changes == 0 then\n      call(\"HSET\", k.exec_core, \"last_looked_at\", number.now())\n      return ok(\"consistent\")"),

@@ -74,11 +74,17 @@ pub(crate) fn tell(
     let outcome = simulate(plan, &options).map_err(End::Cannot)?;
     let again = simulate(plan, &options).map_err(End::Cannot)?;
     let mut text = report(&format!("seed {seed}"), plan, &outcome, failure);
+    let commit = commit();
+    if let Some(commit) = &commit {
+        text.push_str(&format!("  commit   {commit}\n"));
+    }
     text.push_str(&format!("  replay   {}\n", mode.replay(seed)));
     let shrunk = shrink(plan, failure, &RunOptions::default(), SHRINK_RUNS);
     let trace: Vec<String> = outcome.trace.tail().map(say::line).collect();
     let record = Record {
         seed,
+        mode,
+        commit: commit.as_deref(),
         failure,
         plan,
         shrunk: &shrunk.plan,
@@ -99,6 +105,14 @@ pub(crate) fn tell(
     text.push_str(&format!("  deterministic: {word} (2 runs, trace {hash:016x})"));
     eprintln!("{text}");
     if same { Ok(()) } else { Err(End::Failed(selvedge_sim::failure::Class::Nondeterminism)) }
+}
+
+/// The commit that is checked out here, with a word when more was changed since.
+fn commit() -> Option<String> {
+    let words = ["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, edited"];
+    let told = std::process::Command::new("git").args(words).output().ok()?;
+    let text = String::from_utf8(told.stdout).ok().filter(|_| told.status.success())?;
+    Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Events of a failing run that are looked through and kept.

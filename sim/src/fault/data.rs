@@ -2,7 +2,7 @@
 //! grows too large.
 
 use selvedge_core::audit::Stored;
-use selvedge_core::key::{ExecutionPart, IndexPart, Key, LaneIndex, PartitionIndex};
+use selvedge_core::key::{ExecutionPart, Key, LaneIndex, PartitionIndex};
 use selvedge_core::partition::{Family, Partition};
 
 use uuid::Uuid;
@@ -18,7 +18,19 @@ use crate::world::stream::Purpose;
 /// Most children of one upstream: workers have to run them all.
 const FAN_OUT_MAX: usize = 260;
 /// Who does this.
-const STRANGER: Actor = Actor::Foreign(1);
+pub(super) const STRANGER: Actor = Actor::Foreign(1);
+/// What a stranger writes.
+const FOREIGN_TEXT: &str = "none of yours";
+/// Indexes that engines read whether anything stands there or not.
+const READ_BY_SCANS: [PartitionIndex; 7] = [
+    PartitionIndex::LeaseExpiry,
+    PartitionIndex::SuspensionTimeout,
+    PartitionIndex::AttemptTimeout,
+    PartitionIndex::ExecutionDeadline,
+    PartitionIndex::PendingWaitpointExpiry,
+    PartitionIndex::PendingCancelGroups,
+    PartitionIndex::CancelBacklog,
+];
 
 impl World {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults strike elsewhere")]
@@ -27,14 +39,7 @@ impl World {
             Fault::Eviction => self.evict(rule),
             Fault::OperatorEdit => self.edit(rule),
             Fault::WrongType => self.wrong_type(rule),
-            Fault::ForeignKey => {
-                let partition = self.drawn_partition();
-                let key = format!("ff:custom:{partition}:stranger");
-                self.inflict(rule.fault, key.clone());
-                self.servers.ledger.damage(key.as_bytes(), Damage::Passing);
-                self.strangers.push((partition, key.clone()));
-                self.command(partition, &["SET", &key, "none of yours"]);
-            }
+            Fault::ForeignKey => self.foreign_key(rule),
             Fault::PoisonTuple => self.poison(rule, 1),
             Fault::PoisonHead => {
                 let count = rule.amount.and_then(|n| usize::try_from(n).ok()).unwrap_or(60);
@@ -71,7 +76,7 @@ impl World {
     }
 
     /// A key of ours that `wanted` picks, drawn; or the one that the plan names.
-    fn drawn_key(&mut self, rule: &Rule, wanted: impl Fn(&Key) -> bool) -> Option<Key> {
+    pub(super) fn drawn_key(&mut self, rule: &Rule, wanted: impl Fn(&Key) -> bool) -> Option<Key> {
         if let Some(key) = rule.subject.as_ref().and_then(|text| text.parse().ok()) {
             return Some(key);
         }
@@ -85,7 +90,7 @@ impl World {
         self.chance(Purpose::Faults, STRANGER).pick(&keys).cloned()
     }
 
-    fn partition_of(key: &Key) -> Partition {
+    pub(super) fn partition_of(key: &Key) -> Partition {
         let text = key.to_string();
         let tag = text.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
         let index = |text: &str| text.split_once(':').and_then(|(_, number)| number.parse().ok());
@@ -110,37 +115,36 @@ impl World {
         self.command(Self::partition_of(&key), &["DEL", &text]);
     }
 
-    /// An operator edits an index by hand: an execution goes missing in its lane, or stands there
-    /// at another score. The index reconciler is there to put that right.
-    fn edit(&mut self, rule: &Rule) {
-        let lane = |key: &Key| {
-            matches!(
-                key,
-                Key::Index(
-                    _,
-                    IndexPart::Lane(
-                        _,
-                        LaneIndex::Eligible
-                            | LaneIndex::Active
-                            | LaneIndex::Delayed
-                            | LaneIndex::Suspended
-                            | LaneIndex::BlockedDependencies
-                    )
-                )
-            )
-        };
-        let Some(key) = self.drawn_key(rule, lane) else { return };
-        let partition = Self::partition_of(&key);
-        let shard = self.servers.owner(partition.slot());
-        let members: Vec<String> = self.servers.audited[shard].zset(&key).keys().cloned().collect();
-        let Some(member) = self.chance(Purpose::Faults, STRANGER).pick(&members).cloned() else {
+    /// Somebody else's text stands where an index of ours would begin, or under a name like ours.
+    /// Whoever reads or writes that index is refused, until the stranger tidies up.
+    fn foreign_key(&mut self, rule: &Rule) {
+        let partition = self.drawn_partition();
+        let shard = &self.servers.audited[self.servers.owner(partition.slot())];
+        let index = Key::index(partition);
+        let free = READ_BY_SCANS.iter().map(|part| index.whole(*part));
+        let mut names: Vec<String> =
+            free.filter(|key| !shard.holds(key)).map(|key| key.to_string()).collect();
+        names.push(format!("ff:custom:{partition}:stranger"));
+        let Some(key) = self.chance(Purpose::Faults, STRANGER).pick(&names).cloned() else {
             return;
         };
-        let text = key.to_string();
-        self.inflict(rule.fault, format!("{member} leaves {text}"));
-        self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
-        self.servers.ledger.damage(member.as_bytes(), Damage::Passing);
-        self.command(partition, &["ZREM", &text, &member]);
+        self.inflict(rule.fault, key.clone());
+        self.servers.ledger.damage(key.as_bytes(), Damage::Passing);
+        self.strangers.push((partition, key.clone()));
+        self.command(partition, &["SET", &key, FOREIGN_TEXT]);
+    }
+
+    /// Whoever left keys among ours takes them away, where they still are what they were.
+    pub(crate) fn strangers_leave(&mut self) {
+        for (partition, key) in std::mem::take(&mut self.strangers) {
+            let shard = &self.servers.audited[self.servers.owner(partition.slot())];
+            let ours = key.parse::<Key>().is_ok_and(|key| {
+                shard.holds(&key) && shard.text(&key) != Some(FOREIGN_TEXT.as_bytes())
+            });
+            if !ours {
+                self.command(partition, &["DEL", &key]);
+            }
+        }
     }
 
     fn wrong_type(&mut self, rule: &Rule) {

@@ -3,6 +3,7 @@
 
 pub(crate) mod call;
 mod data;
+mod edit;
 pub(crate) mod timed;
 
 use std::collections::BTreeMap;
@@ -111,7 +112,7 @@ faults! {
     17 NoPerm asks "loud, no hot loop?";
     /// another type stands under a key of ours
     18 WrongType asks "that item fails alone, nothing half written?";
-    /// a key that is none of ours stands among ours
+    /// a text that is none of ours stands where an index of ours would, or under a name like ours
     18 ForeignKey asks "that item fails alone, nothing half written?";
     /// a script raises at one of its inner commands
     19 ScriptErrorMidway ["inner"] asks "no rollback exists: had anything been written?";
@@ -131,9 +132,9 @@ faults! {
     26 StaleReplicaRead ["commits"] asks "fit for display, never for a decision?";
     /// a node's clock leaps ahead or steps back
     27 ServerClockJump ["ms"] asks "paced mass expiry, no negative age, no stuck lease?";
-    /// a node's clock is off from the start
+    /// one node of a cluster has another time than the rest, for good
     28 NodeClockSkew ["ms"] asks "dueness judged by the serving node?";
-    /// an engine's clock is off from the start
+    /// an engine's clock is ahead, or behind since its start
     28 EngineClockSkew ["ms"] asks "dueness judged by the serving node?";
     /// an engine is frozen past its beliefs, then goes on
     29 EnginePause asks "does it act on them?";
@@ -141,7 +142,7 @@ faults! {
     30 TimerStorm ["timers"] asks "full batches loop on, oldest first?";
     /// a key of a related set vanishes
     31 Eviction asks "repaired or set aside, never a wedge?";
-    /// somebody edits a record by hand
+    /// somebody edits an entry, a score, a field or a whole index by hand
     31 OperatorEdit asks "repaired or set aside, never a wedge?";
     /// a malformed, dangling, oversized or unparsable member turns up in an index
     32 PoisonTuple asks "set aside with a reason, neighbours not delayed?";

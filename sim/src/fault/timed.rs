@@ -144,6 +144,7 @@ impl World {
                     Happening::End(Ending::Rival(node, end)),
                 );
             }
+            Fault::NodeClockSkew if self.servers.shards() < 2 => {}
             Fault::ServerClockJump | Fault::NodeClockSkew => {
                 let node = self.node_of(rule);
                 self.inflict(rule.fault, format!("node-{} by {amount} ms", number(node)));
@@ -246,13 +247,17 @@ impl World {
             }
             Fault::EngineClockSkew => {
                 let engine = self.engine_of(rule);
-                let ms = positive.unwrap_or(5_000);
+                let ms = rule.amount.unwrap_or(5_000);
                 self.inflict(rule.fault, format!("engine-{engine} by {ms} ms"));
                 if let Some(seat) = self.seat(engine) {
                     seat.skew_ms += ms;
                 }
+                // The clock of a running process never steps back; that of the next one may.
+                if ms < 0 {
+                    self.kill_engine(engine, 10);
+                }
             }
-            Fault::ScannerOverlap => {
+            Fault::ScannerOverlap if self.seats.len() > 1 => {
                 self.inflict(rule.fault, "all engines");
                 // One seed for all: they come at the same instants.
                 let seed = self.chance(Purpose::Faults, Actor::World).any();

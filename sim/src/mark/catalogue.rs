@@ -45,9 +45,9 @@ marks! {
         || g.did("mark_lease_expired_if_due", "not_yet_expired");
     "late report refused by the fence": |g| g.by_worker() && says_stale(g);
     "report of a lapsed lease refused": |g| g.by_worker()
-        && matches!(&g.answer, Answer::Refused(code) if code == "lease_expired");
+        && matches!(g.answer, Answer::Refused(code) if code == "lease_expired");
     "report after the end refused": |g| g.by_worker()
-        && matches!(&g.answer, Answer::Refused(code) if code == "execution_not_active");
+        && matches!(g.answer, Answer::Refused(code) if code == "execution_not_active");
     "claim repeated with the same lease": |g| g.did("claim_next", "claimed")
         && g.call.is_some_and(|call| g.trail.leases.contains(call.argument("lease_id")));
     "second attempt started": |g| g.scene.executions.iter()
@@ -179,7 +179,7 @@ fn moves(glance: &Glance<'_>, phase: LifecyclePhase) -> bool {
 }
 
 fn says_stale(glance: &Glance<'_>) -> bool {
-    matches!(&glance.answer, Answer::Refused(code) if code == "stale_lease")
+    matches!(glance.answer, Answer::Refused(code) if code == "stale_lease")
 }
 
 fn observed(glance: &Glance<'_>, wanted: fn(&Observation) -> bool) -> bool {

@@ -37,7 +37,7 @@ struct Glance<'a> {
     scene: &'a Scene,
     view: &'a View<'a>,
     call: Option<Call<'a>>,
-    answer: Answer,
+    answer: &'a Answer,
     trail: &'a Trail,
 }
 
@@ -54,7 +54,7 @@ impl Glance<'_> {
 
     /// Whether a server refused this function with this code.
     fn refused(&self, function: &str, code: &str) -> bool {
-        self.called(function) && matches!(&self.answer, Answer::Refused(said) if said == code)
+        self.called(function) && matches!(self.answer, Answer::Refused(said) if said == code)
     }
 
     fn called(&self, function: &str) -> bool {
@@ -84,14 +84,14 @@ impl Lookout {
 
     pub(crate) fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>) {
         let (call, answer) = match &event.what {
-            What::Applied(applied) => (Call::of(applied), Answer::read(&applied.reply)),
+            What::Applied(applied) => (Call::of(applied), &applied.answer),
             What::Observed(_)
             | What::Delivered { .. }
             | What::Lost { .. }
             | What::Died
             | What::Started
             | What::CommitsLost { .. }
-            | What::Fault { .. } => (None, Answer::Plain),
+            | What::Fault { .. } => (None, &Answer::Plain),
             What::Sent { .. }
             | What::Invoked { .. }
             | What::Returned { .. }

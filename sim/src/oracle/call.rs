@@ -13,6 +13,8 @@ use crate::event::{Applied, arguments_of, keys_of};
 /// The names of a function's keys and arguments, in order.
 #[derive(Debug, Default)]
 pub struct Signature {
+    /// The function, without its prefix.
+    pub name: String,
     /// Keys.
     pub keys: Vec<String>,
     /// Arguments.
@@ -32,15 +34,15 @@ impl<'a> Call<'a> {
     /// Reads a command; none when it calls no function of the library.
     #[must_use]
     pub fn read(argv: &'a [Vec<u8>]) -> Option<Self> {
-        let name = crate::event::function_of(argv)?;
-        let signature = signatures().get(name)?;
-        Some(Self { function: name.strip_prefix("ff_")?, argv, signature })
+        let signature = signature_of(argv)?;
+        Some(Self { function: &signature.name, argv, signature })
     }
 
-    /// The call that a server carried out.
+    /// The call that a server carried out. All oracles ask, so that it is looked up only once.
     #[must_use]
     pub fn of(applied: &'a Applied) -> Option<Self> {
-        Self::read(&applied.argv)
+        let signature = applied.signature?;
+        Some(Self { function: &signature.name, argv: &applied.argv, signature })
     }
 
     /// Whether the function has an argument of this name.
@@ -140,6 +142,12 @@ fn word(value: &Value) -> String {
     }
 }
 
+/// The signature of the function that a command calls, if it calls one of the library.
+#[must_use]
+pub fn signature_of(argv: &[Vec<u8>]) -> Option<&'static Signature> {
+    signatures().get(crate::event::function_of(argv)?)
+}
+
 /// The signatures of the library, read from its text.
 fn signatures() -> &'static BTreeMap<String, Signature> {
     static SIGNATURES: OnceLock<BTreeMap<String, Signature>> = OnceLock::new();
@@ -150,7 +158,8 @@ fn read(text: &str) -> Option<(String, Signature)> {
     let (name, rest) = text.split_once('"')?;
     let (keys, rest) = names(rest)?;
     let (arguments, _) = names(rest)?;
-    Some((name.to_owned(), Signature { keys, arguments }))
+    let short = name.strip_prefix("ff_")?.to_owned();
+    Some((name.to_owned(), Signature { name: short, keys, arguments }))
 }
 
 /// The names in the next pair of braces, without what they say about types.

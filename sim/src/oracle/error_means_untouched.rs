@@ -30,7 +30,7 @@ impl Judge for ErrorMeansUntouched {
         let Some(call) = Call::of(applied) else { return };
         let subject =
             || call.execution().map_or_else(|| call.function.to_owned(), |id| id.to_string());
-        match Answer::read(&applied.reply) {
+        match &applied.answer {
             Answer::Refused(code) if !applied.writes.is_empty() => {
                 if !TIED.contains(&code.as_str()) {
                     let first = applied.writes.first().map(|argv| spelled(argv));
@@ -41,7 +41,7 @@ impl Judge for ErrorMeansUntouched {
                     );
                 }
             }
-            Answer::Raised(text) if is_ours(&text) => {
+            Answer::Raised(text) if is_ours(text) => {
                 findings.add(view, subject(), format!("{} raised: {text}", call.function));
             }
             Answer::Raised(text) if !applied.writes.is_empty() => {

@@ -39,12 +39,12 @@ impl Judge for LedgerAdds {
         match &event.what {
             What::CommitsLost { .. } => self.look_again(view),
             What::Applied(applied) => {
-                let answer = Answer::read(&applied.reply);
+                let answer = &applied.answer;
                 self.nodes.insert(applied.node);
                 if let (Some(call), true) =
                     (Call::of(applied), answer.is_done() && self.nodes.len() == 1)
                 {
-                    self.book(&call, &answer);
+                    self.book(&call, answer);
                     self.compare(&call, view, findings);
                 }
             }

@@ -42,10 +42,10 @@ impl Judge for MatchesModel {
             What::Applied(applied) => {
                 let Some(asked) = Call::of(applied) else { return };
                 self.served(&asked, applied.node);
-                let answer = Answer::read(&applied.reply);
+                let answer = &applied.answer;
                 if matches!(event.actor, Actor::Engine(_)) {
                     // Engines act for nobody whom the model knows.
-                    self.happens(&asked, &answer);
+                    self.happens(&asked, answer);
                 } else if answer.is_done() && !self.under_way.contains_key(&applied.call) {
                     // It was answered before, or given up: nobody will hear of this.
                     self.begin(applied.call, &asked);

@@ -24,6 +24,7 @@ mod not_before_due;
 mod oldest_age_bounded;
 mod one_holder;
 mod one_slot;
+mod purged_in_time;
 mod quiet_at_rest;
 mod repeat_is_harmless;
 pub mod scene;
@@ -145,6 +146,7 @@ pub const ORACLES: &[Oracle] = &[
     no_lost_ack::ORACLE,
     all_settle::ORACLE,
     oldest_age_bounded::ORACLE,
+    purged_in_time::ORACLE,
     quiet_at_rest::ORACLE,
     matches_model::ORACLE,
 ];

@@ -1,6 +1,6 @@
 //! `NoLostAck`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::TerminalOutcome;
@@ -28,6 +28,8 @@ enum Promise {
 #[derive(Default)]
 struct NoLostAck {
     asked: BTreeMap<CallId, (ExecutionId, Promise)>,
+    /// Those of them that were carried out; their senders have not heard yet.
+    applied: BTreeSet<CallId>,
     /// With the time at which the promise was given.
     promised: BTreeMap<ExecutionId, (Promise, u64)>,
 }
@@ -48,6 +50,7 @@ impl Judge for NoLostAck {
             }
             What::Delivered { call, learned } => {
                 let Some((id, promise)) = self.asked.remove(call) else { return };
+                self.applied.remove(call);
                 if let Learned::Reply(reply) = learned
                     && Answer::read(reply).is_done()
                     && (promise != Promise::Made || !self.promised.contains_key(&id))
@@ -55,17 +58,24 @@ impl Judge for NoLostAck {
                     self.promised.insert(id, (promise, event.at_ms));
                 }
             }
-            What::Applied(_) => {
+            What::Applied(applied) => {
                 for change in &scene.executions {
                     // Replays and purges may take back what was promised.
                     let over = change.is.as_ref().is_none_or(|is| !is.is_terminal());
                     if over && change.was.as_ref().is_some_and(|was| was.is_terminal()) {
                         self.promised.remove(&change.of);
+                        // Nor does it hold for who hears of an end before this one only now.
+                        self.asked.retain(|call, (id, _)| {
+                            *id != change.of || !self.applied.contains(call)
+                        });
                         if change.is.is_some() {
                             let made = (Promise::Made, event.at_ms);
                             self.promised.insert(change.of.clone(), made);
                         }
                     }
+                }
+                if self.asked.contains_key(&applied.call) {
+                    self.applied.insert(applied.call);
                 }
             }
             What::CommitsLost { .. } => self.compare(view, findings, false),

@@ -1,7 +1,7 @@
 //! `OneHolder`: what a history can show of it. Whether a record and its lease agree, any state
 //! shows.
 
-use super::call::{Answer, Call};
+use super::call::Call;
 use super::{Class, Findings, Judge, Oracle, Scene, View};
 use crate::event::{Event, What};
 
@@ -19,7 +19,7 @@ impl Judge for OneHolder {
     fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
         let What::Applied(applied) = &event.what else { return };
         let Some(call) = Call::of(applied) else { return };
-        if applied.writes.is_empty() || !Answer::read(&applied.reply).is_done() {
+        if applied.writes.is_empty() || !applied.answer.is_done() {
             return;
         }
         let shown = ["lease_id", "lease_epoch", "attempt_id"].map(|name| call.argument(name));

@@ -54,8 +54,8 @@ impl Judge for QuietAtRest {
         self.calls += 1;
         if !applied.writes.is_empty() {
             let function = Call::of(applied).map_or("a command", |call| call.function);
-            let answer = Answer::read(&applied.reply);
-            if !HOUSEKEEPING.contains(&function) && !closes_books(function, &answer) {
+            let answer = &applied.answer;
+            if !HOUSEKEEPING.contains(&function) && !closes_books(function, answer) {
                 findings.add(view, function, format!("still writes at rest: {answer:?}"));
             }
         }

@@ -61,7 +61,7 @@ impl Judge for RepeatIsHarmless {
             }
             return;
         };
-        let answer = Answer::read(&applied.reply);
+        let answer = &applied.answer;
         let is_repeat = self.done.contains_key(&applied.call);
         // A server that is in no state to serve says so to anybody.
         if let (true, Answer::Raised(text)) = (is_repeat, &answer)

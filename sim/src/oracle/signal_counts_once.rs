@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use selvedge_core::key::Key;
 use selvedge_core::state::LifecyclePhase;
 
-use super::call::{Answer, Call};
+use super::call::Call;
 use super::{Class, Findings, Judge, Oracle, Scene, View};
 use crate::event::{Event, What};
 
@@ -30,7 +30,7 @@ impl Judge for SignalCountsOnce {
         let What::Applied(applied) = &event.what else { return };
         let Some(call) = Call::of(applied) else { return };
         if !matches!(call.function, "deliver_signal" | "buffer_signal_for_pending_waitpoint")
-            || !Answer::read(&applied.reply).is_done()
+            || !applied.answer.is_done()
         {
             return;
         }

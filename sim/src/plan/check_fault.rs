@@ -35,8 +35,13 @@ enum Subject {
 
 pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &Rule) -> Result<(), String> {
     let (fault, length) = (rule.fault, plan.config.length.0);
-    if matches!(fault, Fault::Moved | Fault::Ask | Fault::SlotMove) && plan.config.shards < 2 {
+    let of_clusters =
+        matches!(fault, Fault::Moved | Fault::Ask | Fault::SlotMove | Fault::NodeClockSkew);
+    if of_clusters && plan.config.shards < 2 {
         return Err(format!("{fault} needs a cluster: set shards to 2 or 3"));
+    }
+    if fault == Fault::ScannerOverlap && plan.config.engines < 2 {
+        return Err(format!("{fault} needs somebody to overlap with: set engines to 2 or more"));
     }
     match &rule.when {
         When::At(ms) if *ms >= length => {
@@ -114,6 +119,7 @@ fn check_amount(plan: &Plan, rule: &Rule) -> Result<(), String> {
         "ms" if matches!(fault, Fault::ServerClockJump | Fault::NodeClockSkew) => {
             (-(plan.config.bound.0 / 2).cast_signed(), far)
         }
+        "ms" if fault == Fault::EngineClockSkew => (-far, far),
         "ms" => (0, far),
         "members" if fault == Fault::PoisonHead => (1, 1_000),
         "members" | "timers" => (1, 5_000),
@@ -227,7 +233,9 @@ mod tests {
             ("PoisonHead at 1s members 1001", "1 to 1000"),
             ("FailoverLosesSuffix at 1s commits -2", "0 to 1000000"),
             ("LateApply on 1st drain ms -5", "`ms` of LateApply must be 0"),
-            ("EngineClockSkew at 1s ms -5", "must be 0"),
+            ("DuplicateDelivery on 1st drain ms -5", "must be 0"),
+            ("NodeClockSkew at 1s ms 900", "needs a cluster"),
+            ("ScannerOverlap at 1s", "set engines to 2"),
             ("ServerClockJump at 1s ms -300001", "must be -300000"),
             ("ScriptErrorMidway on 1st drain inner -1", "must be 1"),
             (&format!("ScriptErrorMidway on 1st drain inner {}", i64::MIN), "must be 1"),

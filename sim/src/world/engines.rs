@@ -24,6 +24,9 @@ const RELOAD: Span = Span { from: 5, to: 1_500 };
 /// How long a dead engine stays dead.
 const DEAD: Span = Span { from: 50, to: 8_000 };
 
+/// What the clocks of engines say when a world begins: more than any of them is ever behind.
+const CLOCK_START_MS: u64 = 10_000_000_000;
+
 /// Where an engine sits. The seat stays when the engine dies.
 pub(crate) struct Seat {
     pub(crate) engine: Option<Engine>,
@@ -34,8 +37,8 @@ pub(crate) struct Seat {
     pub(crate) frozen_until: u64,
     /// Until when pushes do not reach it.
     pub(crate) unpushed_until: u64,
-    /// How far its clock is ahead.
-    pub(crate) skew_ms: u64,
+    /// How far its clock is ahead, or behind.
+    pub(crate) skew_ms: i64,
     /// Nobody starts it again.
     pub(crate) gone: bool,
     wake_ms: Option<u64>,
@@ -55,6 +58,11 @@ impl Seat {
             wake_ms: None,
             reloading: false,
         }
+    }
+
+    /// What its clock says.
+    fn clock(&self, now_ms: u64) -> EngineTime {
+        EngineTime((CLOCK_START_MS + now_ms).saturating_add_signed(self.skew_ms))
     }
 }
 
@@ -115,7 +123,7 @@ impl World {
         if seat.engine.is_some() || seat.gone {
             return;
         }
-        let now = EngineTime(now_ms + seat.skew_ms);
+        let now = seat.clock(now_ms);
         seat.engine = Some(Engine::new(seat.config.clone(), seed, now));
         seat.life += 1;
         (seat.wake_ms, seat.reloading, seat.frozen_until) = (None, false, 0);
@@ -201,7 +209,7 @@ impl World {
             let (due, input) = (seat.frozen_until, Box::new(input));
             return self.schedule(due, Happening::Hear { engine: number, life: Some(life), input });
         }
-        let now = EngineTime(now_ms + seat.skew_ms);
+        let now = seat.clock(now_ms);
         let before = self.meter.turn_to(Part::Engines);
         if let Some(engine) = self.seat(number).and_then(|seat| seat.engine.as_mut()) {
             engine.handle(now, input);
@@ -230,7 +238,7 @@ impl World {
         let now_ms = self.now_ms;
         let Some(seat) = self.seat(number) else { return };
         let Some(deadline) = seat.engine.as_ref().and_then(Engine::deadline) else { return };
-        let wake_ms = deadline.0.saturating_sub(seat.skew_ms).max(now_ms + 1);
+        let wake_ms = (now_ms + deadline.0.saturating_sub(seat.clock(now_ms).0)).max(now_ms + 1);
         if seat.wake_ms.is_none_or(|known| wake_ms < known) {
             seat.wake_ms = Some(wake_ms);
             let life = seat.life;

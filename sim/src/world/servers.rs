@@ -138,6 +138,8 @@ impl Servers {
             cluster: shards > 1,
             seed: host_seed,
             unruly_scans: config.unruly_scans,
+            // Every loop of the library has its bound; that is tested where somebody counts.
+            instruction_budget: u64::MAX,
             ..HostConfig::default()
         };
         let mut host = LoadedHost::new(library, host_config)?;
@@ -222,16 +224,17 @@ impl Servers {
         let reply = self.carry_out(node, argv, manner);
         let mut served = Served {
             reply,
-            writes: self.host.last_writes(),
+            writes: Vec::new(),
             touched: Vec::new(),
             published: self.host.take_published(),
             commit: None,
             server_time_us: clock_ms * 1000,
             inner_commands: self.host.last_inner_commands(),
         };
-        if !served.writes.is_empty() && manner.behind.is_none() {
+        if self.host.has_written() && manner.behind.is_none() {
             self.commit(node, call, now_ms, &mut served);
         }
+        served.writes = self.host.take_writes();
         served
     }
 
@@ -246,15 +249,15 @@ impl Servers {
             self.host.refuse_writes(Some(
                 "READONLY You can't write against a read only replica.".to_owned(),
             ));
-            let reply = self.host.call(argv);
+            let reply = self.host.call_words(argv);
             self.host.swap(&mut self.followers[shard].data);
             return reply;
         }
-        let Some(drawn) = manner.raise_at else { return self.host.call(argv) };
+        let Some(drawn) = manner.raise_at else { return self.host.call_words(argv) };
         // A server may refuse a command until the first write, never after it: look where that is.
         let before = self.host.snapshot();
         self.host.log_inner_commands(true);
-        let clean = self.host.call(argv);
+        let clean = self.host.call_words(argv);
         let inner = self.host.last_inner_log();
         self.host.log_inner_commands(false);
         if inner.is_empty() {
@@ -266,7 +269,7 @@ impl Servers {
         let places = first_write.map_or(inner.len(), |at| at + 1) as u64;
         let at = usize::try_from(drawn % places).unwrap_or(0) + 1;
         self.host.fail_at(at, "ERR injected: the server refuses this command");
-        let reply = self.host.call(argv);
+        let reply = self.host.call_words(argv);
         self.host.clear_failure();
         reply
     }

@@ -30,9 +30,7 @@ impl World {
             self.finish_hand_over(slot);
             self.servers.moves.remove(&slot);
         }
-        for (partition, key) in std::mem::take(&mut self.strangers) {
-            self.command(partition, &["DEL", &key]);
-        }
+        self.strangers_leave();
         self.links.deaf_until.clear();
         self.links.clogged_until.clear();
         self.links.slow.clear();

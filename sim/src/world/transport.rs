@@ -17,6 +17,7 @@ use crate::canary;
 use crate::event::{Actor, Applied, Argv, CallId, Learned, What};
 use crate::fault::Fault;
 use crate::meter::Part;
+use crate::oracle::call::{Answer as Outcome, signature_of};
 
 /// How often a client follows a call that was sent elsewhere.
 const HOPS_MAX: u8 = 5;
@@ -314,6 +315,8 @@ impl World {
             node: number(node),
             stray: self.servers.nodes[node].stray,
             argv: argv.clone(),
+            signature: signature_of(argv),
+            answer: Outcome::read(&served.reply),
             reply: served.reply,
             writes: served.writes,
             published: served.published,

@@ -17,6 +17,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
 use selvedge_sim::event::{Actor, Applied, Event, Phase, What};
+use selvedge_sim::oracle::call::{Answer, signature_of};
 use selvedge_sim::oracle::{Bench, View};
 use selvedge_sim::plan::Config;
 use selvedge_sim::world::ledger::Ledger;
@@ -232,7 +233,9 @@ impl World {
             call: self.calls,
             node: 1,
             stray: false,
+            signature: signature_of(&command),
             argv: Arc::new(command),
+            answer: Answer::read(&reply),
             reply,
             writes: self.host.last_writes(),
             published: Vec::new(),

@@ -44,15 +44,33 @@ enum Keys {
 /// Finds a command by its name, in any case.
 pub(crate) fn lookup(name: &[u8]) -> Option<&'static CommandSpec> {
     let mut wanted = [0; NAME_BYTES_MAX];
-    let wanted = wanted.get_mut(..name.len())?;
-    wanted.copy_from_slice(name);
+    wanted.get_mut(..name.len())?.copy_from_slice(name);
     wanted.make_ascii_lowercase();
-    let place = COMMANDS.binary_search_by(|spec| spec.name.as_bytes().cmp(wanted)).ok()?;
+    let place = NAMES.binary_search(&u128::from_be_bytes(wanted)).ok()?;
     COMMANDS.get(place)
 }
 
-/// The longest name of the table.
+/// The longest name of the table: just what fits into one number.
 const NAME_BYTES_MAX: usize = "zremrangebyscore".len();
+
+/// The names as numbers, which sort as the names do and are compared at once: every inner command
+/// is looked up.
+static NAMES: [u128; COMMANDS.len()] = {
+    let mut names = [0; COMMANDS.len()];
+    let mut at = 0;
+    while at < COMMANDS.len() {
+        let name = COMMANDS[at].name.as_bytes();
+        let mut bytes = [0; NAME_BYTES_MAX];
+        let mut letter = 0;
+        while letter < name.len() {
+            bytes[letter] = name[letter];
+            letter += 1;
+        }
+        names[at] = u128::from_be_bytes(bytes);
+        at += 1;
+    }
+    names
+};
 
 impl CommandSpec {
     /// Whether the number of words fits.
@@ -105,7 +123,7 @@ const fn command(
 }
 
 /// Sorted by name.
-static COMMANDS: &[CommandSpec] = &[
+const COMMANDS: &[CommandSpec] = &[
     command("append", 3, GROW, ONE, string::append),
     command("copy", -3, GROW, TWO, generic::copy),
     command("dbsize", 1, READ, NONE, server::dbsize),

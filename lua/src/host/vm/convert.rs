@@ -51,9 +51,18 @@ pub(super) fn pushed(lua: &Lua, value: Value) -> mlua::Result<Pushed> {
         Value::Status(text) => whole(LuaValue::Table(tagged(lua, "ok", text)?)),
         Value::Error(text) => whole(LuaValue::Table(tagged(lua, "err", text)?)),
         Value::Array(items) => {
-            let items = items.into_iter().map(|item| pushed(lua, item));
-            let items = items.collect::<mlua::Result<Vec<_>>>()?;
-            whole(LuaValue::Table(lua.create_sequence_from(items)?))
+            let mut failed = None;
+            let items = items.into_iter().map(|item| {
+                pushed(lua, item).unwrap_or_else(|error| {
+                    failed = Some(error);
+                    whole(LuaValue::Nil)
+                })
+            });
+            let table = lua.create_sequence_from(items)?;
+            match failed {
+                Some(error) => return Err(error),
+                None => whole(LuaValue::Table(table)),
+            }
         }
     })
 }
@@ -184,7 +193,7 @@ pub(super) fn to_argument(value: &LuaValue) -> Option<Vec<u8>> {
 ///
 /// Written as a loop over open arrays: a script may nest tables deeper than the native stack. Each
 /// holds on to one Lua value at a time, since the VM has room for a few thousand of them only. Of a
-/// plain list it is known that no table has a tag, and that those in it hold nothing but text.
+/// plain list it is known that neither it nor a table in it has a tag, and that those are short.
 pub(super) fn to_reply(value: LuaValue, protocol: Protocol, is_plain: bool) -> mlua::Result<Value> {
     let mut open: Vec<OpenArray> = Vec::new();
     let mut current = Some(value);
@@ -197,7 +206,8 @@ pub(super) fn to_reply(value: LuaValue, protocol: Protocol, is_plain: bool) -> m
         let known = match (is_plain, open.len()) {
             (false, _) => Known::Nothing,
             (true, 0) => Known::List,
-            (true, _) => Known::Texts,
+            (true, 1) => Known::ShortList,
+            (true, _) => Known::Nothing,
         };
         let mut finished = match shape(value, protocol, known) {
             Ok(Shape::Plain(value)) => Some(value),
@@ -270,7 +280,7 @@ impl Children {
 enum Known {
     Nothing,
     List,
-    Texts,
+    ShortList,
 }
 
 fn shape(value: LuaValue, protocol: Protocol, known: Known) -> mlua::Result<Shape> {
@@ -284,14 +294,29 @@ fn shape(value: LuaValue, protocol: Protocol, known: Known) -> mlua::Result<Shap
         LuaValue::Table(table) => match known {
             Known::Nothing => return table_shape(table),
             Known::List => return Ok(Shape::Array(Children::Sequence { table, next: 1 })),
-            Known::Texts => {
-                let texts = table.sequence_values::<BString>();
-                let texts = texts.map(|text| text.map(|text| Value::Bulk(text.into())));
-                Value::Array(texts.collect::<mlua::Result<_>>()?)
-            }
+            Known::ShortList => match flat(&table, protocol)? {
+                Some(values) => Value::Array(values),
+                None => return Ok(Shape::Array(Children::Sequence { table, next: 1 })),
+            },
         },
         _ => Value::Nil,
     }))
+}
+
+/// The values of a list without tables in it, taken in one go.
+fn flat(list: &Table, protocol: Protocol) -> mlua::Result<Option<Vec<Value>>> {
+    let mut values = Vec::new();
+    for value in list.sequence_values::<LuaValue>() {
+        match value? {
+            LuaValue::Table(_) => return Ok(None),
+            value => {
+                if let Shape::Plain(value) = shape(value, protocol, Known::Nothing)? {
+                    values.push(value);
+                }
+            }
+        }
+    }
+    Ok(Some(values))
 }
 
 /// A tagged table is what its tag says; any other is an array, cut at the first nil.

@@ -99,7 +99,9 @@ impl Vm {
             store: store.clone(),
             lua,
         };
-        vm.watch()?;
+        if config.instruction_budget < u64::MAX {
+            vm.watch()?;
+        }
         Ok(vm)
     }
 

@@ -114,8 +114,8 @@ local function is_list(value)
       or value.verbatim_string)
 end
 
--- Whether a reply is a list of values and of short lists of texts. Nearly all are, and here that
--- costs a fraction of what it costs outside, where each tag of each table is asked for.
+-- Whether a reply is a list of values and of short lists. Nearly all are, and here that costs a
+-- fraction of what it costs outside, where each tag of each table is asked for.
 local SHORT = 64
 local function is_plain(reply)
   if kind_of(reply) ~= "table" or #reply > SHORT or not is_list(reply) then
@@ -126,11 +126,6 @@ local function is_plain(reply)
     if kind_of(item) == "table" and next(item) ~= nil then
       if #item > SHORT or not is_list(item) then
         return false
-      end
-      for j = 1, #item do
-        if kind_of(item[j]) ~= "string" then
-          return false
-        end
       end
     end
   end

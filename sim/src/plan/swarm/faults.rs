@@ -76,9 +76,15 @@ fn kinds(stream: &mut Stream, config: &Config) -> Vec<(Fault, u64)> {
         let dropped = !stream.chance(Ratio { hits: 1, of: one_in });
         let cluster = matches!(
             fault,
-            Fault::Moved | Fault::Ask | Fault::TryAgain | Fault::SlotMove | Fault::ClusterDown
+            Fault::Moved
+                | Fault::Ask
+                | Fault::TryAgain
+                | Fault::SlotMove
+                | Fault::ClusterDown
+                | Fault::NodeClockSkew
         );
-        let possible = !cluster || config.shards > 1;
+        let possible = (!cluster || config.shards > 1)
+            && (fault != Fault::ScannerOverlap || config.engines > 1);
         if !dropped && possible && !kinds.iter().any(|(known, _)| *known == fault) {
             kinds.push((fault, stream.within(Span { from: 1, to: 100 })));
         }
@@ -235,7 +241,7 @@ fn amount(stream: &mut Stream, fault: Fault) -> Option<i64> {
         Fault::StaleReplicaRead => within(stream, 1, 40),
         Fault::ServerClockJump => within(stream, 0, 40_000).map(|ms| ms - 10_000),
         Fault::NodeClockSkew => within(stream, 0, 6_000).map(|ms| ms - 3_000),
-        Fault::EngineClockSkew => within(stream, 100, 60_000),
+        Fault::EngineClockSkew => within(stream, 0, 120_000).map(|ms| ms - 60_000),
         Fault::OutOfMemory => stream
             .chance(Ratio { hits: 1, of: 2 })
             .then(|| stream.within(Span { from: 30, to: 300 }).cast_signed()),

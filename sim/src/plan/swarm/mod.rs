@@ -59,7 +59,7 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
     } else {
         Times::new(20_000, 90_000)
     };
-    Config {
+    let mut config = Config {
         seed,
         engines: knob(stream, &[2, 1, 3, 4, 5, 7]),
         shards: knob(stream, &[1, 2, 3]),
@@ -88,7 +88,11 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
         permute: knob(stream, &[false, true]),
         permanent: knob(stream, &[false, true]),
         length: Ms(stream.within(Span { from: 8_000, to: longest_ms(interval.0) })),
+    };
+    if config.window == 1 {
+        config.bound.0 += LINKS_MAX * LONE_ROUND_TRIPS * 2 * config.link.0.to;
     }
+    config
 }
 
 /// How long a run may be: who scans all the time gets on sooner.
@@ -98,6 +102,10 @@ const fn longest_ms(interval_ms: u64) -> u64 {
 
 /// Somewhat more than the longest chain of a seed has links.
 const LINKS_MAX: u64 = 110;
+
+/// Round trips in a row that a link of a chain takes an engine with one batch in flight: all its
+/// scanners take turns.
+const LONE_ROUND_TRIPS: u64 = 40;
 
 /// An interval at which pushes must do nearly everything.
 const HOUR_MS: u64 = 3_600_000;

@@ -1,0 +1,89 @@
+//! What operators do by hand: to one entry of an index, to its score, to a field of a record, to a
+//! whole index. The index reconciler is there to put right who stands where.
+
+use selvedge_core::audit::Stored;
+use selvedge_core::key::{ExecutionPart, IndexPart, Key, LaneIndex};
+
+use super::data::STRANGER;
+use crate::plan::Rule;
+use crate::world::World;
+use crate::world::ledger::Damage;
+use crate::world::stream::Purpose;
+
+/// Scores that nothing of ours ever has, before and behind all of them.
+const ODD_SCORES: [&str; 2] = ["1", "4102444800000"];
+/// Priorities that an operator would like.
+const PRIORITIES: [&str; 2] = ["0", "777"];
+
+impl World {
+    pub(super) fn edit(&mut self, rule: &Rule) {
+        let kinds: [fn(&Key) -> bool; 4] = [in_lane, in_lane, of_worker, is_core];
+        let drawn = self.chance(Purpose::Faults, STRANGER).below(4);
+        let kind = kinds[usize::try_from(drawn).unwrap_or(0)];
+        let key = self.drawn_key(rule, kind).or_else(|| self.drawn_key(rule, in_lane));
+        let Some(key) = key else { return };
+        let partition = Self::partition_of(&key);
+        let shard = &self.servers.audited[self.servers.owner(partition.slot())];
+        let members: Vec<String> = match shard.entry(&key).map(|entry| &entry.stored) {
+            Some(Stored::Zset(members)) => members.keys().cloned().collect(),
+            Some(Stored::Set(members)) => members.iter().cloned().collect(),
+            Some(Stored::Hash(_)) if is_core(&key) => return self.edit_priority(rule, &key),
+            _ => return,
+        };
+        let sorted = shard.zset(&key).len() == members.len();
+        let stream = self.chance(Purpose::Faults, STRANGER);
+        let (way, score) = (stream.below(3), stream.below(2));
+        let Some(member) = stream.pick(&members).cloned() else { return };
+        let text = key.to_string();
+        let score = ODD_SCORES[usize::try_from(score).unwrap_or(0)];
+        let (words, hurt) = match (way, sorted) {
+            (0, _) => (vec!["DEL", &text], members.clone()),
+            (1, true) => (vec!["ZADD", &text, "XX", score, &member], vec![member.clone()]),
+            (_, true) => (vec!["ZREM", &text, &member], vec![member.clone()]),
+            (_, false) => (vec!["SREM", &text, &member], vec![member.clone()]),
+        };
+        self.inflict(rule.fault, words.join(" "));
+        // A repair looks where somebody stands, not at every score: that one may stay wrong.
+        let damage = if words[0] == "ZADD" { Damage::Lasting } else { Damage::Passing };
+        for harmed in &hurt {
+            self.servers.ledger.damage(harmed.as_bytes(), damage);
+        }
+        self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
+        self.command(partition, &words);
+    }
+
+    /// The record says another priority than the one that its place in line was made from.
+    fn edit_priority(&mut self, rule: &Rule, key: &Key) {
+        let drawn = self.chance(Purpose::Faults, STRANGER).below(2);
+        let priority = PRIORITIES[usize::try_from(drawn).unwrap_or(0)];
+        let text = key.to_string();
+        self.inflict(rule.fault, format!("HSET {text} priority {priority}"));
+        self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
+        self.command(Self::partition_of(key), &["HSET", &text, "priority", priority]);
+    }
+}
+
+fn in_lane(key: &Key) -> bool {
+    matches!(
+        key,
+        Key::Index(
+            _,
+            IndexPart::Lane(
+                _,
+                LaneIndex::Eligible
+                    | LaneIndex::Active
+                    | LaneIndex::Delayed
+                    | LaneIndex::Suspended
+                    | LaneIndex::BlockedDependencies
+            )
+        )
+    )
+}
+
+fn of_worker(key: &Key) -> bool {
+    matches!(key, Key::Index(_, IndexPart::WorkerLeases(_)))
+}
+
+fn is_core(key: &Key) -> bool {
+    matches!(key, Key::Execution(_, ExecutionPart::Core))
+}

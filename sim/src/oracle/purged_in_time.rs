@@ -1,0 +1,82 @@
+//! `PurgedInTime`
+
+use std::collections::BTreeSet;
+
+use selvedge_core::audit::{Execution, Snapshot};
+use selvedge_core::id::{ExecutionId, LaneId};
+use selvedge_core::key::{Key, LaneIndex};
+
+use super::call::Call;
+use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
+use crate::event::{Event, Phase, What};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "PurgedInTime",
+    statement: "who ended and was kept long enough is purged, unless a child still needs it",
+    class: Class::Liveness,
+    judge: || Box::<PurgedInTime>::default(),
+};
+
+/// How long an execution is kept when its policy does not say.
+const RETENTION_MS: i64 = 86_400_000;
+/// Ended executions of a lane that one cycle looks at.
+const LOOKED_AT_PER_CYCLE: u64 = 20;
+
+#[derive(Default)]
+struct PurgedInTime {
+    /// When faults stopped.
+    calm_since_ms: Option<u64>,
+    /// Who was kept for the sake of a child the last time that somebody asked.
+    held: BTreeSet<ExecutionId>,
+}
+
+impl Judge for PurgedInTime {
+    fn see(&mut self, event: &Event, _: &Scene, _: &View<'_>, _: &mut Findings) {
+        if matches!(event.what, What::Phase(Phase::Liveness)) {
+            self.calm_since_ms = Some(event.at_ms);
+        }
+        let What::Applied(applied) = &event.what else { return };
+        let Some(call) = Call::of(applied).filter(|call| call.function == "purge_execution") else {
+            return;
+        };
+        let Some(id) = call.execution().filter(|_| applied.answer.is_done()) else { return };
+        if applied.answer.says("held") {
+            self.held.insert(id);
+        } else {
+            self.held.remove(&id);
+        }
+    }
+
+    fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
+        let Some(calm) = self.calm_since_ms else { return };
+        let calm_ms = view.now_ms.saturating_sub(calm);
+        for shard in view.shards {
+            let ended = shard.executions().filter(|one| !self.held.contains(one.id));
+            for execution in ended.filter(|one| one.core.text("lifecycle_phase") == "terminal") {
+                let over_ms = shard.now().0 - execution.core.number("completed_at");
+                let over_ms = u64::try_from(over_ms - kept_ms(shard, &execution)).unwrap_or(0);
+                let cycles = ended_in_lane(shard, &execution) / LOOKED_AT_PER_CYCLE + 2;
+                if over_ms.min(calm_ms) > cycles * view.config.cycle_ms() {
+                    let what = format!("has ended, and should be gone since {over_ms} ms");
+                    findings.add(view, execution.id, what);
+                }
+            }
+        }
+    }
+}
+
+/// How long an execution is kept after its end.
+fn kept_ms(shard: &Snapshot, execution: &Execution<'_>) -> i64 {
+    let policy = shard.text(&Key::execution(execution.id).policy()).unwrap_or_default();
+    let policy = String::from_utf8_lossy(policy);
+    let said = policy.split_once("\"retention_ttl_ms\":").map(|(_, rest)| rest.trim_start());
+    let digits = said.and_then(|said| said.split(|c: char| !c.is_ascii_digit()).next());
+    digits.and_then(|digits| digits.parse().ok()).unwrap_or(RETENTION_MS)
+}
+
+/// How many have ended in its lane, each of whom may be looked at before it.
+fn ended_in_lane(shard: &Snapshot, execution: &Execution<'_>) -> u64 {
+    let Ok(lane) = execution.core.text("lane_id").parse::<LaneId>() else { return 0 };
+    let index = Key::index(execution.partition()).lane(&lane, LaneIndex::Terminal);
+    shard.zset(&index).len() as u64
+}
