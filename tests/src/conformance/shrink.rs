@@ -8,13 +8,18 @@ pub fn shrink(sequence: &Sequence, mut fails: impl FnMut(&Sequence) -> bool) -> 
     with(&shrink_list(&sequence.steps, |steps| fails(&with(steps))))
 }
 
+/// How often a list is tried with some items less: a very long one is not cut for ever.
+const TRIES_MAX: usize = 1_000;
+
 /// Removes items of a list, in ever smaller runs, as long as what is left still fails.
 pub fn shrink_list<T: Clone>(list: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut best = list.to_vec();
     let mut run = best.len().div_ceil(2);
+    let mut tries = 0;
     while run > 0 {
         let mut start = 0;
-        while start < best.len() {
+        while start < best.len() && tries < TRIES_MAX {
+            tries += 1;
             let end = (start + run).min(best.len());
             let rest = [&best[..start], &best[end..]].concat();
             if fails(&rest) {

@@ -21,6 +21,12 @@ pub struct Step {
     pub command: Vec<Vec<u8>>,
 }
 
+impl Step {
+    fn is_call(&self) -> bool {
+        self.command.first().is_some_and(|name| name == b"FCALL")
+    }
+}
+
 /// Some commands from an empty keyspace on.
 pub type Tape = Vec<Step>;
 

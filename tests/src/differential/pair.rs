@@ -47,6 +47,7 @@ pub struct Divergence {
 }
 
 /// What a store answered to each step, and what it held at the end or after each.
+#[derive(PartialEq, Eq)]
 struct Played {
     replies: Vec<Value>,
     keyspaces: Vec<Value>,
@@ -77,18 +78,26 @@ impl Pair {
 
     /// Plays a tape on both; the answers, if they agree.
     pub fn play(&mut self, tape: &[Step]) -> Result<Vec<Value>, PlayError> {
-        let host = self.on_host(tape, Detail::End);
-        let valkey = self.on_valkey(tape, Detail::End)?;
-        if host.replies == valkey.replies && host.keyspaces == valkey.keyspaces {
+        let (host, valkey) = self.compare(tape)?;
+        if host == valkey {
             return Ok(host.replies);
         }
-        let steps = shrink_list(tape, |fewer| matches!(self.parts(fewer), Ok(Some(_))));
+        // Nothing after the first other answer matters.
+        let last = host.replies.iter().zip(&valkey.replies).position(|(one, other)| one != other);
+        let steps = shrink_list(&tape[..last.map_or(tape.len(), |at| at + 1)], |fewer| {
+            self.compare(fewer).is_ok_and(|(host, valkey)| host != valkey)
+        });
         let (at, host, valkey) = match self.parts(&steps)? {
             Some(parting) => parting,
             None => (tape.len(), show_all(&host), show_all(&valkey)),
         };
         let steps = steps.into_iter().take(at).collect();
         Err(PlayError::Diverged(Box::new(Divergence { steps, host, valkey })))
+    }
+
+    /// What both answered, and a digest of what they hold at the end.
+    fn compare(&mut self, tape: &[Step]) -> Result<(Played, Played), PlayError> {
+        Ok((self.on_host(tape, Detail::End), self.on_valkey(tape, Detail::End)?))
     }
 
     /// The first step after which the stores differ, and what each has there.
@@ -128,7 +137,9 @@ impl Pair {
         played
     }
 
-    /// The same, but that the clock is a key, and whoever moves it removes what is over.
+    /// The same, but that the clock is a key, and whoever moves it removes what is over. So does
+    /// whoever comes after a function, which may have let something end at once; the plain commands
+    /// that furnish a world do not.
     fn on_valkey(&mut self, tape: &[Step], detail: Detail) -> Result<Played, PlayError> {
         let words = |line: &[&str]| -> Vec<Vec<u8>> {
             line.iter().map(|word| word.as_bytes().to_vec()).collect()
@@ -136,10 +147,15 @@ impl Pair {
         let look = |detail: &str| [words(&["DEL", CLOCK]), words(&["EVAL", DUMP, "0", detail])];
         let mut commands = vec![words(&["FLUSHALL"])];
         let (mut answers, mut dumps) = (Vec::new(), Vec::new());
+        let mut before: Option<&Step> = None;
         for step in tape {
             let (now_us, now_ms) = (step.now_us.to_string(), (step.now_us / 1000).to_string());
-            commands.push(words(&["EVAL", SWEEP, "0", &now_ms]));
-            commands.push(words(&["SET", CLOCK, &now_us]));
+            let calm = before.is_some_and(|it| it.now_us == step.now_us && !it.is_call());
+            if !calm || detail == Detail::EveryStep {
+                commands.push(words(&["EVAL", SWEEP, "0", &now_ms]));
+                commands.push(words(&["SET", CLOCK, &now_us]));
+            }
+            before = Some(step);
             answers.push(commands.len());
             commands.push(step.command.clone());
             if detail == Detail::EveryStep {
