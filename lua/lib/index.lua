@@ -1,63 +1,77 @@
 -- What a record demands of the indexes, and making it so.
 
--- A time for an entry that is missing: the stored one, or now where nothing is stored.
-local function time_or(value, now)
-  local time = number.floor(value, 0)
-  return time > 0 and time or now
+-- Demands an entry at a stored time; an entry for which nothing is stored may stand anywhere, and
+-- begins now.
+local function demand_at(demand, name, stored, now)
+  local time = number.floor(stored, 0)
+  demand[name], demand.at[name] = time > 0 and time or now, time > 0
 end
 
--- The lane index of a runnable execution with its score, or nil and why it cannot be told.
-local function runnable_home(core, now)
+-- Demands the lane index of a runnable execution. Answers why it cannot be told, else nil.
+local function demand_runnable(demand, core, now)
   local index = lane.INDEX_OF_ELIGIBILITY[core.eligibility_state]
   if not index then
-    return nil, "eligibility_state:" .. text.present(core.eligibility_state, "")
+    return "eligibility_state:" .. text.present(core.eligibility_state, "")
   end
   local name = index:gsub(":", "_")
   if name == "eligible" then
-    return name, lane.eligible_score(core)
+    demand[name], demand.at[name] = lane.eligible_score(core), true
   elseif name == "delayed" then
-    return name, time_or(core.delay_until, now)
+    demand_at(demand, name, core.delay_until, now)
   elseif name == "blocked_dependencies" then
-    return name, number.floor(core.created_at, 0)
-  end
-  return name, time_or(core.last_transition_at, now)
-end
-
-local function suspended_home(k)
-  local timeout_at = number.floor(call("HGET", k.suspension_current, "timeout_at"), 0)
-  return "suspended", timeout_at ~= 0 and timeout_at or suspension.NEVER, timeout_at ~= 0
-end
-
--- Which index entries a record demands: { name of a key in `k` = score }, and true for the sets.
--- No record demands nothing. Nil and the reason when the record does not say where it belongs.
-function lane.demand(k, core, now)
-  if not core then
-    return {}
-  end
-  local demand, phase = { all_executions = true }, core.lifecycle_phase
-  if phase == "runnable" then
-    local home, score = runnable_home(core, now)
-    if not home then
-      return nil, score
-    end
-    demand[home] = score
-  elseif phase == "active" then
-    demand.active = time_or(core.lease_expires_at, now)
-    if core.ownership_state ~= "lease_revoked" then
-      demand.lease_expiry = demand.active
-      -- A holder may have an empty name, but it has one.
-      demand.worker_leases = core.current_worker_instance_id ~= nil or nil
-    end
-  elseif phase == "suspended" then
-    local home, score, timed = suspended_home(k)
-    demand[home] = score
-    demand.suspension_timeout = timed and score or nil
-  elseif phase == "terminal" then
-    demand.terminal = time_or(core.completed_at, now)
+    demand[name], demand.at[name] = number.floor(core.created_at, 0), true
   else
-    return nil, "lifecycle_phase:" .. text.present(phase, "")
+    -- When it was held is nobody's business but the eye's.
+    demand_at(demand, name, core.last_transition_at, now)
+    demand.at[name] = false
   end
-  return demand
+  return nil
+end
+
+local function demand_active(demand, core, now)
+  demand_at(demand, "active", core.lease_expires_at, now)
+  demand.at.active = false
+  if core.ownership_state ~= "lease_revoked" then
+    demand_at(demand, "lease_expiry", core.lease_expires_at, now)
+    -- A holder may have an empty name, but it has one.
+    demand.worker_leases = core.current_worker_instance_id ~= nil or nil
+  end
+end
+
+local function demand_suspended(demand, k)
+  local timeout_at = number.floor(call("HGET", k.suspension_current, "timeout_at"), 0)
+  local timed = timeout_at ~= 0
+  demand.suspended, demand.at.suspended = timed and timeout_at or suspension.NEVER, true
+  demand.suspension_timeout, demand.at.suspension_timeout = timed and timeout_at or nil, timed
+end
+
+-- Which index entries a record demands: { name of a key in `k` = score }, and true for the sets;
+-- `at` names those that have to stand at just that score. No record demands nothing. Nil and the
+-- reason when the record does not say where it belongs.
+function lane.demand(k, core, now)
+  local demand, phase = { at = {} }, core and core.lifecycle_phase
+  if not core then
+    return demand
+  end
+  demand.all_executions = true
+  local unclear
+  if phase == "runnable" then
+    unclear = demand_runnable(demand, core, now)
+  elseif phase == "active" then
+    demand_active(demand, core, now)
+  elseif phase == "suspended" then
+    demand_suspended(demand, k)
+  elseif phase == "terminal" then
+    demand_at(demand, "terminal", core.completed_at, now)
+  else
+    unclear = "lifecycle_phase:" .. text.present(phase, "")
+  end
+  return not unclear and demand or nil, unclear
+end
+
+-- Whether an entry stands at a time at which nobody will look for it.
+local function is_misplaced(name, demand, score)
+  return score and demand.at[name] and math.floor(tonumber(score)) ~= math.floor(demand[name])
 end
 
 -- Whether an entry must go that the record does not demand. Timeouts of a live execution may
@@ -103,7 +117,7 @@ function lane.standing(k, id, strays)
   return stands
 end
 
--- Makes the entries of `id` equal to `demand`; an entry that is where it belongs keeps its score.
+-- Makes the entries of `id` equal to `demand`.
 -- Answers the changes: `+` or `-` and the key.
 function lane.settle(k, id, demand, stands, strays)
   local changes = {}
@@ -113,7 +127,7 @@ function lane.settle(k, id, demand, stands, strays)
   local function settle_scored(names)
     for _, name in ipairs(names) do
       local key = k[name]
-      if demand[name] and not stands[key] then
+      if demand[name] and (not stands[key] or is_misplaced(name, demand, stands[key])) then
         lane.move(id, {}, key, demand[name])
         note("+", key)
       elseif stands[key] and is_surplus(name, demand) then

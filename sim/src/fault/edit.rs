@@ -1,5 +1,5 @@
 //! What operators do by hand: to one entry of an index, to its score, to a field of a record, to a
-//! whole index. The index reconciler is there to put right who stands where.
+//! whole index. The index reconciler is there to put all of it right.
 
 use selvedge_core::audit::Stored;
 use selvedge_core::key::{ExecutionPart, IndexPart, Key, LaneIndex};
@@ -43,12 +43,9 @@ impl World {
             (_, false) => (vec!["SREM", &text, &member], vec![member.clone()]),
         };
         self.inflict(rule.fault, words.join(" "));
-        // A repair looks where somebody stands, not at every score: that one may stay wrong.
-        let damage = if words[0] == "ZADD" { Damage::Lasting } else { Damage::Passing };
-        for harmed in &hurt {
-            self.servers.ledger.damage(harmed.as_bytes(), damage);
+        for harmed in hurt.iter().chain([&text]) {
+            self.servers.ledger.damage(harmed.as_bytes(), Damage::Passing);
         }
-        self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
         self.command(partition, &words);
     }
 
@@ -58,7 +55,7 @@ impl World {
         let priority = PRIORITIES[usize::try_from(drawn).unwrap_or(0)];
         let text = key.to_string();
         self.inflict(rule.fault, format!("HSET {text} priority {priority}"));
-        self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
+        self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
         self.command(Self::partition_of(key), &["HSET", &text, "priority", priority]);
     }
 }
