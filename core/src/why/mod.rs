@@ -252,12 +252,15 @@ impl Scene<'_> {
         let on = "the end of its retention".to_owned();
         let trimmer = Mover::Scanner(ScannerName::RetentionTrimmer);
         self.limits.push(Wait { on, mover: trimmer, by: By::Open });
-        format!(
-            "it ended with {} at {}{}",
-            vector.outcome,
-            core.text("completed_at"),
-            reason.unwrap_or_default()
-        )
+        let ended = match vector.outcome {
+            TerminalOutcome::None => "it ended without an outcome",
+            TerminalOutcome::Success => "it succeeded",
+            TerminalOutcome::Failed => "it failed",
+            TerminalOutcome::Cancelled => "it was cancelled",
+            TerminalOutcome::Expired => "it ran out of time",
+            TerminalOutcome::Skipped => "it was skipped",
+        };
+        format!("{ended} at {}{}", core.text("completed_at"), reason.unwrap_or_default())
     }
 
     fn deadline(&mut self) {
