@@ -1,18 +1,22 @@
 //! `OldestAgeBounded`
 
+use std::collections::BTreeMap;
+
+use selvedge_core::id::ExecutionId;
 use selvedge_core::key::{IndexPart, Key, LaneIndex};
+use selvedge_core::state::{EligibilityState, LifecyclePhase, StateVector};
 
 use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
 use crate::event::{Event, Phase, What};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "OldestAgeBounded",
-    statement: "while workers are served, no lane and no partition starves",
+    statement: "while workers are served, no lane, no partition and no tenant starves",
     class: Class::Liveness,
     judge: || Box::<OldestAgeBounded>::default(),
 };
 
-/// How much longer than the whole bound for rest nobody may wait in line.
+/// Nobody may wait in line for more than this share of the whole bound for rest.
 const SHARE_OF_BOUND: u64 = 2;
 
 #[derive(Default)]
@@ -21,15 +25,32 @@ struct OldestAgeBounded {
     calm_since_ms: Option<u64>,
     /// Whether anybody got work since.
     served: bool,
+    /// Who is in line in which lane, and since when in calm.
+    line: BTreeMap<ExecutionId, (String, u64)>,
 }
 
 impl Judge for OldestAgeBounded {
-    fn see(&mut self, event: &Event, scene: &Scene, _: &View<'_>, _: &mut Findings) {
+    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
         if matches!(event.what, What::Phase(Phase::Liveness)) {
             self.calm_since_ms = Some(event.at_ms);
+            self.form_line(event.at_ms, view);
         }
-        self.served |= self.calm_since_ms.is_some()
-            && scene.executions.iter().any(|change| change.got_a_lease().is_some());
+        if self.calm_since_ms.is_none() {
+            return;
+        }
+        for change in &scene.executions {
+            match change.is.as_ref().filter(|is| in_line(is.vector)) {
+                Some(is) => {
+                    let place = || (is.lane.clone(), event.at_ms);
+                    self.line.entry(change.of.clone()).or_insert_with(place);
+                }
+                None => drop(self.line.remove(&change.of)),
+            }
+            if let Some(served) = change.got_a_lease() {
+                self.served = true;
+                self.passed_over(&served.lane, view, findings);
+            }
+        }
     }
 
     fn rest(&mut self, end: Rest, view: &View<'_>, findings: &mut Findings) {
@@ -50,4 +71,43 @@ impl Judge for OldestAgeBounded {
             }
         }
     }
+}
+
+impl OldestAgeBounded {
+    fn form_line(&mut self, now_ms: u64, view: &View<'_>) {
+        for shard in view.shards {
+            for execution in shard.executions() {
+                if in_line(execution.vector().ok()) {
+                    let place = (execution.core.text("lane_id").to_owned(), now_ms);
+                    self.line.insert(execution.id.clone(), place);
+                }
+            }
+        }
+    }
+
+    /// Somebody of a lane was served: who of the same lane, of whichever partition and tenant, has
+    /// waited for too long? Each is told once.
+    fn passed_over(&mut self, lane: &str, view: &View<'_>, findings: &mut Findings) {
+        let allowed = view.config.bound.0 / SHARE_OF_BOUND;
+        self.line.retain(|id, (in_lane, since)| {
+            let waited = view.now_ms.saturating_sub(*since);
+            let starves = in_lane == lane && waited > allowed;
+            if starves {
+                let tenant = view.of(id.partition()).execution(id);
+                let tenant = tenant.map(|one| one.core.text("namespace").to_owned());
+                let tenant = tenant.unwrap_or_default();
+                let what =
+                    format!("of {tenant} waits in {lane} for {waited} ms, others are served");
+                findings.add(view, id, what);
+            }
+            !starves
+        });
+    }
+}
+
+fn in_line(vector: Option<StateVector>) -> bool {
+    vector.is_some_and(|vector| {
+        vector.phase == LifecyclePhase::Runnable
+            && vector.eligibility == EligibilityState::EligibleNow
+    })
 }
