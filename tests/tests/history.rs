@@ -38,7 +38,7 @@ planted! {
     an_edge_that_stays_unresolved_trips_group_counts: "GroupCounts",
         "try(\"SREM\", k.unresolved," => "try(\"SISMEMBER\", k.unresolved,";
     a_slot_that_is_not_counted_back_trips_ledger_adds: "LedgerAdds",
-        "if holds and in_use > 0 then" => "if holds and in_use > 99 then";
+        "in_use > call(\"SCARD\", k.admitted_set) then" => "in_use > 99 then";
     a_release_that_gives_all_back_trips_ledger_adds: "LedgerAdds",
         "text.append(back, { name, math.max(0, left) })" => "text.append(back, { name, 0 })";
     a_condition_born_closed_trips_suspended_has_waker: "SuspendedHasWaker",

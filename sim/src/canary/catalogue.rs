@@ -117,7 +117,7 @@ canaries! {
 
     // Accounts.
     slot_not_counted_back: "LedgerAdds", lua!(
-        "if holds and in_use > 0 then" => "if holds and in_use > 99 then");
+        "in_use > call(\"SCARD\", k.admitted_set) then" => "in_use > 99 then");
 
     // What callers are told.
     cancel_says_yes_to_what_ended: "MatchesModel", lua!(
