@@ -89,8 +89,9 @@ end
 -- afresh since and is not of the flow: nobody will ever resolve an edge from it, and it waits for
 -- none. (Members made by hand may never have had a record.)
 function projection.has_lost(prefix, flow_id, id)
-  if record.peek(dependency.front(text.tag(prefix), id) .. ":core", "flow_id") == flow_id then
-    return false
+  local core_key = dependency.front(text.tag(prefix), id) .. ":core"
+  if record.peek(core_key, "flow_id") == flow_id then
+    return record.peek(core_key, "purging_since") ~= nil
   end
   for _, name in ipairs(ENDS) do
     if record.peek(prefix .. ":summary", PURGED .. name) then

@@ -2,14 +2,12 @@
 -- asked in pages, and the record remembers which page is next: those of earlier pages have their
 -- answer, which nothing takes back.
 
--- Whether a child has no use for this end yet: its edge is unresolved, or it is one that a replay
--- of the child would open again.
+-- Whether a child may still ask for this end: its edge is unresolved, or one that failed, which a
+-- replay of the child opens again. Only a met edge is never asked about again.
 local function waits(tag, child, edge_id)
   local front = dependency.front(tag, child)
-  local phase = record.peek(front .. ":core", "lifecycle_phase")
-  local resolution = record.peek(front .. ":dep:" .. edge_id, "state")
-  return phase and resolution ~= "satisfied"
-    and (phase == "terminal" or resolution ~= "impossible")
+  return record.peek(front .. ":core", "lifecycle_phase")
+    and record.peek(front .. ":dep:" .. edge_id, "state") ~= "satisfied"
 end
 
 -- The first child of a page that waits, nil when none does.
@@ -23,22 +21,31 @@ local function waiting(tag, prefix, page)
   return nil
 end
 
+-- What the place of a page depends on: which end this is, how many edges there are, and whose
+-- cursor it is. Anything else starts with the first page again.
+local function standing(core, outgoing)
+  return table.concat({
+    text.present(core.completed_at, ""), call("SCARD", outgoing), record.server(), "",
+  }, ":")
+end
+
 -- The next page of children, about `limit`: { child = the first that waits, left = what the record
--- has to remember while there are further pages }. Another end, or another number of edges, starts
--- with the first page again.
+-- has to remember while there are further pages }.
 function purge.children(tag, id, core, limit)
   if not text.set(core.flow_id) then
     return {}
   end
   local prefix = flow.prefix(tag, core.flow_id)
-  local outgoing = prefix .. ":out:" .. id
-  local stand = text.present(core.completed_at, "") .. ":" .. call("SCARD", outgoing) .. ":"
-  local asked = text.present(core.purge_asked, "")
-  local cursor = asked:sub(1, #stand) == stand and asked:sub(#stand + 1) or "0"
+  local outgoing, asked = prefix .. ":out:" .. id, text.present(core.purge_asked, "")
+  local cursor, stand = "0", nil
+  if asked ~= "" then
+    stand = standing(core, outgoing)
+    cursor = asked:sub(1, #stand) == stand and asked:sub(#stand + 1) or "0"
+  end
   local page = call("SSCAN", outgoing, text.is_cursor(cursor) and cursor or "0",
     "COUNT", number.digits(limit))
   return {
     child = waiting(tag, prefix, page[2]),
-    left = page[1] ~= "0" and stand .. page[1] or nil,
+    left = page[1] ~= "0" and (stand or standing(core, outgoing)) .. page[1] or nil,
   }
 end

@@ -92,6 +92,13 @@ function record.peek(key, field)
   return nil
 end
 
+-- Which process serves the store, "" where nobody tells. A cursor that outlives a call means
+-- something to the process that gave it, and nothing to the one that takes its place.
+function record.server()
+  local told = try("INFO", "server")
+  return type(told) == "string" and told:match("run_id:(%x+)") or ""
+end
+
 -- The members of a set in byte order, none when the key is missing or holds something else. Never
 -- raises.
 function record.members(key)

@@ -110,7 +110,14 @@ end
 
 -- Ties the edges to their children; nil, or the refusal of the first bad one.
 local function tie_edges(edges, by_id, members_key, prefix)
-  local seen = {}
+  local seen, earlier, flow_id = {}, {}, prefix:match("([^:]*)$")
+  local function is_member(id)
+    if earlier[id] == nil then
+      earlier[id] = call("SISMEMBER", members_key, id) == 1
+        and not projection.has_lost(prefix, flow_id, id)
+    end
+    return earlier[id]
+  end
   for _, edge in ipairs(edges) do
     local id, from = text.present(edge.edge_id, ""), text.present(edge.upstream_eid, "")
     local child = by_id[text.present(edge.downstream_eid, "")]
@@ -120,7 +127,7 @@ local function tie_edges(edges, by_id, members_key, prefix)
     if from == edge.downstream_eid then
       return err("self_referencing_edge", id)
     end
-    if not child or not (by_id[from] or call("SISMEMBER", members_key, from) == 1) then
+    if not child or not (by_id[from] or is_member(from)) then
       return err("execution_not_in_flow", id)
     end
     if call("EXISTS", prefix .. ":edge:" .. id) == 1 then

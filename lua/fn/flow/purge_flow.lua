@@ -6,7 +6,7 @@
 --   edges per step, 200 unless given, 1000 at most)
 -- Replies: purged, partial, not_due, held, gone
 -- Errors: invalid_input
--- Bound: 40 + 12 * n
+-- Bound: 42 + 12 * n
 -- Keeps: NoOrphans, NotBeforeDue, BoundedWork
 local DAY_MS = 86400000
 local LIMIT_MAX = 1000
@@ -23,14 +23,14 @@ local function living_member(tag, members_key, cursor, limit)
   return nil, next_cursor
 end
 
--- Where the inspection stands: a cursor, or `over` once every member was found gone.
+-- Where the inspection stands: a cursor of this server, or `over` once every member was found gone.
 local function inspection(summary_key, revision)
   local stored = call("HGET", summary_key, "purge") or ""
-  local seen_revision, cursor = stored:match("^([^|]*)|(%w+)$")
+  local seen_revision, cursor, server = stored:match("^([^|]*)|(%w+)|?(%x*)$")
   if seen_revision ~= revision then
     return "0"
   end
-  local usable = cursor == "over" or text.is_cursor(cursor)
+  local usable = cursor == "over" or text.is_cursor(cursor) and server == record.server()
   return usable and cursor or "0"
 end
 
@@ -67,7 +67,8 @@ define("ff_purge_flow",
       cursor = cursor == "0" and "over" or cursor
     end
     -- write; nothing below can fail
-    call("HSET", plan.summary, "purge", revision .. "|" .. cursor)
+    local server = cursor ~= "over" and "|" .. record.server() or ""
+    call("HSET", plan.summary, "purge", revision .. "|" .. cursor .. server)
     if cursor ~= "over" then return ok("partial", 0) end
     if not closed then
       call("HSET", k.flow_core, "public_flow_state", "completed")

@@ -15,11 +15,12 @@ define("ff_promote_delayed",
     local now, refused = number.clock(a)
     if not now then return refused end
     local id, core, strays = a.execution_id, record.read(k.exec_core), nil
-    local found, score = k.delayed, tonumber(call("ZSCORE", k.delayed, id))
+    local found, score = k.delayed, call("ZSCORE", k.delayed, id)
     strays, refused = lane.locate(k, core or {}, { "delayed", "eligible" })
     refused = refused or guard.any_other(strays, "zset")
     if refused then return refused end
     local listed = call("ZSCORE", k.eligible, id)
+    score = tonumber(found ~= k.delayed and call("ZSCORE", k.delayed, id) or score)
     -- write; nothing below can fail
     local from = text.append({ k.delayed }, strays)
     if not core then

@@ -1,7 +1,7 @@
 -- Stands in for the doors of the library while it is compared across stores. Some things are a
 -- server's own affair, so they are taken out of its hands, in every store alike: the order in which
 -- a table yields its names, and a set its members (sorted), what is drawn from a set (the smallest
--- member), and, if there is a key for it, what time it is.
+-- member), which process it is, and, if there is a key for it, what time it is.
 
 -- JSON with sorted names, as far as there are any; the rest is for the server's own codec.
 local function steady_json(value)
@@ -89,6 +89,7 @@ local function call(...)
 end
 
 local function try(name, ...)
+  if name == "INFO" then return "run_id:0" end
   if name == "SSCAN" or name == "SMEMBERS" then
     return in_order(redis.pcall, name, ...)
   end

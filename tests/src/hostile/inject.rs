@@ -76,10 +76,11 @@ pub fn inject(call: &Call, host: &mut Host, injected: &mut Injected) {
     }
 }
 
-/// Reads whose failure a function may live with: they only fill in what a reply tells.
+/// Reads whose failure a function may live with: they only fill in what a reply tells, or tell one
+/// server from another.
 fn is_optional(argv: &[Vec<u8>]) -> bool {
     argv.first().is_some_and(|name| {
-        [&b"HGET"[..], b"SMEMBERS", b"SCARD", b"XRANGE"]
+        [&b"HGET"[..], b"SMEMBERS", b"SCARD", b"XRANGE", b"INFO"]
             .iter()
             .any(|optional| name.eq_ignore_ascii_case(optional))
     })
