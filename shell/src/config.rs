@@ -81,6 +81,20 @@ pub enum SettingsError {
         /// The variable without `_FILE`.
         variable: &'static str,
     },
+    /// A value that is no text.
+    #[error("{variable} is not UTF-8 text")]
+    NotText {
+        /// The variable.
+        variable: String,
+    },
+}
+
+/// What says which store is meant.
+const URL_VARIABLES: [&str; 2] = ["SELVEDGE_URL", "SELVEDGE_URL_FILE"];
+
+/// Whether a variable is one that we read.
+fn is_ours(name: &str) -> bool {
+    name.starts_with("SELVEDGE_") || name.starts_with("FF_")
 }
 
 impl Settings {
@@ -89,7 +103,30 @@ impl Settings {
     /// # Errors
     /// The first setting that cannot be used, by name.
     pub fn from_env() -> Result<Self, SettingsError> {
-        Self::read(|name| std::env::var(name).ok())
+        Self::from_env_for(None)
+    }
+
+    /// Reads the environment of this process for a store that is named elsewhere: then nobody asks
+    /// what the environment says about that.
+    ///
+    /// # Errors
+    /// The first setting that cannot be used, by name.
+    pub fn from_env_for(store: Option<StoreUrl>) -> Result<Self, SettingsError> {
+        let passed_over = |name: &str| store.is_some() && URL_VARIABLES.contains(&name);
+        for (name, value) in std::env::vars_os() {
+            let Some(name) = name.to_str().filter(|name| is_ours(name) && !passed_over(name))
+            else {
+                continue;
+            };
+            if value.to_str().is_none() {
+                return Err(SettingsError::NotText { variable: name.to_owned() });
+            }
+        }
+        let settings = Self::read(|name| std::env::var(name).ok().filter(|_| !passed_over(name)))?;
+        Ok(match store {
+            Some(store) => settings.at(store),
+            None => settings,
+        })
     }
 
     /// Reads settings through `lookup`; an empty value counts as unset.

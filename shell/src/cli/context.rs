@@ -42,12 +42,10 @@ pub(crate) struct ByFlag {
 
 impl Context {
     pub(crate) fn new(global: Global) -> Result<Self, Failure> {
-        let mut settings = Settings::from_env().map_err(Failure::usage)?;
         let by_flag =
             ByFlag { store: global.store.is_some(), namespace: global.namespace.is_some() };
-        if let Some(url) = global.store {
-            settings = settings.at(url.parse().map_err(Failure::usage)?);
-        }
+        let store = global.store.map(|url| url.parse()).transpose().map_err(Failure::usage)?;
+        let settings = Settings::from_env_for(store).map_err(Failure::usage)?;
         let said = || std::env::var("SELVEDGE_NAMESPACE").ok().filter(|name| !name.is_empty());
         let namespace = global.namespace.or_else(said).unwrap_or_else(|| "default".to_owned());
         Ok(Self { settings, namespace, by_flag, output: Output { json: global.json } })

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::{Exit, Failure};
+use super::output::harmless;
 use super::{file, tree};
 
 /// What to do.
@@ -94,8 +95,7 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
     let flow = read(&submit.file)?;
     if submit.dry_run {
         let names: Vec<&str> = flow.names().collect();
-        let listed: Vec<String> =
-            names.iter().map(|name| name.escape_default().to_string()).collect();
+        let listed: Vec<String> = names.iter().map(|name| harmless(name)).collect();
         let sentence = format!("a flow of {}: {}", tasks_of(names.len()), listed.join(", "));
         return Ok(context.output.say(&sentence, json!({ "tasks": names }))?);
     }

@@ -92,11 +92,24 @@ fn as_time(ms: u64) -> Option<String> {
         .then(|| format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string())
 }
 
+/// A text of somebody else as a terminal may show it: what would steer the terminal is spelled out.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut told = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() {
+            told.extend(letter.escape_default());
+        } else {
+            told.push(letter);
+        }
+    }
+    told
+}
+
 /// A value as people read it.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.escape_default().to_string(),
+        Value::String(text) => harmless(text),
         Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
@@ -108,6 +121,11 @@ const YEAR_10000_MS: u64 = 253_402_300_800_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_what_steers_a_terminal_is_spelled_out() {
+        assert_eq!(harmless("it's \"né\"\u{1b}[2J\n"), "it's \"né\"\\u{1b}[2J\\n");
+    }
 
     #[test]
     fn a_sentence_tells_its_times_and_leaves_other_numbers_alone() {

@@ -66,9 +66,9 @@ async fn would(context: &Context, client: &Client) -> Result<(), Failure> {
         row.extend([at.due, at.visited].map(Value::from));
         row
     });
-    context.output.rows(&["scanner", "partition", "due", "to look at"], rows.collect())?;
+    context.output.rows(&["scanner", "partition", "due", "to visit"], rows.collect())?;
     if !context.output.json {
-        anstream::eprintln!("{due} due, {visited} to look at; nothing was changed");
+        anstream::eprintln!("{due} due, {visited} to visit; nothing was changed");
     }
     Ok(())
 }

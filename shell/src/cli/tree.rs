@@ -3,16 +3,18 @@
 use selvedge::inspect::{FlowGraph, Join, Node};
 use selvedge_core::id::ExecutionId;
 
+use super::output::harmless;
+
 /// The tree, one execution per line.
 pub(crate) fn tree(graph: &FlowGraph) -> String {
     let flow = &graph.flow;
     let mut text =
-        format!("flow {} {} ({})", flow.id, flow.kind.escape_default(), flow.public_state());
+        format!("flow {} {} ({})", flow.id, harmless(flow.kind.as_str()), flow.public_state());
     for (depth, id) in graph.tree() {
         let Some(node) = graph.nodes.get(id) else { continue };
         let indent = "  ".repeat(depth.min(DEPTH_DRAWN) + 1);
         let indent = if depth > DEPTH_DRAWN { format!("{indent}({depth}) ") } else { indent };
-        let label = graph.label(id).escape_default();
+        let label = harmless(graph.label(id));
         text.push_str(&format!("\n{indent}{} {label}  {}", mark(&node.state), node.state));
         text.push_str(&also_after(graph, node));
         text.push_str(&format!("  {id}"));
@@ -58,7 +60,7 @@ fn also_after(graph: &FlowGraph, node: &Node) -> String {
         return String::new();
     }
     let mut names: Vec<String> =
-        node.upstreams.iter().map(|id| graph.label(id).escape_default().to_string()).collect();
+        node.upstreams.iter().map(|id| harmless(graph.label(id))).collect();
     names.sort();
     let more = names.len().saturating_sub(NAMES_TOLD);
     names.truncate(NAMES_TOLD);

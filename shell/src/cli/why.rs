@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::Failure;
-use super::output::with_times;
+use super::output::{harmless, with_times};
 
 /// About which execution.
 #[derive(Args)]
@@ -32,10 +32,14 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         });
         return Ok(context.output.say("", object)?);
     }
-    let mut text = format!("{}: {}", why.execution_id, why.headline);
+    let mut text = format!("{}: {}", why.execution_id, harmless(&why.headline));
     for (title, all) in [("waits for", &why.waits), ("in any case", &why.limits)] {
         for wait in all {
-            text.push_str(&format!("\n  {title}: {} ({})", wait.on, mover(&wait.mover)));
+            text.push_str(&format!(
+                "\n  {title}: {} ({})",
+                harmless(&wait.on),
+                harmless(&mover(&wait.mover))
+            ));
             match wait.by {
                 By::Time(at) => text.push_str(&format!(", {}", until(now, at))),
                 By::Overdue(at) => text.push_str(&format!(

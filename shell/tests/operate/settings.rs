@@ -74,9 +74,9 @@ fn a_round_that_is_only_told_needs_no_right_to_write() {
         told.iter().filter(|row| row["scanner"] == scanner).collect()
     };
     let [projector] = of("flow_projector")[..] else { panic!("{told:?}") };
-    assert_eq!((&projector["to_look_at"], &projector["due"]), (&1.into(), &0.into()));
+    assert_eq!((&projector["to_visit"], &projector["due"]), (&1.into(), &0.into()));
     assert!(projector["partition"].as_str().is_some_and(|tag| tag.starts_with("{fp:")));
-    assert_eq!(of("index_reconciler")[0]["to_look_at"], 3, "{told:?}");
+    assert_eq!(of("index_reconciler")[0]["to_visit"], 3, "{told:?}");
     assert!(of("delayed_promoter").is_empty(), "{told:?}");
     // What waits for its time is due when that has come.
     let late = r#"{"kind":"f","tasks":[{"name":"a","kind":"k","delay":"2s"}]}"#;
@@ -87,4 +87,31 @@ fn a_round_that_is_only_told_needs_no_right_to_write() {
         promoter.map(|row| row["due"].clone())
     });
     assert_eq!(due, Some(1.into()));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_setting_that_is_no_text_is_refused_not_passed_over() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    let operator = Operator::new();
+    for name in ["SELVEDGE_URL", "SELVEDGE_PASSWORD", "FF_FLOW_PARTITIONS"] {
+        let odd = OsStr::from_bytes(b"1\xff");
+        let ran = operator.command(&["config", "show"]).env(name, odd).output().expect("it runs");
+        let told = text(&ran.stderr);
+        assert_eq!(ran.status.code(), Some(2), "{told}");
+        assert!(told.contains(&format!("{name} is not UTF-8 text")), "{told}");
+    }
+}
+
+#[test]
+fn a_flag_comes_before_whatever_the_environment_says() {
+    let row = setting(
+        &Operator::new(),
+        "store",
+        &[("SELVEDGE_URL", "http://bad")],
+        &["--store", "memory://"],
+    );
+    assert_eq!(row["value"], "memory://", "{row}");
 }
