@@ -129,6 +129,16 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         ("WRONGTYPE", _) => {
             (Exit::Refused, "a key of ours holds a value of another kind; a person must look")
         }
+        ("OOM", _) => (
+            Exit::Refused,
+            "the server is full and evicts nothing: give it more memory; what waits goes on then",
+        ),
+        ("READONLY", _) => {
+            (Exit::Refused, "this server is a replica: name its primary, or a host of the cluster")
+        }
+        _ if said("upgrade this program") => {
+            (Exit::Refused, "a newer Selvedge works on this store: use that one here as well")
+        }
         (_, Class::Denied) => (
             Exit::Refused,
             "check user and password (in the URL, or SELVEDGE_USER and SELVEDGE_PASSWORD), and \
@@ -138,7 +148,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
             Exit::Error,
             "the library is missing or another one there; `selvedge serve` loads ours",
         ),
-        ("OOM" | "READONLY" | "MISCONF" | "NOREPLICAS" | "LOADING" | "BUSY" | "CLUSTERDOWN", _) => {
+        ("MISCONF" | "NOREPLICAS" | "LOADING" | "BUSY" | "CLUSTERDOWN", _) => {
             (Exit::Error, "the server is up and cannot do it now; its own words say why")
         }
         (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => {

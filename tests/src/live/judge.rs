@@ -80,18 +80,18 @@ impl Evidence<'_> {
         }
     }
 
-    /// No attempt runs twice, and what an execution gave back comes from one of its runs.
+    /// No attempt runs twice, nor goes on twice after a wait, and what an execution gave back comes
+    /// from a run of the attempt that its record says ended it.
     fn judge_runs(&self, verdict: &mut Verdict) {
-        let mut begun = BTreeMap::<(&str, u32), &Run>::new();
-        let mut results = BTreeMap::<&str, &str>::new();
+        let mut begun = BTreeMap::<(&str, u32, bool), &Run>::new();
+        let mut results = BTreeMap::<&str, &Run>::new();
         for run in self.runs {
-            results.insert(&run.result, &run.execution);
-            if run.resumed {
-                continue;
-            }
-            if let Some(first) = begun.insert((&run.execution, run.attempt), run) {
+            results.insert(&run.result, run);
+            let place = (run.execution.as_str(), run.attempt, run.resumed);
+            if let Some(first) = begun.insert(place, run) {
+                let again = if run.resumed { "went on" } else { "began" };
                 let what = format!(
-                    "attempt {} of {} began at {} and again at {}",
+                    "attempt {} of {} {again} at {} and again at {}",
                     run.attempt, run.execution, first.at_ms, run.at_ms
                 );
                 self.find(verdict, what, run.at_ms.min(first.at_ms), true);
@@ -102,8 +102,17 @@ impl Evidence<'_> {
                 continue;
             }
             let result = String::from_utf8_lossy(&self.result(id)).into_owned();
-            if results.get(result.as_str()).copied() != Some(id.as_str()) {
+            let Some(run) = results.get(result.as_str()).filter(|run| run.execution == id.as_str())
+            else {
                 verdict.faults.push(format!("{id} gave back `{result}`, which no run of it made"));
+                continue;
+            };
+            let ended_by = self.field(id, "current_attempt_index");
+            if ended_by != run.attempt.to_string() {
+                let attempt = run.attempt;
+                verdict.faults.push(format!(
+                    "{id} was ended by attempt {ended_by} and gave back what attempt {attempt} made"
+                ));
             }
         }
     }
@@ -157,10 +166,15 @@ mod tests {
         Told { accepted: [(id(), accepted)].into(), ended: vec![end], unanswered: 0 }
     }
 
-    /// A keyspace in which the execution has ended like this.
+    /// A keyspace in which the first attempt has ended like this.
     fn ended(outcome: &str, result: &str) -> Snapshot {
+        ended_by("0", outcome, result)
+    }
+
+    fn ended_by(attempt: &str, outcome: &str, result: &str) -> Snapshot {
         let mut snapshot = Snapshot::new(ServerTime(0));
-        let fields = [("terminal_outcome".to_owned(), outcome.as_bytes().to_vec())];
+        let fields = [("terminal_outcome", outcome), ("current_attempt_index", attempt)]
+            .map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
         let put = |stored| Some(Entry { stored, expires_at: None });
         snapshot.put(
             Key::execution(&id()).core().to_string().as_bytes(),
@@ -198,7 +212,14 @@ mod tests {
         let twice = [run(1, 0, "result"), run(2, 0, "again")];
         assert!(found(&ended("success", "result"), &twice).contains("and again at"));
         let retried = [run(1, 0, "first"), run(2, 1, "result")];
-        assert_eq!(found(&ended("success", "result"), &retried), "");
+        assert_eq!(found(&ended_by("1", "success", "result"), &retried), "");
+        let fenced_off = found(&ended_by("1", "success", "first"), &retried);
+        assert!(fenced_off.contains("gave back what attempt 0 made"), "{fenced_off}");
+        let resumed = |at_ms, result| Run { resumed: true, ..run(at_ms, 0, result) };
+        let waited = [run(1, 0, "first"), resumed(2, "result")];
+        assert_eq!(found(&ended("success", "result"), &waited), "");
+        let waited_twice = [run(1, 0, "first"), resumed(2, "result"), resumed(3, "again")];
+        assert!(found(&ended("success", "result"), &waited_twice).contains("went on at"));
     }
 
     #[test]

@@ -46,7 +46,9 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
         .prefix(&format!("selvedge-live-{}-", plan.seed))
         .tempdir()
         .map_err(text)?;
-    let mut stage = Stage::set(plan, live, folder.path())?;
+    let seed = plan.seed;
+    let mut stage =
+        Stage::set(plan, live, folder.path()).map_err(|error| format!("seed {seed}: {error}"))?;
     let played = stage.play().await;
     let (told, mut verdict) = match played {
         Ok(told) => (told, Verdict::default()),
@@ -61,7 +63,10 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
     let logs = if verdict.faults.is_empty() {
         None
     } else {
-        stage.site.keep_logs(folder.path()).map_err(text)?;
+        // A log that is not there must not take the verdict with it.
+        if let Err(error) = stage.site.keep_logs(folder.path()) {
+            verdict.faults.push(format!("not all logs were kept: {error}"));
+        }
         Some(folder.keep())
     };
     Ok(Report {
