@@ -52,9 +52,7 @@ define("ff_replay_execution",
   { "execution_id!", "now_ms", "edge_ids" },
   function(k, a, keys, args)
     local core = record.read(k.exec_core)
-    if not core then
-      return err("execution_not_found")
-    end
+    if not core then return err("execution_not_found") end
     if core.lifecycle_phase ~= "terminal" or text.set(core.purging_since) then
       return err("execution_not_terminal")
     end
@@ -68,9 +66,7 @@ define("ff_replay_execution",
     end
     local skipped = core.terminal_outcome == "skipped" and text.set(core.flow_id)
     local strays, refused = lane.locate(k, core, { "terminal", "eligible" })
-    if not strays then
-      return refused
-    end
+    if not strays then return refused end
     local plan
     plan, refused = dependency.rearming(k, core, keys, args)
     if refused then
