@@ -83,18 +83,10 @@ impl Partition {
 
 impl fmt::Display for Partition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Every key has a partition in it, so its number is spelled by hand.
-        let mut digits = [b'0'; 5];
-        let (mut at, mut rest) = (digits.len(), self.index);
-        while rest > 0 || at == digits.len() {
-            at -= 1;
-            digits[at] = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-            rest /= 10;
-        }
         f.write_str("{")?;
         f.write_str(self.family.as_str())?;
         f.write_str(":")?;
-        f.write_str(core::str::from_utf8(&digits[at..]).unwrap_or_default())?;
+        self.index.fmt(f)?;
         f.write_str("}")
     }
 }

@@ -21,31 +21,20 @@ local function waiting(tag, prefix, page)
   return nil
 end
 
--- What the place of a page depends on: which end this is, how many edges there are, and whose
--- cursor it is. Anything else starts with the first page again.
-local function standing(core, outgoing)
-  return table.concat({
-    text.present(core.completed_at, ""), call("SCARD", outgoing), record.server(), "",
-  }, ":")
-end
-
 -- The next page of children, about `limit`: { child = the first that waits, left = what the record
--- has to remember while there are further pages }.
+-- has to remember while there are further pages }. Another end, or another number of edges, starts
+-- with the first page again.
 function purge.children(tag, id, core, limit)
   if not text.set(core.flow_id) then
     return {}
   end
   local prefix = flow.prefix(tag, core.flow_id)
-  local outgoing, asked = prefix .. ":out:" .. id, text.present(core.purge_asked, "")
-  local cursor, stand = "0", nil
-  if asked ~= "" then
-    stand = standing(core, outgoing)
-    cursor = asked:sub(1, #stand) == stand and asked:sub(#stand + 1) or "0"
-  end
-  local page = call("SSCAN", outgoing, text.is_cursor(cursor) and cursor or "0",
+  local outgoing = prefix .. ":out:" .. id
+  local stand = text.present(core.completed_at, "") .. ":" .. call("SCARD", outgoing)
+  local page = call("SSCAN", outgoing, record.resume(core.purge_asked, stand),
     "COUNT", number.digits(limit))
   return {
     child = waiting(tag, prefix, page[2]),
-    left = page[1] ~= "0" and (stand or standing(core, outgoing)) .. page[1] or nil,
+    left = page[1] ~= "0" and record.bookmark(stand, page[1]) or nil,
   }
 end

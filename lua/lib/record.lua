@@ -92,11 +92,23 @@ function record.peek(key, field)
   return nil
 end
 
--- Which process serves the store, "" where nobody tells. A cursor that outlives a call means
--- something to the process that gave it, and nothing to the one that takes its place.
-function record.server()
+-- Which process serves the store, "" where nobody tells.
+local function server()
   local told = try("INFO", "server")
   return type(told) == "string" and told:match("run_id:(%x+)") or ""
+end
+
+-- Where a walk stands that takes several calls: `stand` is whatever it depends on. A cursor means
+-- something to the process that gave it, and nothing to the one that takes its place.
+function record.bookmark(stand, cursor)
+  return table.concat({ stand, server(), cursor }, "|")
+end
+
+-- The cursor of a bookmark; the beginning when it was left by another process, or by a walk over
+-- something else.
+function record.resume(bookmark, stand)
+  local of, by, cursor = text.present(bookmark, ""):match("^(.*)|(%x*)|(%d+)$")
+  return of == stand and by == server() and text.is_cursor(cursor) and cursor or "0"
 end
 
 -- The members of a set in byte order, none when the key is missing or holds something else. Never

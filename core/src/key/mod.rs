@@ -171,8 +171,10 @@ impl Key {
     }
 }
 
-/// Writes texts one after the other.
-fn texts(f: &mut fmt::Formatter<'_>, texts: &[&str]) -> fmt::Result {
+/// Writes `start`, a partition, and texts behind it.
+fn spell(f: &mut fmt::Formatter<'_>, start: &str, tag: Partition, texts: &[&str]) -> fmt::Result {
+    f.write_str(start)?;
+    fmt::Display::fmt(&tag, f)?;
     texts.iter().try_for_each(|text| f.write_str(text))
 }
 
@@ -181,32 +183,22 @@ impl fmt::Display for Key {
         match self {
             // The keys of most calls are made of whole texts: that costs a third of formatting.
             Self::Execution(id, part) => {
-                f.write_str("ff:exec:")?;
-                id.partition().fmt(f)?;
-                texts(f, &[":", id.as_str(), ":"])?;
+                spell(f, "ff:exec:", id.partition(), &[":", id.as_str(), ":"])?;
                 part.fmt(f)
             }
             Self::Attempt(id, n, part) => {
-                f.write_str("ff:attempt:")?;
-                id.partition().fmt(f)?;
-                texts(f, &[":", id.as_str(), ":"])?;
+                spell(f, "ff:attempt:", id.partition(), &[":", id.as_str(), ":"])?;
                 write!(f, "{n}{part}")
             }
             Self::Stream(id, n, part) => {
-                f.write_str("ff:stream:")?;
-                id.partition().fmt(f)?;
-                texts(f, &[":", id.as_str(), ":"])?;
+                spell(f, "ff:stream:", id.partition(), &[":", id.as_str(), ":"])?;
                 write!(f, "{n}{part}")
             }
             Self::Index(tag, IndexPart::Lane(lane, index)) => {
-                f.write_str("ff:idx:")?;
-                tag.fmt(f)?;
-                texts(f, &[":lane:", lane.as_str(), ":", index.as_str()])
+                spell(f, "ff:idx:", *tag, &[":lane:", lane.as_str(), ":", index.as_str()])
             }
             Self::Index(tag, IndexPart::Whole(index)) => {
-                f.write_str("ff:idx:")?;
-                tag.fmt(f)?;
-                texts(f, &[":", index.as_str()])
+                spell(f, "ff:idx:", *tag, &[":", index.as_str()])
             }
             Self::Waitpoint(tag, id, part) => write!(f, "ff:wp:{tag}:{id}{part}"),
             Self::Signal(tag, id, part) => write!(f, "ff:signal:{tag}:{id}{part}"),

@@ -95,7 +95,10 @@ pub fn explain(
         Ok(vector) => scene.tell(vector),
         Err(unknown) => {
             scene.wait("its record to be mended".to_owned(), Mover::Operator, By::Open);
-            format!("its record cannot be read: {unknown}")
+            match scene.lacking() {
+                Some(lacks) => format!("its record is damaged: it lacks {lacks}"),
+                None => format!("its record cannot be read: {unknown}"),
+            }
         }
     };
     Some(Explanation {
@@ -104,6 +107,25 @@ pub fn explain(
         waits: scene.waits,
         limits: scene.limits,
     })
+}
+
+/// The same for an execution that is missing from the lane index in which it would be found.
+#[must_use]
+pub fn explain_missing(
+    snapshot: &Snapshot,
+    id: &ExecutionId,
+    config: &EngineConfig,
+    (lane, index): (&LaneId, LaneIndex),
+) -> Option<Explanation> {
+    let mut told = explain(snapshot, id, config)?;
+    told.headline.push_str(&format!(
+        ", but it is missing from the {index} index of lane {lane}, where it would be found"
+    ));
+    let scanner = ScannerName::IndexReconciler;
+    let by = By::Time(late(config, snapshot.now(), scanner));
+    let on = "its entry in the index to be put back, which `selvedge fsck --repair` does at once";
+    told.waits.insert(0, Wait { on: on.to_owned(), mover: Mover::Scanner(scanner), by });
+    Some(told)
 }
 
 /// What is known while an explanation is put together.
@@ -329,17 +351,28 @@ impl Scene<'_> {
         if latest < self.snapshot.now() { By::Overdue(latest) } else { By::Time(latest) }
     }
 
-    /// The latest that a scanner comes by after `at`: an idle engine stretches its intervals up to
-    /// twice, and jitter is within that.
     fn late(&self, at: ServerTime, scanner: ScannerName) -> ServerTime {
-        let every = SCANNERS
-            .iter()
-            .map(|one| one.spec())
-            .find(|spec| spec.name == scanner)
-            .map_or(Duration::ZERO, |spec| self.config.interval(scanner, spec.every));
-        let ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
-        ServerTime(at.0.saturating_add(ms.saturating_mul(2)))
+        late(self.config, at, scanner)
     }
+
+    /// The parts of its state that the record has nothing for, by name.
+    fn lacking(&self) -> Option<String> {
+        let empty = |field: &&str| self.execution.core.text(field).is_empty();
+        let lacks: Vec<&str> = StateVector::FIELDS.into_iter().filter(empty).collect();
+        (!lacks.is_empty()).then(|| lacks.join(", "))
+    }
+}
+
+/// The latest that a scanner comes by after `at`: an idle engine stretches its intervals up to
+/// twice, and jitter is within that.
+fn late(config: &EngineConfig, at: ServerTime, scanner: ScannerName) -> ServerTime {
+    let every = SCANNERS
+        .iter()
+        .map(|one| one.spec())
+        .find(|spec| spec.name == scanner)
+        .map_or(Duration::ZERO, |spec| config.interval(scanner, spec.every));
+    let ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    ServerTime(at.0.saturating_add(ms.saturating_mul(2)))
 }
 
 /// A score as the whole number that it stands for.

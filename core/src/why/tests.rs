@@ -65,6 +65,23 @@ fn nothing_is_said_about_a_stranger() {
 }
 
 #[test]
+fn an_entry_that_is_missing_is_put_back_by_the_index_reconciler() {
+    let world = World::new(READY, &[]);
+    let place = (&"default".parse().expect("a lane"), LaneIndex::Eligible);
+    let config = EngineConfig::default();
+    let why = explain_missing(&world.0, &id(), &config, place).expect("it has a record");
+    assert!(why.headline.contains("missing from the eligible index of lane default"), "{why:?}");
+    assert_eq!(why.waits[0].mover, Mover::Scanner(ScannerName::IndexReconciler));
+    assert_eq!(why.waits[1..], world.why().waits);
+}
+
+#[test]
+fn a_record_that_lacks_a_part_of_its_state_says_which() {
+    let why = World::new(READY, &[("eligibility_state", "")]).why();
+    assert_eq!(why.headline, "its record is damaged: it lacks eligibility_state");
+}
+
+#[test]
 fn ready_work_waits_for_a_worker_that_can_do_it() {
     let why = World::new(READY, &[("lane_id", "gpu"), ("required_capabilities", "cuda")]).why();
     let who = "a worker of lane gpu that offers cuda".to_owned();

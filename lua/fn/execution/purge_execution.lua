@@ -1,7 +1,7 @@
 -- Removes a terminal execution whose retention is over, with every key of its own, in bounded
 -- steps: `partial` until nothing is left. From the first that removed something on it cannot be
--- replayed. One whose children still wait for its outcome is held. Its flow keeps how it ended, and is listed for the
--- projector again, which removes it after its last member. An added function.
+-- replayed. One whose children still wait for its outcome is held. Its flow keeps how it ended, and
+-- is listed for the projector again, which removes it after its last member. An added function.
 -- Keys: exec_core (hash), terminal (zset: where it was found)
 -- Arguments: execution_id, retention_ms (a day unless given; the policy's own comes first),
 --   limit (records, or children asked, per step: 100 unless given, 1000 at most)

@@ -23,17 +23,6 @@ local function living_member(tag, members_key, cursor, limit)
   return nil, next_cursor
 end
 
--- Where the inspection stands: a cursor of this server, or `over` once every member was found gone.
-local function inspection(summary_key, revision)
-  local stored = call("HGET", summary_key, "purge") or ""
-  local seen_revision, cursor, server = stored:match("^([^|]*)|(%w+)|?(%x*)$")
-  if seen_revision ~= revision then
-    return "0"
-  end
-  local usable = cursor == "over" or text.is_cursor(cursor) and server == record.server()
-  return usable and cursor or "0"
-end
-
 define("ff_purge_flow",
   { "flow_core!=hash", "members!:set", "flow_index!:set" },
   { "flow_id!", "retention_ms", "limit" },
@@ -57,19 +46,18 @@ define("ff_purge_flow",
     local due = number.floor(core.last_mutation_at, 0) + retention_ms
     if due > number.now() then return ok("not_due", due) end
     local revision = text.present(core.graph_revision, "0")
-    local cursor = inspection(plan.summary, revision)
-    local closed = flow.closed(core)
-    if cursor ~= "over" then
+    -- What is noted once every member was found gone; until then it is a bookmark.
+    local over, closed = revision .. "|over", flow.closed(core)
+    local noted = call("HGET", plan.summary, "purge")
+    if noted ~= over then
       if not closed and call("SCARD", k.members) == 0 then return ok("held", "") end
-      local living
-      living, cursor = living_member(tag, k.members, cursor, limit)
+      local living, cursor = living_member(tag, k.members, record.resume(noted, revision), limit)
       if living then return ok("held", living) end
-      cursor = cursor == "0" and "over" or cursor
+      noted = cursor == "0" and over or record.bookmark(revision, cursor)
     end
     -- write; nothing below can fail
-    local server = cursor ~= "over" and "|" .. record.server() or ""
-    call("HSET", plan.summary, "purge", revision .. "|" .. cursor .. server)
-    if cursor ~= "over" then return ok("partial", 0) end
+    call("HSET", plan.summary, "purge", noted)
+    if noted ~= over then return ok("partial", 0) end
     if not closed then
       call("HSET", k.flow_core, "public_flow_state", "completed")
     end

@@ -1,17 +1,14 @@
 //! Why an execution is where it is, read from a store.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use selvedge_core::audit::{Entry, Snapshot, Stored};
-use selvedge_core::engine::scan::SCANNERS;
-use selvedge_core::engine::{Command, EngineConfig, ScannerName};
+use selvedge_core::engine::{Command, EngineConfig};
 use selvedge_core::id::{ExecutionId, LaneId};
 use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::state::StateVector;
-use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
-use selvedge_core::why::{self, Ask, By, EDGES_MAX, Explanation, Mover, Wait};
+use selvedge_core::why::{self, Ask, EDGES_MAX, Explanation};
 
 use crate::client::{Client, ClientError, as_bytes, fields as texts, text};
 
@@ -42,17 +39,11 @@ impl Client {
             }
         }
         let not_found = || ClientError::NotFound { kind: "execution", id: id.to_string() };
-        let mut told = why::explain(&snapshot, id, config).ok_or_else(not_found)?;
-        if let Some(lacks) = lacking(&snapshot, id) {
-            told.headline = format!("its record is damaged: it lacks {lacks}");
+        match self.missing_from(&snapshot, id).await? {
+            None => why::explain(&snapshot, id, config),
+            Some((lane, index)) => why::explain_missing(&snapshot, id, config, (&lane, index)),
         }
-        if let Some((lane, index)) = self.missing_from(&snapshot, id).await? {
-            told.headline.push_str(&format!(
-                ", but it is missing from the {index} index of lane {lane}, where it would be found"
-            ));
-            told.waits.insert(0, entry_back(&snapshot, config));
-        }
-        Ok(told)
+        .ok_or_else(not_found)
     }
 
     /// The lane index that an execution belongs in and is not in. Its record is read before and
@@ -75,29 +66,6 @@ impl Client {
         let known = StateVector::FIELDS.map(|field| execution.core.text(field).to_owned());
         let is_still = before == after && texts(after.clone()) == known;
         Ok(is_still.then_some((lane, index)))
-    }
-}
-
-/// The parts of its state that a record has nothing for, by name.
-fn lacking(snapshot: &Snapshot, id: &ExecutionId) -> Option<String> {
-    let execution = snapshot.execution(id)?;
-    let empty = |field: &&str| execution.core.text(field).is_empty();
-    let lacks: Vec<&str> = StateVector::FIELDS.into_iter().filter(empty).collect();
-    (!lacks.is_empty()).then(|| lacks.join(", "))
-}
-
-/// Who puts an entry of an index back, and by when: an idle engine stretches its intervals up to
-/// twice.
-fn entry_back(snapshot: &Snapshot, config: &EngineConfig) -> Wait {
-    let scanner = ScannerName::IndexReconciler;
-    let spec = SCANNERS.iter().map(|scanner| scanner.spec()).find(|spec| spec.name == scanner);
-    let every = spec.map_or(Duration::ZERO, |spec| config.interval(scanner, spec.every)) * 2;
-    let ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
-    Wait {
-        on: "its entry in the index to be put back, which `selvedge fsck --repair` does at once"
-            .to_owned(),
-        mover: Mover::Scanner(scanner),
-        by: By::Time(ServerTime(snapshot.now().0.saturating_add(ms))),
     }
 }
 
