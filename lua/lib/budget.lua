@@ -38,6 +38,15 @@ function budget.limit(stored, name)
   return n > 0 and n or nil
 end
 
+-- A limit as it is stored, or nil and a refusal: strict readers take whole numbers in plain digits.
+function budget.limit_text(given, name)
+  if not text.set(given) then
+    return ""
+  end
+  local n, refused = number.require_whole(given, name)
+  return n and number.digits(n), refused
+end
+
 -- How many dimensions a call lists, or nil and a refusal. Each takes `width` arguments after the
 -- first `before`; `after` more must follow.
 function budget.count(listed, name, arguments, before, width, after)
@@ -256,8 +265,9 @@ end
 -- Checks a report against the limits and adds it: the whole of ff_report_usage_and_check, and with
 -- `spender` of ff_record_spend.
 function budget.report(k, deltas, now_ms, dedup_key, spender)
-  local now, refused = number.require(now_ms, "now_ms")
+  local now, refused = number.require_whole(now_ms, "now_ms")
   if now == nil then return refused end
+  now_ms = number.digits(now)
   local before
   before, refused = applied(dedup_key, k.usage)
   if refused then return refused end

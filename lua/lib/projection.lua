@@ -1,6 +1,6 @@
 -- The summary of a flow: an exact fold over its members. A large flow is folded in several calls;
 -- what has been counted so far stands in the summary's own field `projection` and starts afresh
--- when the graph changes or a member is replayed.
+-- when the graph changes, a member is replayed or another server takes over.
 
 local BUCKETS = {
   "completed", "failed", "cancelled", "expired", "skipped", "active", "suspended", "waiting",
@@ -24,31 +24,29 @@ local function bucket_of(core_key)
 end
 
 -- A projection that has not counted anyone yet.
-local function afresh(revision)
-  local progress = { revision = revision, cursor = "0", counted = 0 }
+local function afresh()
+  local progress = { counted = 0 }
   for _, name in ipairs(BUCKETS) do
     progress[name] = 0
   end
   return progress
 end
 
--- Where the last call stopped, or a fresh start.
+-- What was counted until the last call stopped, and the cursor to go on with; or a fresh start.
 function projection.resume(summary_key, revision)
   local stored = text.json(call("HGET", summary_key, "projection"))
-  local progress = afresh(revision)
-  if type(stored) ~= "table" or stored.revision ~= revision then
-    return progress
-  end
-  if not text.is_cursor(stored.cursor) then
-    return progress
+  local cursor = type(stored) == "table" and record.resume(stored.place, revision) or "0"
+  local progress = afresh()
+  if cursor == "0" then
+    return progress, cursor
   end
   for name in pairs(progress) do
-    progress[name] = stored[name]
-    if name ~= "revision" and name ~= "cursor" and not number.whole(stored[name]) then
-      return afresh(revision)
+    progress[name] = number.whole(stored[name])
+    if not progress[name] then
+      return afresh(), "0"
     end
   end
-  return progress
+  return progress, cursor
 end
 
 -- The buckets of members for whom nothing runs, and for whom something does.
@@ -56,12 +54,11 @@ local WAITING = { waiting = true, delayed = true, rate_limited = true, waiting_c
 
 local STARTED = { active = true, suspended = true }
 
--- Counts the next members, about `limit` of them. Answers those that have not ended:
--- { waiting = ids, started = ids }.
-function projection.count(progress, tag, members_key, limit)
-  local found = { waiting = {}, started = {} }
-  local cursor, members = unpack(call("SSCAN", members_key, progress.cursor, "COUNT",
-    number.digits(limit)))
+-- Counts the next members, about `limit` of them. Answers those that have not ended, { waiting =
+-- ids, started = ids }, and the cursor to go on with.
+function projection.count(progress, tag, members_key, cursor, limit)
+  local found, members = { waiting = {}, started = {} }, nil
+  cursor, members = unpack(call("SSCAN", members_key, cursor, "COUNT", number.digits(limit)))
   for _, id in ipairs(members) do
     local bucket = bucket_of(dependency.front(tag, id) .. ":core")
     progress[bucket] = progress[bucket] + 1
@@ -71,8 +68,7 @@ function projection.count(progress, tag, members_key, limit)
     end
   end
   progress.counted = progress.counted + #members
-  progress.cursor = cursor
-  return found
+  return found, cursor
 end
 
 -- Notes how a member ended whose record goes now.
@@ -139,7 +135,9 @@ function projection.write(summary_key, progress, word, now)
   projection.forget(summary_key)
 end
 
-function projection.keep(summary_key, progress)
+-- Keeps what was counted of a graph, for a call that goes on at `cursor`.
+function projection.keep(summary_key, progress, revision, cursor)
+  progress.place = record.bookmark(revision, cursor)
   call("HSET", summary_key, "projection", cjson.encode(progress))
 end
 

@@ -34,9 +34,14 @@ define("ff_create_budget",
     end
     local limits = {}
     for i = 10, 9 + count do
-      local name, hard, soft = arguments[i], arguments[i + count], arguments[i + 2 * count]
+      local name, hard, soft = arguments[i], nil, nil
       refused = budget.not_a_dimension(name)
-        or select(2, budget.limit(hard, "hard limit")) or select(2, budget.limit(soft, "soft limit"))
+      if not refused then
+        hard, refused = budget.limit_text(arguments[i + count], "hard limit")
+      end
+      if not refused then
+        soft, refused = budget.limit_text(arguments[i + 2 * count], "soft limit")
+      end
       if refused then
         return refused
       end
@@ -48,7 +53,7 @@ define("ff_create_budget",
     record.write(k.def, {
       "budget_id", a.budget_id, "scope_type", a.scope_type, "scope_id", a.scope_id,
       "enforcement_mode", a.enforcement_mode, "on_hard_limit", a.on_hard_limit,
-      "on_soft_limit", a.on_soft_limit, "reset_interval_ms", a.reset_interval_ms,
+      "on_soft_limit", a.on_soft_limit, "reset_interval_ms", interval,
       "breach_count", "0", "soft_breach_count", "0",
       "created_at", a.now_ms, "last_updated_at", a.now_ms,
     })

@@ -34,10 +34,10 @@ local function pursue(k, a, core, stage, debts, now)
 end
 
 -- Writes what was counted, and answers it.
-local function conclude(k, a, core, progress, open, now)
+local function conclude(k, a, core, progress, cursor, open, now)
   local total = call("SCARD", k.members)
-  if progress.cursor ~= "0" then
-    projection.keep(k.summary, progress)
+  if cursor ~= "0" then
+    projection.keep(k.summary, progress, text.present(core.graph_revision, "0"), cursor)
     return ok("partial", progress.counted, total)
   end
   if progress.counted ~= total then
@@ -80,10 +80,11 @@ define("ff_project_flow",
     local now, open = number.now(), stage and not flow.covers_members(core)
     local pursued = open and pursue(k, a, core, stage, debts, now)
     if pursued then return pursued end
-    local progress = projection.resume(k.summary, text.present(core.graph_revision, "0"))
-    local found = projection.count(progress, text.tag(k.flow_core), k.members,
+    local progress, cursor = projection.resume(k.summary, text.present(core.graph_revision, "0"))
+    local found
+    found, cursor = projection.count(progress, text.tag(k.flow_core), k.members, cursor,
       math.min(limit, LIMIT_MAX))
     -- write; nothing below can fail
     flow.owe_cancels(debts, a.flow_id, flow.covered(core, found), now)
-    return conclude(k, a, core, progress, open, now)
+    return conclude(k, a, core, progress, cursor, open, now)
   end)

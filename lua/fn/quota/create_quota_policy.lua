@@ -14,12 +14,14 @@ define("ff_create_quota_policy",
     if call("EXISTS", k.def) == 1 then
       return already_satisfied(a.quota_policy_id)
     end
+    -- Strict readers take whole numbers in plain digits, whoever spelled them how.
     for _, name in ipairs({ "window_seconds", "max_requests_per_window", "max_concurrent",
       "now_ms" }) do
-      local n, refused = number.require(a[name], name)
+      local n, refused = number.require_whole(a[name], name)
       if n == nil then
         return refused
       end
+      a[name] = number.digits(n)
     end
     local taken = text.set(k.admitted_set) and call("SCARD", k.admitted_set) or 0
     -- write; nothing below can fail

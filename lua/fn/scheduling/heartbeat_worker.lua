@@ -9,7 +9,7 @@ define("ff_heartbeat_worker",
   { "alive!=string", "caps!=hash" },
   { "now_ms" },
   function(k, a)
-    local now, refused = number.require(a.now_ms, "now_ms")
+    local now, refused = number.clock(a)
     if not now then return refused end
     local ttl = number.whole(call("HGET", k.caps, "ttl_ms"))
     if not ttl or ttl < 1 or ttl > number.SPAN_MAX or call("EXISTS", k.alive) == 0 then

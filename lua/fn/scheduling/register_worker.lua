@@ -33,7 +33,7 @@ define("ff_register_worker",
     local ttl, refused = number.require_span(a.ttl_ms, "ttl_ms", 1)
     if not ttl then return refused end
     local now
-    now, refused = number.require(a.now_ms, "now_ms")
+    now, refused = number.clock(a)
     if not now then return refused end
     local known, gone = call("EXISTS", k.alive) == 1, departed(k, a)
     -- write; nothing below can fail
