@@ -152,13 +152,14 @@ async fn try_start(settings: &Settings) -> Result<(Store, Engine), ServeError> {
 fn may_pass(error: &ServeError) -> bool {
     match error {
         ServeError::Store(StoreError::Server(error)) => error.class != Class::Broken,
+        // It is still being made.
+        ServeError::Store(StoreError::NoSlots) => true,
         ServeError::Deployment(error) => error.may_pass(),
         ServeError::Store(
             StoreError::Tls(_)
             | StoreError::Library(_)
             | StoreError::IsCluster(_)
-            | StoreError::NoHost
-            | StoreError::NoSlots,
+            | StoreError::NoHost,
         )
         | ServeError::Listen { .. }
         | ServeError::Metrics(_)

@@ -67,6 +67,7 @@ pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
 pub use wait::{FlowOutcome, Outcome};
 pub use wording::NAME_BYTES_MAX;
+pub(crate) use wording::check_name;
 
 pub(crate) use limits::deltas;
 pub(crate) use read::{as_bytes, fields, text, text_hash};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use selvedge_core::engine::scan::SCANNERS;
 use selvedge_core::engine::{EngineConfig, ScannerName};
+use selvedge_core::partition::Partition;
 use tokio::time::Instant;
 
 /// What an engine is doing.
@@ -49,6 +50,8 @@ pub struct Health {
     pub library_right: bool,
     /// What is wrong at this moment, in the server's words.
     pub trouble: Option<String>,
+    /// The partition that could last not be read although its server answers, and why.
+    pub unreadable: Option<String>,
     /// The last thing that went wrong, and how long ago.
     pub last_error: Option<(String, Duration)>,
     /// How often it had to start again after a panic.
@@ -92,7 +95,11 @@ impl Health {
         }
         (self.scan_lag > LAG_MAX).then(|| {
             let behind = humantime::format_duration(Duration::from_secs(self.scan_lag.as_secs()));
-            format!("{} is {behind} behind", self.slowest_scanner)
+            let late = format!("{} is {behind} behind", self.slowest_scanner);
+            match &self.unreadable {
+                Some(which) => format!("{late}: {which}; `selvedge fsck` names the key"),
+                None => late,
+            }
         })
     }
 }
@@ -110,6 +117,7 @@ pub(crate) struct Progress {
     cycles: BTreeMap<ScannerName, Cycle>,
     trouble: Option<Sighting>,
     library_missing: Option<Sighting>,
+    unreadable: BTreeMap<Partition, Sighting>,
     last_error: Option<(String, Instant)>,
 }
 
@@ -148,6 +156,7 @@ impl Record {
             cycles,
             trouble: None,
             library_missing: None,
+            unreadable: BTreeMap::new(),
             last_error: None,
         })))
     }
@@ -162,6 +171,7 @@ impl Record {
         let lag = |cycle: &Cycle| cycle.lag(now);
         let slowest = progress.cycles.iter().max_by_key(|(_, cycle)| lag(cycle));
         let trouble = progress.trouble.as_ref().map(|sighting| sighting.text.clone());
+        let unreadable = progress.unreadable.iter().max_by_key(|(_, sighting)| sighting.seen);
         Health {
             phase: progress.phase,
             scan_lag: slowest.map_or(Duration::ZERO, |(_, cycle)| lag(cycle)),
@@ -169,6 +179,8 @@ impl Record {
             push_alive: progress.push_alive,
             library_right: progress.library_missing.is_none(),
             trouble: store_trouble.or(trouble),
+            unreadable: unreadable
+                .map(|(partition, why)| format!("{partition} cannot be read: {}", why.text)),
             last_error: progress.last_error.as_ref().map(|(text, at)| (text.clone(), now - *at)),
             restarts: progress.restarts,
             in_flight: progress.in_flight,
@@ -202,6 +214,14 @@ impl Progress {
         news
     }
 
+    /// A server answers, but not what can be read. Says whether that is news.
+    pub(crate) fn unreadable(&mut self, partition: Partition, text: &str, now: Instant) -> bool {
+        self.failed(text, now);
+        let sighting = Sighting { text: text.to_owned(), seen: now };
+        let known = self.unreadable.insert(partition, sighting);
+        known.is_none_or(|known| known.text != text || now - known.seen > TOLD_AGAIN_AFTER)
+    }
+
     pub(crate) fn library_missing(&mut self, text: &str, now: Instant) {
         self.failed(text, now);
         self.library_missing = Some(Sighting { text: text.to_owned(), seen: now });
@@ -228,6 +248,9 @@ impl Progress {
 /// A scanner this far behind its interval means that work is not getting done.
 const LAG_MAX: Duration = Duration::from_secs(30);
 
+/// What was wrong, and was not seen for so long, is news when it comes back.
+const TOLD_AGAIN_AFTER: Duration = Duration::from_secs(600);
+
 /// The engine has a deadline every few seconds at the least; so long without one, it hangs.
 const IDLE_MAX: Duration = Duration::from_secs(60);
 
@@ -249,6 +272,21 @@ mod tests {
         }
         assert_eq!(record.health(after(40), None).why_not_ready(), None);
         assert!(!record.health(after(61), None).is_live(), "it has not stirred for a minute");
+    }
+
+    #[test]
+    fn a_partition_that_cannot_be_read_is_told_once_and_named() {
+        let start = Instant::now();
+        let record = Record::new(&EngineConfig::default(), start);
+        record.lock().push_alive = true;
+        let fails = |at: u64| {
+            let at = start + Duration::from_secs(at);
+            record.lock().unreadable(Partition::flow(3), "WRONGTYPE it is", at)
+        };
+        assert_eq!([fails(1), fails(2), fails(40), fails(900)], [true, false, false, true]);
+        assert!(record.health(start, None).is_ready(), "the others get on");
+        let why = record.health(start + Duration::from_secs(40), None).why_not_ready().unwrap();
+        assert!(why.contains("{fp:3} cannot be read: WRONGTYPE it is"), "{why}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub(crate) mod work;
 use metrics::{counter, gauge, histogram};
 use selvedge_core::engine::{Observation, ScannerName, Tally};
 use selvedge_core::error::{Class, ServerError};
+use selvedge_core::partition::Partition;
 use tokio::time::Instant;
 
 pub(crate) use sample::{Sampler, sample_engine};
@@ -55,10 +56,9 @@ impl Observer {
                 counter!(names::SET_ASIDE, "scanner" => scanner.as_str()).increment(1);
             }
             Observation::PartitionFailed { partition, error } => {
-                tracing::debug!(%partition, %error, "a partition could not be read");
                 let class = class_name(error.class);
                 counter!(names::PARTITION_FAILURES, "class" => class).increment(1);
-                self.record.lock().failed(&error.text, Instant::now());
+                self.partition_failed(*partition, error);
             }
             Observation::LibraryMissing { text } => {
                 tracing::warn!(error = text, "a server lacks the function library");
@@ -103,6 +103,19 @@ impl Observer {
                     self.record.lock().failed(&error.text, Instant::now());
                 }
             },
+        }
+    }
+
+    /// A server that is away is told of by its own words. One that answers what cannot be read
+    /// has a damaged key, and somebody has to look for it.
+    fn partition_failed(&self, partition: Partition, error: &ServerError) {
+        tracing::debug!(%partition, %error, "a partition could not be read");
+        let mut record = self.record.lock();
+        if error.class != Class::Broken {
+            record.failed(&error.text, Instant::now());
+        } else if record.unreadable(partition, &error.text, Instant::now()) {
+            tracing::error!(%partition, error = error.text,
+                "a key of this partition cannot be read; `selvedge fsck` names it");
         }
     }
 

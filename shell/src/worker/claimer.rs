@@ -260,6 +260,8 @@ impl Claimer {
             } else if found.claimed > 0 && found.claimed == found.asked {
                 spot.eager = (spot.eager * 2).min(EAGER_MOST);
                 self.hot.put(Spot { offset: 0, ..spot });
+            } else {
+                self.hot.leave(spot);
             }
         }
     }

@@ -23,7 +23,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::client::{Client, ClientError, SignalTicket, member_id, millis, text_hash};
+use crate::client::{Client, ClientError, SignalTicket, check_name, member_id, millis, text_hash};
 
 /// What a handler is given. Clones are the same execution.
 #[derive(Clone)]
@@ -254,8 +254,10 @@ impl Context {
         }
     }
 
-    /// Reports usage to every budget of the execution. The same `report` of one execution counts
-    /// once, however often it is sent. A hard breach means that nothing was added.
+    /// Reports usage to every budget of the execution. The same `report` of one attempt counts
+    /// once, however often it is sent; another attempt spends anew, and so does its report. (What
+    /// is to count once whatever happens goes through [`Client::spend`], under a name of its own.)
+    /// A hard breach means that nothing was added.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -287,8 +289,10 @@ impl Context {
     /// when the signal has come.
     ///
     /// # Errors
-    /// When the lease is lost, no signing secret is installed, or the store does not answer.
+    /// When nobody could send what is waited for, the lease is lost, no signing secret is installed,
+    /// or the store does not answer.
     pub async fn suspend(&self, suspend: Suspend) -> Result<SignalTicket, ClientError> {
+        suspend.check()?;
         let timeout_at = match suspend.timeout {
             Some((after, _)) => {
                 let now = self.0.client.server_time().await?;
@@ -374,6 +378,20 @@ impl Context {
 }
 
 impl Suspend {
+    /// Whether every signal that it waits for can be sent. To the library no name at all means any
+    /// signal, which nobody asked for.
+    fn check(&self) -> Result<(), ClientError> {
+        if self.signals.is_empty() {
+            return Err(ClientError::Input("there is no signal to wait for".to_owned()));
+        }
+        for name in &self.signals {
+            check_name(name).map_err(|why| {
+                ClientError::Input(format!("no signal can have the name {name:?}: {why}"))
+            })?;
+        }
+        Ok(())
+    }
+
     /// The resume condition in the contract's simple form.
     fn condition(&self) -> String {
         json!({
@@ -398,3 +416,21 @@ const FRAME_BYTES_MAX: u32 = 1_048_576;
 const SUSPEND_REMEMBERED_MS: u64 = 3_600_000;
 /// Index of the last signal that is read.
 const SIGNALS_LAST: &[u8] = b"99";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_names_signals_that_can_be_sent() {
+        assert!(Suspend::for_any(["a", "größer"]).check().is_ok());
+        for (bad, says) in [
+            (Suspend::for_all(Vec::<String>::new()), "no signal to wait for"),
+            (Suspend::for_signal(""), "empty"),
+            (Suspend::for_any(["a", "b\n"]), "\"b\\n\""),
+        ] {
+            let refused = bad.check().unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+}

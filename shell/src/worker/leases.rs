@@ -123,15 +123,23 @@ impl Leases {
                 entry.loss.declare(AttemptOutcome::of_refused(&refusal));
                 held.remove(&lease);
             }
-            // Nobody knows; when its time is over by our clock, it is over.
+            // Nobody knows; it is tried again until its time is over.
             Err(error) => {
-                if Instant::now() >= entry.ends_at {
-                    tracing::warn!(execution = %entry.execution_id, %error, "a lease ran out");
-                    entry.loss.declare(AttemptOutcome::Timeout);
-                    held.remove(&lease);
-                }
+                tracing::debug!(execution = %entry.execution_id, %error, "a lease was not renewed");
             }
         }
+    }
+
+    /// A lease whose time is over by our clock is over, whether or not a renewal is on its way.
+    fn end_those_over(&self, now: Instant) {
+        self.lock().retain(|_, held| {
+            let over = held.ends_at <= now;
+            if over {
+                tracing::warn!(execution = %held.execution_id, "a lease ran out");
+                held.loss.declare(AttemptOutcome::Timeout);
+            }
+            !over
+        });
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Held>> {
@@ -140,8 +148,20 @@ impl Leases {
     }
 }
 
+/// Looks after the leases, for ever.
+pub(super) async fn keep(shared: Arc<Shared>) {
+    let watch = async {
+        loop {
+            sleep(shared.lease_ttl / LOOKS_PER_TTL).await;
+            shared.leases.end_those_over(Instant::now());
+        }
+    };
+    // A renewal may wait for its answer longer than a lease lasts.
+    tokio::join!(watch, renew(&shared));
+}
+
 /// Renews what is due, for ever.
-pub(super) async fn renew(shared: Arc<Shared>) {
+async fn renew(shared: &Shared) {
     let (leases, ttl) = (&shared.leases, shared.lease_ttl);
     loop {
         tokio::select! {
@@ -167,3 +187,43 @@ const LOOKS_PER_TTL: u32 = 12;
 const RENEWALS_AT_ONCE: usize = 500;
 /// How long the record of a lease outlives it.
 const HISTORY_GRACE_MS: u64 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use selvedge_core::id::{AttemptId, LeaseEpoch};
+    use selvedge_core::time::ServerTime;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn work() -> ClaimedWork {
+        ClaimedWork {
+            execution_id: "{fp:1}:11111111-1111-4111-8111-111111111111".parse().unwrap(),
+            fence: Fence {
+                lease_id: LeaseId::from(Uuid::nil()),
+                lease_epoch: LeaseEpoch(1),
+                attempt_id: AttemptId::from(Uuid::nil()),
+            },
+            lease_expires_at: ServerTime(0),
+            attempt_index: AttemptIndex(0),
+            attempt_type: "initial".to_owned(),
+            execution_kind: "any".to_owned(),
+            flow_id: None,
+            payload: Vec::new(),
+            policy_json: Vec::new(),
+            waited_ms: None,
+        }
+    }
+
+    #[test]
+    fn a_lease_ends_in_time_whether_or_not_its_renewal_was_answered() {
+        let (leases, start, ttl) = (Leases::default(), Instant::now(), Duration::from_secs(2));
+        let loss = leases.hold(&work(), start, ttl);
+        leases.end_those_over(start + ttl - Duration::from_millis(1));
+        assert!(!loss.token.is_cancelled());
+        leases.end_those_over(start + ttl);
+        assert!(loss.token.is_cancelled());
+        assert_eq!(loss.outcome(), Some(AttemptOutcome::Timeout));
+        assert!(leases.due(ttl, start + ttl).is_empty(), "nobody renews what is over");
+    }
+}

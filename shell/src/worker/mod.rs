@@ -121,12 +121,12 @@ impl Worker {
     /// When the store cannot be reached at the start. Later trouble is waited out.
     pub async fn run_until(self, stop: CancellationToken) -> Result<(), ClientError> {
         let registered = registry::register(&self.shared).await?;
-        let renewing = leases::renew(self.shared.clone());
+        let leases = leases::keep(self.shared.clone());
         let registry = registry::keep(self.shared.clone(), registered);
         let claiming = Claimer::new(self.shared.clone()).run(stop);
         tokio::select! {
             () = claiming => {}
-            () = renewing => {}
+            () = leases => {}
             () = registry => {}
         }
         registry::leave(&self.shared).await;

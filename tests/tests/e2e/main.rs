@@ -68,6 +68,7 @@ fn run_suite(url: &str) {
                 ("lost_worker", boxed(running::lost_worker)),
                 ("drain", boxed(running::drain)),
                 ("capabilities", boxed(running::capabilities)),
+                ("past_others", boxed(running::past_others)),
                 ("lost_place", boxed(healing::lost_place)),
                 ("owed_cancels", boxed(healing::owed_cancels)),
                 ("leaked_slot", boxed(healing::leaked_slot)),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use selvedge::client::{
-    BudgetSpec, ClientError, PublicState, QuotaSpec, Signal, Task, TerminalOutcome,
+    BudgetSpec, ClientError, Flow, PublicState, QuotaSpec, Signal, Task, TerminalOutcome,
 };
 use selvedge::worker::{Context, Done, Failed, Suspend, SuspensionReason};
 use selvedge_core::id::AttemptIndex;
@@ -264,3 +264,32 @@ pub(crate) async fn capabilities(world: World) -> Served {
     plain.stop().await?;
     able.stop().await
 }
+
+/// A chain gets on, link by link, past many that the worker cannot do: each becomes ready at the
+/// front while the worker is still on its way through those.
+pub(crate) async fn past_others(world: World) -> Served {
+    let mut flow = Flow::new("past others");
+    for nth in 0..OTHERS {
+        let other = Task::new(format!("other-{nth}"), "any").lane("crowd");
+        flow = flow.task(other.needs(["gpu"]).priority(1));
+    }
+    for nth in 0..LINKS {
+        let link = Task::new(format!("link-{nth}"), "any").lane("crowd").priority(9_000);
+        let before = nth.checked_sub(1).map(|before| format!("link-{before}"));
+        flow = flow.task(link.after(before));
+    }
+    let worker =
+        world.worker("crowd").handler("any", |_: Context| async { Ok::<_, Failed>("done") });
+    let serving = world.serve(worker);
+    let flow = world.client.submit(flow).await?;
+    let last = &flow[format!("link-{}", LINKS - 1).as_str()];
+    let ended = world.client.wait_within(last, PATIENCE / 3).await;
+    world.client.cancel_flow(flow.id, "over").await?;
+    serving.stop().await?;
+    let ended = ended?;
+    check(ended.result == b"done", || format!("{ended:?}"))
+}
+
+/// More than a claim looks at, several times over.
+const OTHERS: u32 = 300;
+const LINKS: u32 = 12;
