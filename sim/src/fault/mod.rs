@@ -180,6 +180,15 @@ faults! {
     45 SwizzleClog asks "no livelock of claim, expire, claim?";
 }
 
+impl Fault {
+    /// Whether it only makes the work more, or one part of the world slow: others have to go on as
+    /// if nothing had happened.
+    #[must_use]
+    pub const fn burdens(self) -> bool {
+        matches!(self, Self::SlowPartition | Self::TimerStorm | Self::OversizeGroup)
+    }
+}
+
 /// How often each kind was injected.
 pub type FaultCounts = BTreeMap<Fault, u64>;
 
