@@ -94,20 +94,17 @@ impl Judge for CadenceKept {
             let Some(alarm) = self.alarms.pop_first() else { return };
             self.ring(&alarm, view, findings);
         }
-        match &event.what {
-            What::Applied(applied) => {
-                let clock_ms = (applied.server_time_us / 1_000).cast_signed();
-                for change in &scene.executions {
-                    self.set_alarms(change, event.at_ms, clock_ms, view);
-                }
+        if let What::Applied(applied) = &event.what {
+            let clock_ms = (applied.server_time_us / 1_000).cast_signed();
+            for change in &scene.executions {
+                self.set_alarms(change, event.at_ms, clock_ms, view);
             }
-            What::Fault { fault: Fault::SlowPartition, .. } => {
-                for shard in 0..view.shards.len() {
-                    let until = self.slow_until.entry(shard).or_default();
-                    *until = (*until).max((view.slow_until)(shard));
-                }
+        }
+        if matches!(event.what, What::Fault { fault: Fault::SlowPartition, .. }) {
+            for shard in 0..view.shards.len() {
+                let until = self.slow_until.entry(shard).or_default();
+                *until = (*until).max((view.slow_until)(shard));
             }
-            _ => {}
         }
     }
 }
