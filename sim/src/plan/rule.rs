@@ -252,5 +252,6 @@ fn unexpected(fault: Fault, word: &str) -> String {
     };
     format!("`{word}`: after the time or call of {fault} come `to`, `for`, `about`{unit}")
 }
+
 /// What no rule says takes no longer: outages, pauses, the time until somebody starts a dead engine.
 const FELT_MS: u64 = 30_000;
