@@ -91,7 +91,8 @@ pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
     world.enter(Phase::Liveness);
     // What was asked to begin later has its whole time as well.
     let calm = end.max(plan.last_due_ms());
-    let pending = come_to_rest(&mut world, calm + plan.config.bound.0);
+    let patient = calm + plan.config.settle_ms();
+    let pending = come_to_rest(&mut world, patient, calm + plan.config.bound.0);
     if !pending.is_empty() && unexcused(&world) == 0 {
         world.rest(Rest::Overdue);
     } else if unexcused(&world) == 0 {
@@ -111,12 +112,13 @@ fn run_until(world: &mut World, end_ms: u64) {
     while unexcused(world) == 0 && world.step(end_ms) {}
 }
 
-/// Runs until nothing is pending, or the bound; answers what is.
-fn come_to_rest(world: &mut World, end_ms: u64) -> Vec<String> {
+/// Runs until nothing is pending, or the bound; answers what is. What damage explains may still be
+/// done in its time, and is waited for that long: whoever is left by then stays for good.
+fn come_to_rest(world: &mut World, patient_ms: u64, end_ms: u64) -> Vec<String> {
     loop {
         let over = world.now_ms >= end_ms || unexcused(world) > 0;
         if over || !world.has_straggler() {
-            let pending = world.pending();
+            let pending = world.pending(over || world.now_ms >= patient_ms);
             if over || pending.is_empty() {
                 return pending;
             }

@@ -131,22 +131,26 @@ impl Keyspace {
     /// nothing else, however the content came about.
     pub(crate) fn digest(&self, now_ms: i64) -> [u8; 32] {
         let mut hasher = Sha256::new();
-        for (key, entry) in self.sorted(now_ms) {
+        self.spell(now_ms, |bytes| {
             // Lengths in front keep neighbours apart, so no two contents spell the same bytes.
-            let mut feed = |bytes: &[u8]| {
-                hasher.update((bytes.len() as u64).to_be_bytes());
-                hasher.update(bytes);
-            };
-            feed(key);
-            feed(entry.data.type_name().as_bytes());
-            feed(&entry.expires_at_ms.unwrap_or(-1).to_be_bytes());
+            hasher.update((bytes.len() as u64).to_be_bytes());
+            hasher.update(bytes);
+        });
+        hasher.finalize().into()
+    }
+
+    /// Spells the whole live content piece by piece, always in the same order.
+    pub(crate) fn spell(&self, now_ms: i64, mut each: impl FnMut(&[u8])) {
+        for (key, entry) in self.sorted(now_ms) {
+            each(key);
+            each(entry.data.type_name().as_bytes());
+            each(&entry.expires_at_ms.unwrap_or(-1).to_be_bytes());
             let parts = entry.data.parts();
-            feed(&(parts.len() as u64).to_be_bytes());
+            each(&(parts.len() as u64).to_be_bytes());
             for part in parts {
-                feed(&part);
+                each(&part);
             }
         }
-        hasher.finalize().into()
     }
 
     /// A readable listing of the whole live content, equal exactly when the digests are equal.

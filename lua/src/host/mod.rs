@@ -232,6 +232,12 @@ impl Host {
         store.keyspace.digest(store.now_ms())
     }
 
+    /// Spells what [`Host::digest`] is made of, piece by piece, for a hash of another kind.
+    pub fn spell(&self, each: impl FnMut(&[u8])) {
+        let store = self.store.lock();
+        store.keyspace.spell(store.now_ms(), each);
+    }
+
     /// A readable listing of all live keys, for telling two keyspaces apart.
     #[must_use]
     pub fn dump(&self) -> String {

@@ -151,6 +151,8 @@ canaries! {
         "bound 60s\nat 0s caller-1 submit F1 chain 2\n";
     partition_forgotten: "OldestAgeBounded", Plant::World(WorldBug::PartitionForgotten),
         "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:0\nat 0s caller-1 create E2 in fp:1\nat 30s caller-1 create E3 in fp:0 delay 5s\n";
+    all_wait_for_the_slowest: "CadenceKept", Plant::World(WorldBug::OneBatchAtATime),
+        "shards 2\nflow_partitions 2\nlength 90s\nfault SlowPartition at 1s to node-1 times 5000 for 80s\nat 0s caller-1 create E1 in fp:0 delay 30s\nat 0s caller-1 create E2 in fp:1 delay 30s\n";
     nobody_is_ever_purged: "PurgedInTime",
         Plant::Engine(EngineBug::NeverCalls("purge_execution")),
         "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 60s\n";

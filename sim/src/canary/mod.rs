@@ -63,6 +63,8 @@ pub enum WorldBug {
     LossNotNamed,
     /// No worker ever asks for the work of the last partition.
     PartitionForgotten,
+    /// An engine sends nothing to anybody before its last batch was answered.
+    OneBatchAtATime,
 }
 
 /// A canary that was caught.

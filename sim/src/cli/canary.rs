@@ -2,6 +2,7 @@
 
 use selvedge_sim::canary::{self, CANARIES, Canary, Caught};
 use selvedge_sim::failure::{Class, Failure};
+use selvedge_sim::plan::hint;
 use selvedge_sim::runner::{RunOptions, run as run_plan};
 use selvedge_sim::shrink::shrink;
 
@@ -25,7 +26,9 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     let wanted = |canary: &&Canary| options.name.as_ref().is_none_or(|name| canary.name == name);
     let canaries: Vec<&Canary> = CANARIES.iter().filter(wanted).collect();
     if canaries.is_empty() {
-        return Err(End::Usage("there is no such planted bug".to_owned()));
+        let name = options.name.as_deref().unwrap_or_default();
+        let hint = hint(name, CANARIES.iter().map(|canary| canary.name));
+        return Err(End::Usage(format!("there is no planted bug `{name}`{hint}")));
     }
     out!("{:<44} {:<22} {:>6} {:>6}", "planted bug", "oracle", "seeds", "lines");
     let (mut missed, mut sizes) = (0, Vec::new());

@@ -158,8 +158,13 @@ pub(crate) fn plan_and_text_of(name: &str, mode: Mode) -> Result<(Plan, Option<S
     } else if let Ok(seed) = name.parse::<Seed>() {
         return Ok((mode.plan(seed), None));
     } else {
-        std::fs::read_to_string(name).map_err(|error| {
+        let bytes = std::fs::read(name).map_err(|error| {
             End::Usage(format!("`{name}` is no seed, no story and no readable file: {error}"))
+        })?;
+        String::from_utf8(bytes).map_err(|error| {
+            let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+            let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
+            End::Usage(format!("{name}: line {line}: this is no text: not UTF-8"))
         })?
     };
     let plan = Plan::parse(&text).map_err(|error| End::Usage(format!("{name}: {error}")))?;

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
+use crate::plan::hint;
+
 /// Declares the catalogue: row, name, what the number in a rule counts, how it is injected (the
 /// doc comment) and the question that it asks.
 macro_rules! faults {
@@ -180,6 +182,15 @@ faults! {
     45 SwizzleClog asks "no livelock of claim, expire, claim?";
 }
 
+impl Fault {
+    /// Whether it only makes the work more, or one part of the world slow: others have to go on as
+    /// if nothing had happened.
+    #[must_use]
+    pub const fn burdens(self) -> bool {
+        matches!(self, Self::SlowPartition | Self::TimerStorm | Self::OversizeGroup)
+    }
+}
+
 /// How often each kind was injected.
 pub type FaultCounts = BTreeMap<Fault, u64>;
 
@@ -194,7 +205,10 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::ALL.iter().find(|fault| fault.name() == text);
-        found.copied().ok_or_else(|| format!("`{text}` is no fault of the catalogue"))
+        found.copied().ok_or_else(|| {
+            let hint = hint(text, Self::ALL.iter().map(|fault| fault.name()));
+            format!("`{text}` is no fault of the catalogue, sim/FAULTS.md{hint}")
+        })
     }
 }
 

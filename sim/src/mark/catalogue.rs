@@ -106,6 +106,7 @@ marks! {
     "acknowledged commits lost": |g| matches!(g.event.what, What::CommitsLost { .. });
     "work went on after a lossy failover": |g| g.trail.commits_lost
         && g.scene.executions.iter().any(|change| change.got_a_lease().is_some());
+    "due work done beside a slow shard": done_beside_a_slow_shard;
     "two engines scanned at the same instant": |g| g.called("scan_partition")
         && matches!(g.trail.scanned, Some((actor, at_ms))
             if actor != g.event.actor && at_ms == g.event.at_ms);
@@ -162,6 +163,18 @@ fn skipped_by_a_skip(glance: &Glance<'_>) -> bool {
                 })
             })
     })
+}
+
+/// An engine did what was due while another shard was slow to answer.
+fn done_beside_a_slow_shard(glance: &Glance<'_>) -> bool {
+    let (view, now_ms) = (glance.view, glance.event.at_ms);
+    let due = glance.did("promote_delayed", "promoted")
+        || glance.did("mark_lease_expired_if_due", "marked_expired")
+        || glance.did("expire_if_due", "expired");
+    let is_slow = |shard: usize| (view.slow_until)(shard) > now_ms;
+    let own = glance.call.and_then(|call| call.execution());
+    let own = own.map(|id| (view.owners)(id.partition().slot()));
+    due && own.is_some_and(|own| !is_slow(own) && (0..view.shards.len()).any(is_slow))
 }
 
 fn ends(glance: &Glance<'_>, outcome: TerminalOutcome) -> bool {

@@ -8,6 +8,7 @@
 mod all_settle;
 mod attempts_honest;
 mod bounded_work;
+mod cadence_kept;
 pub mod call;
 mod cancelled_stays_still;
 mod drain_only_when_paid;
@@ -59,6 +60,10 @@ pub struct View<'a> {
     pub ledger: &'a Ledger,
     /// Which shard serves a slot.
     pub owners: &'a dyn Fn(u16) -> usize,
+    /// Until when the links to a shard are slow, or were.
+    pub slow_until: &'a dyn Fn(usize) -> u64,
+    /// Until when anything else goes wrong, or did: more than slow links and crowds.
+    pub disturbed_until_ms: u64,
 }
 
 impl View<'_> {
@@ -146,6 +151,7 @@ pub const ORACLES: &[Oracle] = &[
     no_lost_ack::ORACLE,
     all_settle::ORACLE,
     oldest_age_bounded::ORACLE,
+    cadence_kept::ORACLE,
     purged_in_time::ORACLE,
     quiet_at_rest::ORACLE,
     matches_model::ORACLE,

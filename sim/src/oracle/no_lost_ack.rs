@@ -1,6 +1,6 @@
 //! `NoLostAck`
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::TerminalOutcome;
@@ -25,13 +25,22 @@ enum Promise {
     Ended(TerminalOutcome),
 }
 
+/// A promise that was given.
+struct Given {
+    promise: Promise,
+    /// When somebody heard it.
+    told_ms: u64,
+    /// The node that gave it after another had taken its place: what that node wrote is there for
+    /// nobody else, and named as lost when the split ends.
+    branch: Option<u8>,
+}
+
 #[derive(Default)]
 struct NoLostAck {
     asked: BTreeMap<CallId, (ExecutionId, Promise)>,
-    /// Those of them that were carried out; their senders have not heard yet.
-    applied: BTreeSet<CallId>,
-    /// With the time at which the promise was given.
-    promised: BTreeMap<ExecutionId, (Promise, u64)>,
+    /// Those of them that were carried out, and on which branch; their senders have not heard yet.
+    applied: BTreeMap<CallId, Option<u8>>,
+    promised: BTreeMap<ExecutionId, Given>,
 }
 
 impl Judge for NoLostAck {
@@ -50,12 +59,12 @@ impl Judge for NoLostAck {
             }
             What::Delivered { call, learned } => {
                 let Some((id, promise)) = self.asked.remove(call) else { return };
-                self.applied.remove(call);
+                let branch = self.applied.remove(call).flatten();
                 if let Learned::Reply(reply) = learned
                     && Answer::read(reply).is_done()
                     && (promise != Promise::Made || !self.promised.contains_key(&id))
                 {
-                    self.promised.insert(id, (promise, event.at_ms));
+                    self.promised.insert(id, Given { promise, told_ms: event.at_ms, branch });
                 }
             }
             What::Applied(applied) => {
@@ -66,19 +75,21 @@ impl Judge for NoLostAck {
                         self.promised.remove(&change.of);
                         // Nor does it hold for who hears of an end before this one only now.
                         self.asked.retain(|call, (id, _)| {
-                            *id != change.of || !self.applied.contains(call)
+                            *id != change.of || !self.applied.contains_key(call)
                         });
                         if change.is.is_some() {
-                            let made = (Promise::Made, event.at_ms);
+                            let (promise, told_ms) = (Promise::Made, event.at_ms);
+                            let made = Given { promise, told_ms, branch: None };
                             self.promised.insert(change.of.clone(), made);
                         }
                     }
                 }
                 if self.asked.contains_key(&applied.call) {
-                    self.applied.insert(applied.call);
+                    let branch = applied.stray.then_some(applied.node);
+                    self.applied.entry(applied.call).or_insert(branch);
                 }
             }
-            What::CommitsLost { .. } => self.compare(view, findings, false),
+            What::CommitsLost { node, .. } => self.compare(view, findings, Some(*node)),
             What::Lost { .. }
             | What::Fault { .. }
             | What::Observed(_)
@@ -92,15 +103,20 @@ impl Judge for NoLostAck {
     }
 
     fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
-        self.compare(view, findings, true);
+        self.compare(view, findings, None);
     }
 }
 
 impl NoLostAck {
-    /// Compares promises with what there is. One that a loss broke may still be kept: what was
-    /// lost is done again; so it is held up again in the end.
-    fn compare(&self, view: &View<'_>, findings: &mut Findings, in_the_end: bool) {
-        for (id, (promise, told_ms)) in &self.promised {
+    /// Compares promises with what there is, when a node has lost something and in the end. One
+    /// that a loss broke may still be kept: what was lost is done again; so it is held up again in
+    /// the end. What another branch promised has its turn when that branch is dropped.
+    fn compare(&self, view: &View<'_>, findings: &mut Findings, loser: Option<u8>) {
+        let its_turn =
+            |given: &Given| loser.is_none() || given.branch.is_none() || given.branch == loser;
+        for (id, Given { promise, told_ms, .. }) in
+            self.promised.iter().filter(|(_, given)| its_turn(given))
+        {
             let found = view.of(id.partition()).execution(id);
             let outcome = found.map(|execution| execution.vector().map(|vector| vector.outcome));
             let kept = match (*promise, &outcome) {
@@ -111,7 +127,7 @@ impl NoLostAck {
                 }
             };
             if !kept {
-                let when = if in_the_end { "in the end" } else { "after a loss" };
+                let when = if loser.is_none() { "in the end" } else { "after a loss" };
                 let what = format!("was promised {promise:?}: {outcome:?} {when}");
                 findings.add_or_lost(view, id, what, (id, *told_ms));
             }

@@ -177,7 +177,7 @@ impl Memory {
         let mut scene = Scene::default();
         for id in touched.executions {
             let snapshot = view.of(id.partition());
-            let is = snapshot.execution(&id).map(|execution| seen(snapshot, &execution));
+            let is = look_at(snapshot, &id);
             scene.executions.extend(exchange(&mut self.executions, id, is));
         }
         for (id, index) in touched.attempts {
@@ -272,6 +272,11 @@ impl Touched {
             _ => {}
         }
     }
+}
+
+/// What an execution is now.
+pub(super) fn look_at(snapshot: &Snapshot, id: &ExecutionId) -> Option<Seen> {
+    snapshot.execution(id).map(|execution| seen(snapshot, &execution))
 }
 
 fn seen(snapshot: &Snapshot, execution: &Execution<'_>) -> Seen {

@@ -116,12 +116,26 @@ settings! {
 }
 
 impl Config {
-    /// How long the slowest scanner may take to come by, though it takes its time when idle, and to
-    /// finish what it finds: some round trips one after the other.
+    /// How long the slowest scanner may take to come by.
     #[must_use]
     pub fn cycle_ms(&self) -> u64 {
-        let idle = if self.interval.0 == 0 { SLOWEST_MS } else { 2 * self.interval.0 };
+        self.pass_ms(SLOWEST_MS)
+    }
+
+    /// How long a scanner may take to come by, though it takes its time when idle, and to finish
+    /// what it finds: some round trips one after the other. Left to itself it pauses for so long at
+    /// most.
+    #[must_use]
+    pub fn pass_ms(&self, pause_ms: u64) -> u64 {
+        let idle = if self.interval.0 == 0 { pause_ms } else { 2 * self.interval.0 };
         idle + SLACK_MS + ROUND_TRIPS * 2 * self.link.0.to
+    }
+
+    /// How long it may take until all has happened that happens by itself: a cancelled flow gives
+    /// its members a grace, a lease stands until it expires, and then a scanner has to come by.
+    #[must_use]
+    pub fn settle_ms(&self) -> u64 {
+        GRACE_MS.max(self.lease.0) + self.cycle_ms()
     }
 
     /// How long an engine may take to dispatch the ends of all executions, a round trip for each.
@@ -134,6 +148,9 @@ impl Config {
 
 /// The longest interval of any scanner.
 const SLOWEST_MS: u64 = 60_000;
+
+/// What `cancel_flow` gives members to end by themselves.
+const GRACE_MS: u64 = 30_000;
 
 const SLACK_MS: u64 = 4_000;
 

@@ -23,7 +23,7 @@ pub use rule::{CallPattern, Rule, Strikes, When};
 pub use seed::Seed;
 pub use step::{Deed, Step, Task, TaskSpec};
 pub use swarm::{lite_plan_from_seed, plan_from_seed};
-pub use words::{PlanError, Span};
+pub use words::{PlanError, Span, hint};
 
 use check::Place;
 use words::Words;
@@ -78,8 +78,11 @@ impl Plan {
                 match self.config.set(name, value) {
                     Some(result) => result?,
                     None => {
+                        let settings = Config::settings();
+                        let known = settings.iter().map(|(name, ..)| *name);
+                        let hint = hint(name, known.chain(["at", "task", "fault"]));
                         return Err(format!(
-                            "`{name}` is no setting, and no `at`, `task` or `fault`"
+                            "`{name}` is no setting, and no `at`, `task` or `fault`{hint}"
                         ));
                     }
                 }

@@ -114,6 +114,14 @@ impl fmt::Display for Rule {
 }
 
 impl Rule {
+    /// How long it is felt, at most.
+    #[must_use]
+    pub fn lasts_ms(&self) -> u64 {
+        let late = self.amount.filter(|_| self.fault.unit() == "ms");
+        let late_ms = late.map_or(0, i64::unsigned_abs);
+        self.lasting_ms.unwrap_or(0).max(late_ms).max(FELT_MS)
+    }
+
     /// A fault at a time, nothing else said.
     #[must_use]
     pub const fn at(fault: Fault, ms: u64) -> Self {
@@ -244,3 +252,6 @@ fn unexpected(fault: Fault, word: &str) -> String {
     };
     format!("`{word}`: after the time or call of {fault} come `to`, `for`, `about`{unit}")
 }
+
+/// What no rule says takes no longer: outages, pauses, the time until somebody starts a dead engine.
+const FELT_MS: u64 = 30_000;

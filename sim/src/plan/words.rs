@@ -21,6 +21,30 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
+/// A hint at the name that somebody may have meant: one that takes few letters to get to.
+#[must_use]
+pub fn hint<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let near = names.map(|name| (letters_between(word, name), name)).min();
+    match near {
+        Some((distance, name)) if distance <= 1 + word.len() / 4 => format!("; is `{name}` meant?"),
+        _ => String::new(),
+    }
+}
+
+/// How many letters have to be put in, taken out or changed.
+fn letters_between(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.to_lowercase().chars().count()).collect();
+    for (at, letter) in one.to_lowercase().chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], at + 1);
+        for (place, wanted) in (1..).zip(other.to_lowercase().chars()) {
+            let changed = corner + usize::from(letter != wanted);
+            let shifted = row[place].min(row[place - 1]) + 1;
+            corner = std::mem::replace(&mut row[place], changed.min(shifted));
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
 /// The words of a line, taken one by one.
 pub(super) struct Words<'a> {
     words: Vec<&'a str>,
@@ -145,6 +169,16 @@ mod tests {
         {
             assert!(read_ms(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn who_nearly_hits_a_name_is_told_of_it() {
+        let names = || ["engines", "shards", "at"].into_iter();
+        assert_eq!(hint("engine", names()), "; is `engines` meant?");
+        assert_eq!(hint("Shard", names()), "; is `shards` meant?");
+        assert_eq!(hint("nothing", names()), "");
+        assert_eq!(hint("", names()), "");
+        assert_eq!(hint("größe", ["große"].into_iter()), "; is `große` meant?");
     }
 
     #[test]

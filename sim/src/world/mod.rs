@@ -21,7 +21,7 @@ use crate::actor::caller::Caller;
 use crate::actor::signal::KnownWaitpoint;
 use crate::actor::worker::Worker;
 use crate::actor::{Errand, Names};
-use crate::canary::Plant;
+use crate::canary::{Plant, WorldBug};
 use crate::event::{Actor, Argv, CallId, Event, Phase, What};
 use crate::fault::timed::Ending;
 use crate::fault::{Fault, FaultCounts};
@@ -42,7 +42,7 @@ pub(crate) enum Happening {
     /// A call reaches its node.
     Arrive { parcel: u64, at: usize },
     /// A call reaches its node once more.
-    Again { sender: Actor, call: CallId, node: usize, argv: Argv },
+    Again { sender: Actor, call: CallId, node: usize, slot: u16, argv: Argv },
     /// The answers to a parcel reach its sender.
     Deliver { parcel: u64 },
     /// A client's patience ends.
@@ -106,6 +106,10 @@ pub struct World {
     struck: Vec<bool>,
     /// How often anything was injected.
     injected: u64,
+    /// The longest time that any fault of the plan lasts.
+    fault_lasts_ms: u64,
+    /// Until when more goes wrong than links being slow and partitions being crowded.
+    pub(crate) disturbed_until_ms: u64,
     pub(crate) counters: Counters,
     pub(crate) steps_left: usize,
     pub(crate) next_call: u64,
@@ -155,6 +159,8 @@ impl World {
             seen_calls: vec![0; plan.faults.len()],
             struck: vec![false; plan.faults.len()],
             injected: 0,
+            fault_lasts_ms: plan.faults.iter().map(Rule::lasts_ms).max().unwrap_or(0),
+            disturbed_until_ms: 0,
             counters: Counters::default(),
             steps_left: plan.steps.len(),
             next_call: 0,
@@ -181,7 +187,11 @@ impl World {
         self.emit(Actor::World, What::Phase(Phase::Safety));
         self.provision();
         for engine in 1..=self.plan.config.engines.clamp(1, 7) {
-            self.seats.push(Seat::new(&self.plan.config));
+            let mut seat = Seat::new(&self.plan.config);
+            if self.plant == Some(Plant::World(WorldBug::OneBatchAtATime)) {
+                seat.config.window = 1;
+            }
+            self.seats.push(seat);
             self.start_engine(u8::try_from(engine).unwrap_or(1));
         }
         for number in 1..=self.plan.config.workers.min(9) {
@@ -211,8 +221,8 @@ impl World {
         self.now_ms = due_ms.max(self.now_ms);
         match happening {
             Happening::Arrive { parcel, at } => self.arrive(parcel, at),
-            Happening::Again { sender, call, node, argv } => {
-                self.apply(sender, node, call, &argv, servers::Manner::default());
+            Happening::Again { sender, call, node, slot, argv } => {
+                self.arrive_again(sender, call, node, slot, &argv);
             }
             Happening::Deliver { parcel } => self.deliver(parcel),
             Happening::GiveUp { parcel } => self.give_up(parcel),
@@ -252,7 +262,7 @@ impl World {
             self.audit_touched();
         }
         self.meter.turn_to(Part::HistoryOracles);
-        let servers = &self.servers;
+        let (servers, links) = (&self.servers, &self.links);
         let view = View {
             now_ms: self.now_ms,
             phase: self.phase,
@@ -261,6 +271,8 @@ impl World {
             touched,
             ledger: &servers.ledger,
             owners: &|slot| servers.owner(slot),
+            slow_until: &|shard| links.slow_until(servers.primary(shard)),
+            disturbed_until_ms: self.disturbed_until_ms,
         };
         let found = self.bench.see(&event, &view);
         self.note(found);
@@ -293,6 +305,10 @@ impl World {
     pub(crate) fn inflict(&mut self, fault: Fault, detail: impl Into<String>) {
         *self.counters.faults.entry(fault).or_default() += 1;
         self.injected += 1;
+        if !fault.burdens() {
+            let end = self.now_ms + self.fault_lasts_ms;
+            self.disturbed_until_ms = self.disturbed_until_ms.max(end);
+        }
         let detail = detail.into();
         self.emit(Actor::World, What::Fault { fault, detail });
     }
@@ -325,7 +341,7 @@ impl World {
     pub(crate) fn rest(&mut self, end: Rest) {
         let before = self.meter.turn_to(Part::StateOracles);
         self.servers.advance(self.now_ms);
-        let servers = &self.servers;
+        let (servers, links) = (&self.servers, &self.links);
         let view = View {
             now_ms: self.now_ms,
             phase: self.phase,
@@ -334,6 +350,8 @@ impl World {
             touched: &[],
             ledger: &servers.ledger,
             owners: &|slot| servers.owner(slot),
+            slow_until: &|shard| links.slow_until(servers.primary(shard)),
+            disturbed_until_ms: self.disturbed_until_ms,
         };
         let mut found = self.bench.rest(end, &view);
         for shard in &servers.audited {

@@ -32,6 +32,8 @@ pub struct Node {
     pub keys_max: Option<usize>,
     /// Whether another node has taken its place, unknown to it.
     pub stray: bool,
+    /// Whether it has learned that: it sends whoever asks to the node that took its place.
+    pub deposed: bool,
     data: Snapshot,
 }
 
@@ -356,6 +358,7 @@ impl Servers {
 
     /// Ends what a node wrote after another had taken its place; answers what is lost.
     pub fn heal(&mut self, old: usize, since: u64, now_ms: u64) -> Option<(u64, u64)> {
+        self.nodes[old].deposed = true;
         let node = u8::try_from(old + 1).unwrap_or(u8::MAX);
         self.ledger.lose(now_ms, |commit| commit.node == node && commit.number > since)
     }
@@ -447,7 +450,7 @@ impl Servers {
             self.turn_to(node);
             let clock_ms = self.clock_ms(node, now_ms);
             self.host.set_now_us(clock_ms * 1000);
-            digest.bytes(&self.host.digest());
+            self.host.spell(|piece| digest.bytes(piece));
         }
         digest.finish()
     }
@@ -463,6 +466,14 @@ impl Servers {
 
 impl Node {
     fn new(shard: usize, data: Snapshot) -> Self {
-        Self { shard, skew_ms: 0, trouble: None, keys_max: None, stray: false, data }
+        Self {
+            shard,
+            skew_ms: 0,
+            trouble: None,
+            keys_max: None,
+            stray: false,
+            deposed: false,
+            data,
+        }
     }
 }

@@ -34,6 +34,7 @@ impl World {
         self.links.deaf_until.clear();
         self.links.clogged_until.clear();
         self.links.slow.clear();
+        self.disturbed_until_ms = self.now_ms;
         for number in 1..=u8::try_from(self.seats.len()).unwrap_or(u8::MAX) {
             self.heal_engine(number);
         }
@@ -91,27 +92,31 @@ impl World {
         }
     }
 
-    /// Everything that has not come to rest, by name, but for what damaged records explain: that
-    /// is told with its excuse in the end. A loss explains nothing here, for what a failover leaves
-    /// is a state that has been before, and engines go on from any of those.
-    pub(crate) fn pending(&mut self) -> Vec<String> {
+    /// Everything that has not come to rest, by name; with `excusing`, but for what damaged records
+    /// explain: that is told with its excuse in the end. A loss explains nothing here, for what a
+    /// failover leaves is a state that has been before, and engines go on from any of those.
+    pub(crate) fn pending(&mut self, excusing: bool) -> Vec<String> {
         let before = self.meter.turn_to(Part::StateOracles);
         self.servers.advance(self.now_ms);
         let ledger = &self.servers.ledger;
         let mut pending = Vec::new();
         self.straggler = None;
         for shard in &self.servers.audited {
-            let open = unsettled(shard, ledger).into_iter().filter(|open| open.excuse.is_none());
-            for Unsettled { id, state, .. } in open {
+            for Unsettled { id, state, excuse } in unsettled(shard, ledger) {
+                if excusing && excuse.is_some() {
+                    continue;
+                }
                 pending.push(format!("{id} is {state}"));
-                self.straggler = Some(id).filter(|_| !may_wait(&state)).or(self.straggler.take());
+                let straggles = excuse.is_none() && !may_wait(&state);
+                self.straggler = Some(id).filter(|_| straggles).or(self.straggler.take());
             }
         }
         if pending.is_empty() {
             // All executions have settled; what engines owe may still be on its way.
             let owed = self.servers.audited.iter().flat_map(audit::judge_rest);
             let owed = owed.map(|found| found.to_string());
-            let excused = |owed: &String| ledger.damage_excuse(owed, Damage::Lasting).is_some();
+            let excused =
+                |owed: &String| excusing && ledger.damage_excuse(owed, Damage::Lasting).is_some();
             pending.extend(owed.filter(|owed| !excused(owed)));
             let busy = self.busy_callers();
             pending.extend(busy.iter().map(|caller| format!("{caller} is not done yet")));

@@ -39,6 +39,13 @@ pub(crate) struct Links {
     pub(crate) slow: BTreeMap<usize, (u64, u64)>,
 }
 
+impl Links {
+    /// Until when a node's links are slow, or were.
+    pub(crate) fn slow_until(&self, node: usize) -> u64 {
+        self.slow.get(&node).map_or(0, |(_, until)| *until)
+    }
+}
+
 /// Who wants to know what became of a parcel.
 pub(crate) enum Return {
     /// An engine, in this life.
@@ -233,7 +240,7 @@ impl World {
         self.meddle(spell.meddle, sender, node, &argv, Some(&reply));
         self.note_struck(&spell.rules, before);
         if let Some(later_ms) = spell.again_ms {
-            let again = Happening::Again { sender, call: call_id, node, argv };
+            let again = Happening::Again { sender, call: call_id, node, slot, argv };
             self.schedule(self.now_ms + later_ms, again);
         }
         if spell.crash_after {
@@ -250,10 +257,32 @@ impl World {
         self.learn(id, at, Learned::Reply(reply));
     }
 
-    /// Where a call must go instead, when its slot is not here.
+    /// A call reaches its node once more; the client follows it to where its slot is by now.
+    pub(crate) fn arrive_again(
+        &mut self,
+        sender: Actor,
+        call: CallId,
+        node: usize,
+        slot: u16,
+        argv: &Argv,
+    ) {
+        let node = match self.redirect(sender, slot, node) {
+            Some(Onward::To(next)) => next,
+            Some(Onward::Refused(_)) => return,
+            None => node,
+        };
+        if self.trouble_of(node).is_none() {
+            self.apply(sender, node, call, argv, Manner::default());
+        }
+    }
+
+    /// Where a call must go instead, when its slot is not here, or another node took its place.
     fn redirect(&mut self, sender: Actor, slot: u16, node: usize) -> Option<Onward> {
         let shard = self.servers.nodes[node].shard;
         let owner = self.servers.owner(slot);
+        if self.servers.nodes[node].deposed {
+            return Some(Onward::To(self.servers.primary(owner)));
+        }
         if let Some(step) = self.servers.moves.get(&slot).copied() {
             let here = shard == step.from;
             if here && step.handed_over {

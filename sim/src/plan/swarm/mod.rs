@@ -89,6 +89,9 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
         permanent: knob(stream, &[false, true]),
         length: Ms(stream.within(Span { from: 8_000, to: longest_ms(interval.0) })),
     };
+    if !config.push && config.interval.0 == 0 {
+        config.bound.0 += LINKS_MAX * RECONCILED_EVERY_MS;
+    }
     if config.window == 1 {
         config.bound.0 += LINKS_MAX * LONE_ROUND_TRIPS * 2 * config.link.0.to;
     }
@@ -102,6 +105,9 @@ const fn longest_ms(interval_ms: u64) -> u64 {
 
 /// Somewhat more than the longest chain of a seed has links.
 const LINKS_MAX: u64 = 110;
+
+/// How often engines look for what no push told them of, left to themselves.
+const RECONCILED_EVERY_MS: u64 = 15_000;
 
 /// Round trips in a row that a link of a chain takes an engine with one batch in flight: all its
 /// scanners take turns.
