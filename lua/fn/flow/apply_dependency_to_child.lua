@@ -1,13 +1,14 @@
 -- Records a dependency on the child and holds it back until the edge is resolved. A child that
--- already runs, or whose group has been decided, is not held back. When the upstream has ended
--- before, its end is announced once more, so that the edge need not wait to be found.
+-- already runs, or whose group has been decided, is not held back. It waits in its own lane,
+-- whichever the caller named. When the upstream has ended before, its end is announced once more, so
+-- that the edge need not wait to be found.
 -- Keys: exec_core (hash), deps_meta (hash), unresolved (set of edge ids), dep (hash), eligible
 --   (zset), blocked (zset), all_edges (set of edge ids), edgegroup (hash; unset for none)
 -- Arguments: flow_id, edge_id, upstream_eid, graph_revision, dependency_kind (success_only unless
 --   given), data_passing_ref, now_ms (the caller's clock)
 -- Replies: OK, already_applied
 -- Errors: execution_not_found, execution_already_in_flow, invalid_input
--- Bound: 30
+-- Bound: 34
 -- Keeps: OneHome, GroupCounts, NoRunBeforeParents, RepeatIsHarmless
 define("ff_apply_dependency_to_child",
   { "exec_core!=hash", "deps_meta!=hash", "unresolved!:set", "dep!:hash", "eligible!:zset",
@@ -26,6 +27,10 @@ define("ff_apply_dependency_to_child",
       return ok("already_applied")
     end
     local _, refused = number.clock(a)
+    if refused then
+      return refused
+    end
+    refused = dependency.locate(k, core, { "blocked", "eligible" })
     if refused then
       return refused
     end
