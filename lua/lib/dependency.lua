@@ -133,6 +133,20 @@ function dependency.apply(k, core, a, plan)
   end
 end
 
+-- Where to note that a child waits for its upstream. An edge that the flow does not list is known to
+-- the child alone, and the upstream must not be purged before its end was asked for. Nil when there
+-- is no need, or no upstream; or nil and the refusal of a foreign key.
+function dependency.noting(core_key, a)
+  local tag = text.tag(core_key)
+  local front = dependency.front(tag, a.upstream_eid)
+  if call("EXISTS", flow.prefix(tag, a.flow_id) .. ":edge:" .. a.edge_id) == 1
+    or call("EXISTS", front .. ":core") == 0 then
+    return nil
+  end
+  local refused = guard.mismatch(front .. ":deps:awaited", "hash")
+  return not refused and front .. ":deps:awaited" or nil, refused
+end
+
 -- Announces the end of an upstream once more when an edge from it is applied only now, so that the
 -- edge need not wait to be found. A push is a hint; nothing here can fail.
 function dependency.announce_if_ended(core_key, a)

@@ -5,13 +5,14 @@
 -- with more than that a sibling is taken for needed. Those with the fewest edges are asked about
 -- first, so that a few busy ones leave enough for everybody else.
 local EDGES_MAX = 64
-local READS_MAX = 8192
+local READS_MAX = 16384
 
 -- How many edges to a child are learnt at once, and how many of them weigh as much as a read.
 local EDGES_LEARNT = 4096
 local EDGES_PER_READ = 32
 
--- After so many siblings a call that resolves many edges leaves the rest for another.
+-- After so many siblings a call that resolves many edges leaves the rest for another: there are reads
+-- enough for each of them.
 local SIBLINGS_MAX = 10000
 
 -- What the running call has learnt, nil when nobody asked yet: `children` whether a child may wait

@@ -34,7 +34,10 @@ local LISTS = {
 
 -- The refusal of a foreign value under one of the lists, else nil.
 function purge.foreign(k)
-  local tag = text.tag(k.exec_core)
+  local tag, noted = text.tag(k.exec_core), guard.mismatch(k.deps_awaited, "hash")
+  if noted then
+    return noted
+  end
   for _, list in ipairs(LISTS) do
     local refused = guard.mismatch(k[list.name], list.kind)
       or (list.index and guard.mismatch(lane.partition_index(tag, list.index), "zset"))
@@ -114,7 +117,7 @@ function purge.forget(k, id, core, strays)
   suspension.forget_composite(k.suspension_current)
   call("DEL", k.payload, k.result, k.policy, k.tags, k.claim_grant, k.attempts, k.lease_current,
     k.lease_history, k.suspension_current, k.waitpoints, k.signals, k.deps_meta,
-    k.deps_unresolved, k.deps_all_edges, k.exec_core)
+    k.deps_unresolved, k.deps_all_edges, k.deps_awaited, k.exec_core)
   lane.move(id, text.append({ k.terminal, k.lease_expiry, k.attempt_timeout,
     k.execution_deadline, k.suspension_timeout }, strays))
   call("SREM", k.all_executions, id)

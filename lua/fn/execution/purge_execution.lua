@@ -8,7 +8,7 @@
 --   limit (records, or children asked, per step: 100 unless given, 1000 at most)
 -- Replies: purged, partial, not_due, held, not_found_cleaned
 -- Errors: invalid_input, execution_not_terminal
--- Bound: 60 + 8 * n
+-- Bound: 66 + 10 * n
 -- Keeps: NoOrphans, NotBeforeDue, BoundedWork
 local DAY_MS = 86400000
 local LIMIT_MAX = 1000
@@ -82,7 +82,7 @@ define("ff_purge_execution",
     note, refused = purge.farewell(text.tag(k.exec_core), id, core)
     if refused then return refused end
     limit = math.min(limit, LIMIT_MAX)
-    local asked = begun and {} or purge.children(text.tag(k.exec_core), id, core, limit)
+    local asked = begun and {} or purge.children(k, id, core, limit)
     if asked.child then return ok("held", asked.child) end
     -- write; nothing below can fail
     if asked.left then
