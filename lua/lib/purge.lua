@@ -1,15 +1,17 @@
 -- Removing an execution. What belongs to it is found through its own lists, which shrink as the
 -- work proceeds, so that a purge can be cut into steps and go on where it stopped.
 
--- The id of a closed waitpoint may be taken by another execution: then nothing of it is ours.
+-- The id of a closed waitpoint may be taken by another execution, and that of a signal may be
+-- another's: then nothing of it is ours.
 local function waitpoint_keys(tag, id, waitpoint_id)
   local keys = { waitpoint.keys(tag, waitpoint_id) }
   return text.either(record.peek(keys[1], "execution_id"), id) == id and keys or {}
 end
 
-local function signal_keys(tag, _, signal_id)
+local function signal_keys(tag, id, signal_id)
   local key = "ff:signal:" .. tag .. ":" .. signal_id
-  return { key, key .. ":payload" }
+  local ours = text.either(record.peek(key, "target_execution_id"), id) == id
+  return ours and { key, key .. ":payload" } or {}
 end
 
 local function dependency_keys(tag, id, edge_id)

@@ -36,13 +36,14 @@ end
 
 -- The next page of children, about `limit`: { child = the first that waits, left = what the record
 -- has to remember while there are further pages }. Another end, or another number of edges, starts
--- with the first page again.
+-- with the first page again. Once a purge has begun the flow lists no more edges, but a child may
+-- still be told to wait by one that it does not list.
 function purge.children(k, id, core, limit)
   local tag, count = text.tag(k.exec_core), number.digits(limit)
   local stand = text.present(core.completed_at, "") .. ":"
   local noted = "noted:" .. stand .. call("HLEN", k.deps_awaited)
   local next_noted = record.resume(core.purge_asked, noted)
-  if text.set(core.flow_id) and next_noted == "0" then
+  if text.set(core.flow_id) and not text.set(core.purging_since) and next_noted == "0" then
     local prefix = flow.prefix(tag, core.flow_id)
     local outgoing = prefix .. ":out:" .. id
     stand = stand .. call("SCARD", outgoing)

@@ -82,7 +82,7 @@ define("ff_purge_execution",
     note, refused = purge.farewell(text.tag(k.exec_core), id, core)
     if refused then return refused end
     limit = math.min(limit, LIMIT_MAX)
-    local asked = begun and {} or purge.children(k, id, core, limit)
+    local asked = purge.children(k, id, core, limit)
     if asked.child then return ok("held", asked.child) end
     -- write; nothing below can fail
     if asked.left then

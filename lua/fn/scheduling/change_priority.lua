@@ -4,7 +4,7 @@
 -- Arguments: execution_id, new_priority (held within 0 and 9000)
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, execution_not_eligible
--- Bound: 7
+-- Bound: 8
 -- Keeps: OneHome, ErrorMeansUntouched
 define("ff_change_priority",
   { "exec_core!=hash", "eligible!:zset" },
