@@ -44,19 +44,21 @@ function edge_group.is_weary()
   return learnt ~= nil and learnt.siblings >= SIBLINGS_MAX
 end
 
--- At most `count` members of a set, none when the key is missing or holds something else.
-local function members(key, count)
-  local found = try("SRANDMEMBER", key, count)
-  return type(found) == "table" and not found.err and found or {}
+-- The members of a set in byte order; nil when there are more than `most`, or nobody can tell.
+local function members(key, most)
+  local size = try("SCARD", key)
+  if type(size) ~= "number" or size > most then
+    return nil
+  end
+  local found = size > 0 and record.members(key) or {}
+  return #found == size and found or nil
 end
 
 -- The outgoing edges of an upstream in byte order, false when it has too many to ask about.
 local function outgoing(prefix, upstream_eid)
   local edges = learnt.outgoing[upstream_eid]
   if edges == nil then
-    edges = members(prefix .. ":out:" .. upstream_eid, EDGES_MAX + 1)
-    table.sort(edges)
-    edges = #edges <= EDGES_MAX and edges
+    edges = members(prefix .. ":out:" .. upstream_eid, EDGES_MAX) or false
     learnt.outgoing[upstream_eid] = edges
   end
   return edges
@@ -76,8 +78,8 @@ end
 
 -- Learns at once which edges lead to a child: many siblings often share their children.
 local function learn_edges_to(prefix, child_eid)
-  local edges = members(prefix .. ":in:" .. child_eid, EDGES_LEARNT)
-  learnt.reads = learnt.reads + 1 + math.floor(#edges / EDGES_PER_READ)
+  local edges = members(prefix .. ":in:" .. child_eid, EDGES_LEARNT) or {}
+  learnt.reads = learnt.reads + 2 + math.floor(#edges / EDGES_PER_READ)
   for _, edge_id in ipairs(edges) do
     learnt.leads_to[edge_id] = child_eid
   end

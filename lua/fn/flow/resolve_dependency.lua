@@ -8,7 +8,7 @@
 -- Arguments: edge_id, upstream_outcome, now_ms (the caller's clock), flow_id, downstream_eid
 -- Replies: satisfied, impossible, pending, already_fired, already_resolved
 -- Errors: invalid_dependency, invalid_input, invariant_violation
--- Bound: 100 + 262 * n, or 16500 + 6 * n
+-- Bound: 100 + 264 * n, or 16500 + 7 * n
 -- Keeps: GroupCounts, OneHome, DebtHasNote, ErrorMeansUntouched, RepeatIsHarmless
 define("ff_resolve_dependency",
   { "exec_core!=hash", "deps_meta!=hash", "unresolved!=set", "dep!=hash", "eligible!", "terminal!",

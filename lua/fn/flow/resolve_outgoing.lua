@@ -14,7 +14,7 @@
 --   child of that edge, for one that was never staged)
 -- Replies: done, more
 -- Errors: invalid_input, execution_not_found, execution_not_terminal
--- Bound: 10 + 35000 * n, or 93500 + 1503 * n
+-- Bound: 10 + 35000 * n, or 103500 + 1504 * n
 -- Keeps: EdgeByTruth, GroupCounts, OneHome, BoundedWork, RepeatIsHarmless
 local LIMIT_MAX = 500
 
