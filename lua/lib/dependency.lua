@@ -58,6 +58,14 @@ function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id, core
   return k
 end
 
+-- Points the named lane keys at the child's own lane, as lane.locate does; where the caller looked
+-- instead is remembered as k.strays, and swept. Answers the refusal of a foreign key.
+function dependency.locate(k, core, names)
+  local refused
+  k.strays, refused = lane.locate(k, core or {}, names)
+  return refused
+end
+
 -- What one more dependency changes: the child's counters, its group, and whether it is held back.
 -- Answers a plan for `dependency.apply`, or nil and a refusal. Needs k.exec_core, deps_meta,
 -- edgegroup (or nil).
@@ -94,7 +102,8 @@ local function hold(k, core, a, plan)
     text.present(core.attempt_state, "pending_first_attempt"))
   vector.ownership_state = text.present(core.ownership_state, "unowned")
   state.put(k.exec_core, vector, more)
-  lane.move(text.present(core.execution_id, ""), text.append({ k.eligible }, plan.homes), k.blocked,
+  lane.move(text.present(core.execution_id, ""),
+    text.append({ k.eligible }, plan.homes, k.strays or {}), k.blocked,
     number.floor(core.created_at, 0))
 end
 
@@ -122,6 +131,20 @@ function dependency.apply(k, core, a, plan)
   if plan.holds then
     hold(k, core, a, plan)
   end
+end
+
+-- Where to note that a child waits for its upstream. An edge that the flow does not list is known to
+-- the child alone, and the upstream must not be purged before its end was asked for. Nil when there
+-- is no need, or no upstream; or nil and the refusal of a foreign key.
+function dependency.noting(core_key, a)
+  local tag = text.tag(core_key)
+  local front = dependency.front(tag, a.upstream_eid)
+  if call("EXISTS", flow.prefix(tag, a.flow_id) .. ":edge:" .. a.edge_id) == 1
+    or call("EXISTS", front .. ":core") == 0 then
+    return nil
+  end
+  local refused = guard.mismatch(front .. ":deps:awaited", "hash")
+  return not refused and front .. ":deps:awaited" or nil, refused
 end
 
 -- Announces the end of an upstream once more when an edge from it is applied only now, so that the
@@ -196,6 +219,6 @@ function dependency.release(k, id, plan, now, moves)
   if moves then
     lane.collect(moves, id, k.blocked, plan.to, plan.score)
   else
-    lane.move(id, { k.blocked }, plan.to, plan.score)
+    lane.move(id, text.append({ k.blocked }, k.strays or {}), plan.to, plan.score)
   end
 end

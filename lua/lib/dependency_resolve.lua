@@ -228,6 +228,7 @@ function dependency.resolve(k, a, found, moves)
   if plan.debt then
     call("SADD", plan.debt.index, plan.debt.tuple)
   end
+  edge_group.moved_on(a.downstream_eid)
   local mark = ""
   if plan.copies and call("COPY", k.upstream_result, k.payload, "REPLACE") == 1 then
     mark = "data_injected"

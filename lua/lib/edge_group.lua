@@ -7,9 +7,6 @@ local VARIANTS = { all_of = true, any_of = true, quorum = true }
 local FIRED = { satisfied = true, impossible = true, cancelled = true }
 local BUCKET = { success = "succeeded", skipped = "skipped" }
 
--- How many other edges of a sibling are looked at before it counts as needed elsewhere.
-local EDGES_EXAMINED = 64
-
 edge_group.PENDING = "pending"
 
 -- A policy as asked for, checked: { policy_variant, on_satisfied, k }, or nil and a refusal.
@@ -174,57 +171,6 @@ function edge_group.rearm(group, lost, repeated)
     text.append(fields, { "repeats_lost", math.max(0, counts.repeats_lost - repeated) })
   end
   return fields, met
-end
-
--- The outgoing edges of upstreams that the running call has looked at, and the first of each whose
--- child may still wait: who has ended waiting does not begin again while the call runs.
-local looked_at = {}
-
--- Forgets those of the call before.
-function edge_group.begin()
-  looked_at = {}
-end
-
--- Whether some child other than `child_eid` still waits for this upstream.
-local function needed_elsewhere(tag, prefix, upstream_eid, child_eid)
-  local key = prefix .. ":out:" .. upstream_eid
-  looked_at[key] = looked_at[key] or { edges = record.members(key), first = 1 }
-  local look = looked_at[key]
-  local edges = look.edges
-  for i = look.first, math.min(#edges, EDGES_EXAMINED) do
-    local other = record.peek(prefix .. ":edge:" .. edges[i], "downstream_execution_id")
-    if text.set(other) and other ~= child_eid then
-      local front = "ff:exec:" .. tag .. ":" .. other
-      local phase = record.peek(front .. ":core", "lifecycle_phase")
-      local edge_state = record.peek(front .. ":dep:" .. edges[i], "state")
-      local group_state = record.peek(prefix .. ":edgegroup:" .. other, "group_state")
-      if text.set(phase) and phase ~= "terminal" and edge_state ~= "satisfied"
-        and edge_state ~= "impossible" and group_state ~= "satisfied" then
-        return true
-      end
-      look.first = look.first == i and i + 1 or look.first
-    end
-  end
-  return #edges > EDGES_EXAMINED
-end
-
--- The upstreams that a fired group no longer needs: not terminal, each once, and none that
--- another child still waits for.
-function edge_group.idle_siblings(tag, flow_id, incoming_key, child_eid)
-  local prefix = flow.prefix(tag, flow_id)
-  local siblings, seen = {}, {}
-  for _, edge_id in ipairs(record.members(incoming_key)) do
-    local sibling = record.peek(prefix .. ":edge:" .. edge_id, "upstream_execution_id")
-    if text.set(sibling) and not seen[sibling] then
-      seen[sibling] = true
-      local phase = record.peek("ff:exec:" .. tag .. ":" .. sibling .. ":core", "lifecycle_phase")
-      if text.set(phase) and phase ~= "terminal"
-        and not needed_elsewhere(tag, prefix, sibling, child_eid) then
-        siblings[#siblings + 1] = sibling
-      end
-    end
-  end
-  return siblings
 end
 
 -- Those of `siblings` between two places that still run, at most `limit` of them.

@@ -10,6 +10,7 @@ end
 -- Demands the lane index of a runnable execution. Answers why it cannot be told, else nil.
 local function demand_runnable(demand, core, now)
   local index = lane.INDEX_OF_ELIGIBILITY[core.eligibility_state]
+    or core.eligibility_state == "blocked_by_lane_state" and lane.HELD_BY_LANE_BELONGS
   if not index then
     return "eligibility_state:" .. text.present(core.eligibility_state, "")
   end

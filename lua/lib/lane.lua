@@ -23,6 +23,8 @@ lane.INDEX_OF_ELIGIBILITY = {
 }
 
 -- Where one that is held by the state of its lane may stand: the contract leaves it to the caller.
+-- Unless somebody said otherwise it belongs with those that the operator holds.
+lane.HELD_BY_LANE_BELONGS = "blocked:operator"
 local HELD_BY_LANE = { "blocked:budget", "blocked:quota", "blocked:route", "blocked:operator" }
 
 -- `ff:idx:<tag>:lane:<lane>:<name>`
@@ -87,6 +89,8 @@ local LAST_PART = {}
 for i = 1, #lane.ALL do
   LAST_PART[lane.ALL[i]] = lane.INDEXES[i]
 end
+-- What waits for dependencies is all that is blocked where flows are concerned.
+LAST_PART.blocked = "blocked:dependencies"
 
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
 -- earlier read, or from a worker that serves another lane. Names are those of lane.INDEXES with

@@ -1,15 +1,17 @@
 -- Removing an execution. What belongs to it is found through its own lists, which shrink as the
 -- work proceeds, so that a purge can be cut into steps and go on where it stopped.
 
--- The id of a closed waitpoint may be taken by another execution: then nothing of it is ours.
+-- The id of a closed waitpoint may be taken by another execution, and that of a signal may be
+-- another's: then nothing of it is ours.
 local function waitpoint_keys(tag, id, waitpoint_id)
   local keys = { waitpoint.keys(tag, waitpoint_id) }
   return text.either(record.peek(keys[1], "execution_id"), id) == id and keys or {}
 end
 
-local function signal_keys(tag, _, signal_id)
+local function signal_keys(tag, id, signal_id)
   local key = "ff:signal:" .. tag .. ":" .. signal_id
-  return { key, key .. ":payload" }
+  local ours = text.either(record.peek(key, "target_execution_id"), id) == id
+  return ours and { key, key .. ":payload" } or {}
 end
 
 local function dependency_keys(tag, id, edge_id)
@@ -34,7 +36,10 @@ local LISTS = {
 
 -- The refusal of a foreign value under one of the lists, else nil.
 function purge.foreign(k)
-  local tag = text.tag(k.exec_core)
+  local tag, noted = text.tag(k.exec_core), guard.mismatch(k.deps_awaited, "hash")
+  if noted then
+    return noted
+  end
   for _, list in ipairs(LISTS) do
     local refused = guard.mismatch(k[list.name], list.kind)
       or (list.index and guard.mismatch(lane.partition_index(tag, list.index), "zset"))
@@ -114,7 +119,7 @@ function purge.forget(k, id, core, strays)
   suspension.forget_composite(k.suspension_current)
   call("DEL", k.payload, k.result, k.policy, k.tags, k.claim_grant, k.attempts, k.lease_current,
     k.lease_history, k.suspension_current, k.waitpoints, k.signals, k.deps_meta,
-    k.deps_unresolved, k.deps_all_edges, k.exec_core)
+    k.deps_unresolved, k.deps_all_edges, k.deps_awaited, k.exec_core)
   lane.move(id, text.append({ k.terminal, k.lease_expiry, k.attempt_timeout,
     k.execution_deadline, k.suspension_timeout }, strays))
   call("SREM", k.all_executions, id)

@@ -1,6 +1,7 @@
 -- Whether the children of an execution still need it. It may have tens of thousands, so they are
 -- asked in pages, and the record remembers which page is next: those of earlier pages have their
--- answer, which nothing takes back.
+-- answer, which nothing takes back. First come those whose edges the flow lists, then those whose
+-- edges it does not, which the execution keeps a note of (see dependency.noting).
 
 -- Whether a child may still ask for this end: its edge is unresolved, or one that failed, which a
 -- replay of the child opens again. Only a met edge is never asked about again.
@@ -10,31 +11,48 @@ local function waits(tag, child, edge_id)
     and record.peek(front .. ":dep:" .. edge_id, "state") ~= "satisfied"
 end
 
--- The first child of a page that waits, nil when none does.
-local function waiting(tag, prefix, page)
-  for _, edge_id in ipairs(page) do
+-- A page of the edges that the flow lists: where the next one begins, and the first child that waits.
+local function ask_listed(tag, prefix, outgoing, cursor, limit)
+  local page = call("SSCAN", outgoing, cursor, "COUNT", limit)
+  for _, edge_id in ipairs(page[2]) do
     local child = record.peek(prefix .. ":edge:" .. edge_id, "downstream_execution_id")
     if child and waits(tag, child, edge_id) then
-      return child
+      return page[1], child
     end
   end
-  return nil
+  return page[1]
+end
+
+-- The same of those that it does not list.
+local function ask_noted(tag, noted, cursor, limit)
+  local page = call("HSCAN", noted, cursor, "COUNT", limit)
+  for i = 1, #page[2], 2 do
+    if waits(tag, page[2][i + 1], page[2][i]) then
+      return page[1], page[2][i + 1]
+    end
+  end
+  return page[1]
 end
 
 -- The next page of children, about `limit`: { child = the first that waits, left = what the record
 -- has to remember while there are further pages }. Another end, or another number of edges, starts
--- with the first page again.
-function purge.children(tag, id, core, limit)
-  if not text.set(core.flow_id) then
-    return {}
+-- with the first page again. Once a purge has begun the flow lists no more edges, but a child may
+-- still be told to wait by one that it does not list.
+function purge.children(k, id, core, limit)
+  local tag, count = text.tag(k.exec_core), number.digits(limit)
+  local stand = text.present(core.completed_at, "") .. ":"
+  local noted = "noted:" .. stand .. call("HLEN", k.deps_awaited)
+  local next_noted = record.resume(core.purge_asked, noted)
+  if text.set(core.flow_id) and not text.set(core.purging_since) and next_noted == "0" then
+    local prefix = flow.prefix(tag, core.flow_id)
+    local outgoing = prefix .. ":out:" .. id
+    stand = stand .. call("SCARD", outgoing)
+    local cursor, child =
+      ask_listed(tag, prefix, outgoing, record.resume(core.purge_asked, stand), count)
+    if child or cursor ~= "0" then
+      return { child = child, left = cursor ~= "0" and record.bookmark(stand, cursor) or nil }
+    end
   end
-  local prefix = flow.prefix(tag, core.flow_id)
-  local outgoing = prefix .. ":out:" .. id
-  local stand = text.present(core.completed_at, "") .. ":" .. call("SCARD", outgoing)
-  local page = call("SSCAN", outgoing, record.resume(core.purge_asked, stand),
-    "COUNT", number.digits(limit))
-  return {
-    child = waiting(tag, prefix, page[2]),
-    left = page[1] ~= "0" and record.bookmark(stand, page[1]) or nil,
-  }
+  local cursor, child = ask_noted(tag, k.deps_awaited, next_noted, count)
+  return { child = child, left = cursor ~= "0" and record.bookmark(noted, cursor) or nil }
 end

@@ -168,8 +168,9 @@ function record.keys(core_key, core)
     prefix .. "attempts", prefix .. "waitpoints", prefix .. "signals"
   k.lease_current, k.lease_history = prefix .. "lease:current", prefix .. "lease:history"
   k.suspension_current = prefix .. "suspension:current"
-  k.deps_meta, k.deps_unresolved, k.deps_all_edges =
-    prefix .. "deps:meta", prefix .. "deps:unresolved", prefix .. "deps:all_edges"
+  k.deps_meta, k.deps_unresolved, k.deps_all_edges, k.deps_awaited =
+    prefix .. "deps:meta", prefix .. "deps:unresolved", prefix .. "deps:all_edges",
+    prefix .. "deps:awaited"
   return k
 end
 

@@ -69,17 +69,21 @@ end
 
 -- The answer to a signal that was accepted before, by its idempotency key or by its very id; nil
 -- for a new one. It comes before all questions of state, because the first delivery may be what
--- changed the state.
+-- changed the state. An id that another signal has cannot be taken: the record of that one stays.
 function signal.repeated(k, a, limits)
   local known = limits.dedup and call("GET", k.sigdedup)
   if known then
     return duplicate(known)
   end
-  local held = record.fields(k.signal, "signal_id", "target_waitpoint_id")
-  if held.signal_id == a.signal_id and held.target_waitpoint_id == a.waitpoint_id then
+  local held = record.fields(k.signal, "signal_id", "target_waitpoint_id", "target_execution_id")
+  if not text.set(held.signal_id) then
+    return nil
+  end
+  if held.signal_id == a.signal_id and held.target_waitpoint_id == a.waitpoint_id
+    and text.either(held.target_execution_id, a.execution_id) == a.execution_id then
     return duplicate(a.signal_id)
   end
-  return nil
+  return err("invalid_input", "signal_id was used for another signal")
 end
 
 -- The refusal when the execution has no room for another signal, of whose sort this waitpoint `had`

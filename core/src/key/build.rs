@@ -75,6 +75,8 @@ impl<'a> ExecutionKeys<'a> {
         dependencies_unresolved => ExecutionPart::DependenciesUnresolved,
         /// Edges ever applied.
         dependencies_all => ExecutionPart::DependenciesAll,
+        /// Edges that wait for this execution and that no flow lists, with their children.
+        dependencies_awaited => ExecutionPart::DependenciesAwaited,
     }
 
     /// One dependency.

@@ -82,6 +82,8 @@ parts! {
         DependenciesUnresolved = "deps:unresolved",
         /// Edges ever applied.
         DependenciesAll = "deps:all_edges",
+        /// Edges that wait for this execution and that no flow lists, with their children.
+        DependenciesAwaited = "deps:awaited",
         ;
         /// One dependency.
         Dependency(EdgeId) = "dep:",

@@ -1,13 +1,14 @@
 -- Removes a terminal execution whose retention is over, with every key of its own, in bounded
 -- steps: `partial` until nothing is left. From the first that removed something on it cannot be
 -- replayed. One whose children still wait for its outcome is held. Its flow keeps how it ended, and
--- is listed for the projector again, which removes it after its last member. An added function.
+-- is listed for the projector again, which removes it after its last member. Where nobody knows when
+-- it ended, it ends now, for good. An added function.
 -- Keys: exec_core (hash), terminal (zset: where it was found)
 -- Arguments: execution_id, retention_ms (a day unless given; the policy's own comes first),
 --   limit (records, or children asked, per step: 100 unless given, 1000 at most)
 -- Replies: purged, partial, not_due, held, not_found_cleaned
 -- Errors: invalid_input, execution_not_terminal
--- Bound: 60 + 8 * n
+-- Bound: 66 + 10 * n
 -- Keeps: NoOrphans, NotBeforeDue, BoundedWork
 local DAY_MS = 86400000
 local LIMIT_MAX = 1000
@@ -16,12 +17,28 @@ local LIMIT_MAX = 1000
 local FIELDS = {
   "flow_id", "lifecycle_phase", "public_state", "completed_at", "purging_since", "purge_asked",
   "current_attempt_index", "lane_id", "current_lane", "current_worker_instance_id",
+  "last_transition_at", "last_mutation_at",
 }
 
+-- When the execution ended. A record that does not say had ended by the latest time before now that
+-- it or the index knows; nil when there is none.
+local function ended_at(k, id, core, now)
+  local at = number.floor(core.completed_at, 0)
+  if at > 0 then
+    return at
+  end
+  for _, noted in ipairs({ core.last_transition_at or 0, core.last_mutation_at or 0,
+    call("ZSCORE", k.terminal, id) or 0 }) do
+    local time = number.floor(noted, 0)
+    at = time <= now and math.max(at, time) or at
+  end
+  return at > 0 and at or nil
+end
+
 -- When the execution may go.
-local function due_at(core_key, core, retention_ms)
+local function due_at(core_key, ended, retention_ms)
   local stored = policy.object(policy.read(core_key).stream_policy)
-  return number.floor(core.completed_at, 0) + (policy.span(stored.retention_ttl_ms) or retention_ms)
+  return ended + (policy.span(stored.retention_ttl_ms) or retention_ms)
 end
 
 define("ff_purge_execution",
@@ -42,8 +59,12 @@ define("ff_purge_execution",
     if core and core.lifecycle_phase ~= "terminal" then return err("execution_not_terminal") end
     local now, begun = number.now(), core and text.set(core.purging_since)
     -- Asked of every young execution again and again, so it is answered first.
-    local due = core and not begun and due_at(given.exec_core, core, retention_ms)
-    if due and due > now then return ok("not_due", due) end
+    local ended = core and ended_at(given, id, core, now)
+    local due = core and not begun and due_at(given.exec_core, ended or now, retention_ms)
+    if due and not ended then
+      call("HSET", given.exec_core, "completed_at", number.digits(now))
+    end
+    if due and (due > now or not ended) then return ok("not_due", due) end
     k, refused = record.keyring(given.exec_core, id, core or {})
     if not k then return refused end
     k.terminal = given.terminal
@@ -61,7 +82,7 @@ define("ff_purge_execution",
     note, refused = purge.farewell(text.tag(k.exec_core), id, core)
     if refused then return refused end
     limit = math.min(limit, LIMIT_MAX)
-    local asked = begun and {} or purge.children(text.tag(k.exec_core), id, core, limit)
+    local asked = purge.children(k, id, core, limit)
     if asked.child then return ok("held", asked.child) end
     -- write; nothing below can fail
     if asked.left then

@@ -1,13 +1,15 @@
 -- Records a dependency on the child and holds it back until the edge is resolved. A child that
--- already runs, or whose group has been decided, is not held back. When the upstream has ended
--- before, its end is announced once more, so that the edge need not wait to be found.
+-- already runs, or whose group has been decided, is not held back. It waits in its own lane,
+-- whichever the caller named. When the upstream has ended before, its end is announced once more, so
+-- that the edge need not wait to be found. When the flow does not list the edge, the upstream notes
+-- it, so that it is not purged before the child has its answer.
 -- Keys: exec_core (hash), deps_meta (hash), unresolved (set of edge ids), dep (hash), eligible
 --   (zset), blocked (zset), all_edges (set of edge ids), edgegroup (hash; unset for none)
 -- Arguments: flow_id, edge_id, upstream_eid, graph_revision, dependency_kind (success_only unless
 --   given), data_passing_ref, now_ms (the caller's clock)
 -- Replies: OK, already_applied
 -- Errors: execution_not_found, execution_already_in_flow, invalid_input
--- Bound: 30
+-- Bound: 38
 -- Keeps: OneHome, GroupCounts, NoRunBeforeParents, RepeatIsHarmless
 define("ff_apply_dependency_to_child",
   { "exec_core!=hash", "deps_meta!=hash", "unresolved!:set", "dep!:hash", "eligible!:zset",
@@ -29,13 +31,24 @@ define("ff_apply_dependency_to_child",
     if refused then
       return refused
     end
-    local plan
+    refused = dependency.locate(k, core, { "blocked", "eligible" })
+    if refused then
+      return refused
+    end
+    local plan, noted
     plan, refused = dependency.applying(k, core, a)
+    if refused then
+      return refused
+    end
+    noted, refused = dependency.noting(k.exec_core, a)
     if refused then
       return refused
     end
     -- write; nothing below can fail
     dependency.apply(k, core, a, plan)
+    if noted then
+      call("HSET", noted, a.edge_id, text.execution_of(k.exec_core))
+    end
     dependency.announce_if_ended(k.exec_core, a)
     return ok(plan.open)
   end)

@@ -1,10 +1,11 @@
--- Releases a child that is still blocked although nothing holds it back any more.
+-- Releases a child that is still blocked although nothing holds it back any more. It goes to its
+-- own lane, whichever the caller named.
 -- Keys: exec_core (hash), blocked (zset), eligible (zset), deps_meta (hash), unresolved (set)
 -- Arguments: execution_id, now_ms (the caller's clock)
 -- Replies: OK
 -- Errors: execution_not_found, not_runnable, not_blocked_by_deps, terminal, deps_not_satisfied,
 --   invalid_input
--- Bound: 14
+-- Bound: 18
 -- Keeps: OneHome, NoRunBeforeParents, RepeatIsHarmless
 define("ff_promote_blocked_to_eligible",
   { "exec_core!=hash", "blocked!:zset", "eligible!:zset", "deps_meta!=hash", "unresolved!=set" },
@@ -31,6 +32,10 @@ define("ff_promote_blocked_to_eligible",
       return err("deps_not_satisfied", unsatisfied, unresolved)
     end
     local _, refused = number.clock(a)
+    if refused then
+      return refused
+    end
+    refused = dependency.locate(k, core, { "blocked", "eligible" })
     if refused then
       return refused
     end

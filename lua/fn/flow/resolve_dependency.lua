@@ -1,5 +1,6 @@
 -- Resolves one edge of a child by the outcome that the caller names, and releases or skips the
--- child when that decides its fate. Skipping ends whatever the child was doing.
+-- child when that decides its fate. Skipping ends whatever the child was doing. It goes to its own
+-- lane, whichever the caller named.
 -- Keys: exec_core (hash), deps_meta (hash), unresolved (set), dep (hash), eligible, terminal,
 --   blocked (zsets), attempt (hash), stream_meta (hash), payload (string), upstream_result
 --   (string), edgegroup (hash; unset for none), incoming (set of edge ids), pending_cancel_groups
@@ -7,7 +8,7 @@
 -- Arguments: edge_id, upstream_outcome, now_ms (the caller's clock), flow_id, downstream_eid
 -- Replies: satisfied, impossible, pending, already_fired, already_resolved
 -- Errors: invalid_dependency, invalid_input, invariant_violation
--- Bound: 94 + 262 * n
+-- Bound: 100 + 264 * n, or 16500 + 7 * n
 -- Keeps: GroupCounts, OneHome, DebtHasNote, ErrorMeansUntouched, RepeatIsHarmless
 define("ff_resolve_dependency",
   { "exec_core!=hash", "deps_meta!=hash", "unresolved!=set", "dep!=hash", "eligible!", "terminal!",
@@ -16,7 +17,9 @@ define("ff_resolve_dependency",
   { "edge_id!", "upstream_outcome", "now_ms", "flow_id", "downstream_eid" },
   function(k, a)
     local found, refused = dependency.records(k)
-    if not found then
+    refused = refused or guard.any_other({ k.eligible, k.terminal, k.blocked }, "zset")
+      or dependency.locate(k, found.core, { "eligible", "terminal", "blocked" })
+    if refused then
       return refused
     end
     return (dependency.resolve(k, a, found))

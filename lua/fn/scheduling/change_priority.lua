@@ -1,13 +1,13 @@
--- Gives an eligible execution another priority, and its place among the eligible ones with it. An
--- execution that is not in the index named by the caller is scored in its own lane's.
+-- Gives an eligible execution another priority, and its place among the eligible ones of its own
+-- lane with it, whichever the caller named.
 -- Keys: exec_core (hash), eligible (zset)
 -- Arguments: execution_id, new_priority (held within 0 and 9000)
 -- Replies: OK
 -- Errors: invalid_input, execution_not_found, execution_not_eligible
--- Bound: 7
+-- Bound: 8
 -- Keeps: OneHome, ErrorMeansUntouched
 define("ff_change_priority",
-  { "exec_core!=hash", "eligible!=zset" },
+  { "exec_core!=hash", "eligible!:zset" },
   { "execution_id!", "new_priority" },
   function(k, a)
     local priority, refused = lane.priority(a.new_priority, "new_priority")
@@ -17,15 +17,13 @@ define("ff_change_priority",
     if core.lifecycle_phase ~= "runnable" or core.eligibility_state ~= "eligible_now" then
       return err("execution_not_eligible")
     end
-    if not call("ZSCORE", k.eligible, a.execution_id) then
-      local strays
-      strays, refused = lane.locate(k, core, { "eligible" })
-      if not strays then return refused end
-    end
+    local strays
+    strays, refused = lane.locate(k, core, { "eligible" })
+    if not strays then return refused end
     local written = string.format("%.14g", priority)
     -- write; nothing below can fail
     call("HSET", k.exec_core, "priority", written,
       "last_mutation_at", number.digits(number.now()))
-    lane.move(a.execution_id, {}, k.eligible, lane.score_of(number.floor(core.created_at, 0), priority))
+    lane.move(a.execution_id, strays, k.eligible, lane.score_of(number.floor(core.created_at, 0), priority))
     return ok(string.format("%.14g", number.either(core.priority, 0)), written)
   end)

@@ -38,14 +38,15 @@ struct Bound {
     each: usize,
 }
 
-/// What the functions of the library state in their headers, by name without prefix.
-fn bounds() -> &'static BTreeMap<String, Bound> {
-    static BOUNDS: OnceLock<BTreeMap<String, Bound>> = OnceLock::new();
+/// What the functions of the library state in their headers, by name without prefix. Of several the
+/// lowest holds.
+fn bounds() -> &'static BTreeMap<String, Vec<Bound>> {
+    static BOUNDS: OnceLock<BTreeMap<String, Vec<Bound>>> = OnceLock::new();
     BOUNDS.get_or_init(|| {
         let (mut bounds, mut stated) = (BTreeMap::new(), None);
         for line in library::SOURCE.lines() {
             if let Some(text) = line.strip_prefix("-- Bound: ") {
-                stated = read_bound(text);
+                stated = text.split(", or ").map(read_bound).collect::<Option<Vec<_>>>();
             } else if let Some(rest) = line.strip_prefix("define(\"ff_")
                 && let (Some((name, _)), Some(bound)) = (rest.split_once('"'), stated.take())
             {
@@ -69,9 +70,9 @@ impl Judge for BoundedWork {
             What::Applied(applied) => {
                 self.measure(view);
                 let function = Call::of(applied).map_or("a command", |call| call.function);
-                let Bound { fixed, each } =
-                    bounds().get(function).copied().unwrap_or(Bound { fixed: 0, each: 0 });
-                let limit = fixed + each * self.largest.max(applied.argv.len());
+                let most = self.largest.max(applied.argv.len());
+                let stated = bounds().get(function).into_iter().flatten();
+                let limit = stated.map(|bound| bound.fixed + bound.each * most).min().unwrap_or(0);
                 if applied.inner_commands > limit {
                     let asked = applied.inner_commands;
                     let what = format!("asked for {asked} commands, its bound is {limit}");

@@ -36,9 +36,12 @@ struct Replies {
     open: bool,
 }
 
-/// `Bound: fixed + per_item * n`
+/// `Bound: fixed + per_item * n`; of several, told as `…, or …`, the lowest counts.
+#[derive(Clone, Debug)]
+struct Bound(Vec<Line>);
+
 #[derive(Clone, Copy, Debug)]
-struct Bound {
+struct Line {
     fixed: usize,
     per_item: usize,
 }
@@ -134,7 +137,7 @@ impl Contract {
     /// The most inner commands that a call may take when the largest collection has `n` elements.
     #[must_use]
     pub fn bound(&self, n: usize) -> usize {
-        self.bound.fixed + self.bound.per_item * n
+        self.bound.0.iter().map(|line| line.fixed + line.per_item * n).min().unwrap_or(0)
     }
 }
 
@@ -156,11 +159,14 @@ impl Replies {
 
 impl Bound {
     fn read(header: &Header) -> Option<Self> {
-        let numbers: Vec<usize> = header
-            .section("Bound")?
-            .split_whitespace()
-            .filter_map(|word| word.parse().ok())
-            .collect();
+        header.section("Bound")?.split(", or ").map(Line::read).collect::<Option<_>>().map(Self)
+    }
+}
+
+impl Line {
+    fn read(text: &str) -> Option<Self> {
+        let numbers: Vec<usize> =
+            text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         Some(Self { fixed: *numbers.first()?, per_item: numbers.get(1).copied().unwrap_or(0) })
     }
 }
