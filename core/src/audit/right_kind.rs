@@ -101,7 +101,6 @@ fn kind_of(key: &Key) -> Option<Kind> {
         | Key::SignalDedup(..)
         | Key::Idempotency(..)
         | Key::ClaimNote(..)
-        | Key::UsageDedup(..)
         | Key::WorkerAlive(_) => Kind::Text,
         Key::Quota(.., QuotaPart::AdmittedSet) | Key::Lanes | Key::Workers(_) => Kind::Set,
         Key::Quota(.., QuotaPart::Window(_)) => Kind::Zset,
@@ -109,7 +108,8 @@ fn kind_of(key: &Key) -> Option<Kind> {
         | Key::Waitpoint(.., WaitpointPart::Signals)
         | Key::SignalDelivery(_)
         | Key::LeaseHistory(_) => Kind::Stream,
-        Key::Noop(_) | Key::Reserved(_) => return None,
+        // The word that a usage report was counted, or the list of the budgets that did.
+        Key::UsageDedup(..) | Key::Noop(_) | Key::Reserved(_) => return None,
     })
 }
 

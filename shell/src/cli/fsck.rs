@@ -89,8 +89,8 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
 fn remedy(violation: &Violation) -> &'static str {
     match violation.oracle {
         "RightKind" if violation.what.starts_with("holds a") => {
-            "somebody else wrote there: RENAME the key out of the way, or DEL it; this command then \
-             fills indexes again from the records"
+            "somebody else wrote there: RENAME the key out of the way, or DEL it; this command \
+             then fills indexes again from the records"
         }
         "RightKind" => "HSET the field to the number that it should be",
         "PoisonAside" => "no scanner took this entry out: ZREM or SREM it by hand",
@@ -104,9 +104,7 @@ fn remedy(violation: &Violation) -> &'static str {
         "NoOrphans" => "nobody will ever remove it: look at it, then DEL the key",
         "LedgerAdds" => "set the count right by hand, or let the next reset of its period do it",
         "OneSlot" => "it can never be reached from there: remove the member or the record by hand",
-        _ => {
-            "`selvedge why ID` tells more; `selvedge exec cancel ID` ends what cannot go on by itself"
-        }
+        _ => "`selvedge why ID` tells more; `selvedge exec cancel ID` ends what cannot go on",
     }
 }
 
