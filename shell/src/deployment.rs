@@ -39,16 +39,21 @@ pub enum DeploymentError {
 }
 
 impl DeploymentError {
-    /// Whether trying again may help without anybody changing the configuration.
+    /// The server's part in it, if it has one.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
-        let server = match self {
+    pub fn server(&self) -> Option<&ServerError> {
+        match self {
             Self::Counts { .. } => None,
             Self::Secret(error) => error.server(),
             Self::Call(CallError::Server(error)) => Some(error),
             Self::Call(CallError::Refused(_) | CallError::Broken(_)) => None,
-        };
-        server.is_some_and(|error| match error.class {
+        }
+    }
+
+    /// Whether trying again may help without anybody changing the configuration.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        self.server().is_some_and(|error| match error.class {
             Class::Silence | Class::NotNow | Class::Redirect | Class::Library | Class::Denied => {
                 true
             }

@@ -29,6 +29,8 @@
 //! `{ quorum = 2, of = [...] }` so many. `rest = "cancel"` (the default) cancels the others once a
 //! join is satisfied, `rest = "let_run"` lets them run.
 
+mod payload;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -38,6 +40,7 @@ use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
 use crate::client::{Flow, InvalidFlow, OnSatisfied, Task};
+use payload::Payload;
 
 /// Largest file that is read.
 pub const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -127,7 +130,7 @@ struct TaskEntry {
     kind: String,
     lane: Option<String>,
     payload: Option<String>,
-    payload_json: Option<serde_json::Value>,
+    payload_json: Option<Payload>,
     priority: Option<u32>,
     #[serde(default, deserialize_with = "duration")]
     delay: Option<Duration>,
@@ -244,7 +247,7 @@ impl TaskEntry {
         task = match (self.payload, self.payload_json) {
             (None, None) => task,
             (Some(text), None) => task.payload(text),
-            (None, Some(json)) => task.payload(json.to_string()),
+            (None, Some(Payload(json))) => task.payload(json.to_string()),
             (Some(_), Some(_)) => return Err(InvalidFlowFile::Payloads { task: self.name }),
         };
         if let Some(lane) = self.lane {
@@ -341,10 +344,37 @@ mod tests {
             ("colour = \"red\"", "unknown field `colour`"),
             ("payload = \"x\"\npayload_json = 1", "several payloads"),
             ("budgets = [\"x\"]", "x"),
+            ("payload_json = 1979-05-27", "no date 1979-05-27"),
+            ("payload_json = { at = [07:32:00] }", "no date 07:32:00"),
+            ("payload_json = { x = nan }", "no number NaN"),
+            ("payload_json = [-inf]", "no number -inf"),
+            ("payload_json = 1e400", "no number inf"),
+            ("payload_json = 1e20", "too large to keep all its digits"),
             ("priority = -1", "line 8"),
         ] {
             let error = toml(task).unwrap_err().to_string();
             assert!(error.contains(says), "{task}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_payload_is_kept_as_it_is_written_or_refused() {
+        let json = |payload: &str| {
+            let task = format!(r#"{{"name":"a","kind":"k","payload_json":{payload}}}"#);
+            read(&format!(r#"{{"kind":"f","tasks":[{task}]}}"#), Format::Json)
+        };
+        for kept in ["null", "18446744073709551615", "-9223372036854775808", "0.1", r#"{"a":[{}]}"#]
+        {
+            let flow = format!("{:?}", json(kept).unwrap());
+            assert!(flow.contains(&format!("{:?}", kept.as_bytes())), "{kept}: {flow}");
+        }
+        for (lost, says) in [
+            ("12345678901234567890123", "1.2345678901234568e22 is too large"),
+            ("1e400", "out of range"),
+            (r#"{"a":1,"a":2}"#, "`a` stands there twice"),
+        ] {
+            let error = json(lost).unwrap_err().to_string();
+            assert!(error.contains(says), "{lost}: {error}");
         }
     }
 

@@ -97,9 +97,15 @@ fn child(
             });
         }
     }
-    if let (Some(key), Some(group)) = (&group_key, group) {
-        let ended = execution.vector().is_ok_and(|vector| vector.is_terminal());
-        group_follows(key, group, dependencies, ended, findings);
+    match (&group_key, group) {
+        (Some(key), Some(group)) => {
+            let ended = execution.vector().is_ok_and(|vector| vector.is_terminal());
+            group_follows(key, group, dependencies, ended, findings);
+        }
+        (Some(key), None) => findings.expect(dependencies.all.is_empty(), key, || {
+            format!("is missing: {} edges lead to its execution", dependencies.all.len())
+        }),
+        (None, _) => {}
     }
 }
 

@@ -5,6 +5,7 @@
 //!
 //! | oracle | statement |
 //! | --- | --- |
+//! | `RightKind` | every key holds its kind of value, and every count in it can be read |
 //! | `VectorWhole` | all seven state fields are set and form a row of the transition table |
 //! | `OneHome` | an execution sits in exactly the indexes that its record demands |
 //! | `OneHolder` | at most one current lease, and it is the one that the record names |
@@ -45,6 +46,7 @@ mod one_holder;
 mod one_home;
 mod one_slot;
 mod poison_aside;
+mod right_kind;
 mod snapshot;
 mod subject;
 mod summary_true;
@@ -127,6 +129,7 @@ impl Oracle {
 
 /// All state oracles.
 pub const ORACLES: &[Oracle] = &[
+    right_kind::ORACLE,
     vector_whole::ORACLE,
     one_home::ORACLE,
     one_holder::ORACLE,
@@ -151,6 +154,18 @@ pub const ORACLES: &[Oracle] = &[
 #[must_use]
 pub fn judge(snapshot: &Snapshot) -> Vec<Violation> {
     judge_moment(snapshot, &snapshot.subjects(), Moment::Always)
+}
+
+/// What speaks against a keyspace that nobody may be looking after: [`judge`], and entries that
+/// nobody can read, whether or not an engine has come by them yet.
+#[must_use]
+pub fn judge_unattended(mut snapshot: Snapshot) -> (Snapshot, Vec<Violation>) {
+    // Without patience, whatever an index lists is due.
+    snapshot.set_patience_ms(i64::MIN);
+    let subjects = snapshot.subjects();
+    let mut found = judge_moment(&snapshot, &subjects, Moment::Always);
+    found.extend(poison_aside::ORACLE.judge(&snapshot, &subjects));
+    (snapshot, found)
 }
 
 /// What speaks against those of rest.

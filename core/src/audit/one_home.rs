@@ -2,18 +2,19 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{Execution, Findings, Moment, Oracle, Reach, Snapshot, Subject};
-use crate::id::ExecutionId;
+use crate::id::{ExecutionId, FlowId};
 use crate::key::{IndexPart, Key, LaneIndex, PartitionIndex};
+use crate::partition::Partition;
 use crate::state::{EligibilityState, LifecyclePhase, OwnershipState, StateVector};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "OneHome",
     statement: "an execution sits in exactly the indexes that its record demands, at the score \
-                that its record demands",
+                that its record demands, and its flow is listed until all members have ended",
     moment: Moment::Always,
     reach: Reach::Partition,
     look,
@@ -25,6 +26,9 @@ const NEVER: f64 = 9_999_999_999_999.0;
 const PRIORITY_STEP: f64 = 1_000_000_000_000.0;
 
 fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
+    if let Subject::Flow(partition, id) = subject {
+        return flow_index(snapshot, *partition, *id, findings);
+    }
     let Subject::Execution(id) = subject else { return };
     let Some(execution) = snapshot.execution(id) else { return strays(snapshot, id, findings) };
     // A vector that cannot be read demands nothing that could be compared: VectorWhole speaks.
@@ -32,6 +36,37 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     lanes(snapshot, &execution, &vector, findings);
     partition_indexes(snapshot, &execution, &vector, findings);
     worker_sets(snapshot, &execution, &vector, findings);
+    if let Ok(flow) = execution.core.text("flow_id").parse::<FlowId>() {
+        let members = Key::flow(execution.partition(), flow).members();
+        if snapshot.set(&members).contains(id.as_str()) {
+            listed_for(snapshot, flow, &execution, findings);
+        }
+    }
+}
+
+/// Nobody looks after a flow that the index does not list: it stays there until all have ended.
+fn flow_index(snapshot: &Snapshot, partition: Partition, id: FlowId, findings: &mut Findings) {
+    if snapshot.index_set(partition, PartitionIndex::FlowIndex).contains(&id.to_string()) {
+        return;
+    }
+    for member in snapshot.set(&Key::flow(partition, id).members()) {
+        let Ok(member) = member.parse() else { continue };
+        if let Some(member) = snapshot.execution(&member) {
+            listed_for(snapshot, id, &member, findings);
+        }
+    }
+}
+
+fn listed_for(snapshot: &Snapshot, flow: FlowId, member: &Execution<'_>, findings: &mut Findings) {
+    let id = flow.to_string();
+    let ended = member.vector().is_ok_and(|vector| vector.is_terminal());
+    let listed = snapshot.index_set(member.partition(), PartitionIndex::FlowIndex).contains(&id);
+    if ended || listed || member.core.text("flow_id") != id {
+        return;
+    }
+    findings.expect(!snapshot.holds(&Key::flow(member.partition(), flow).core()), id, || {
+        String::from("is not in flow_index, and a member has not ended")
+    });
 }
 
 /// Exactly one lane index, that of its own lane.

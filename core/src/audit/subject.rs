@@ -3,6 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
+use super::right_kind::misplaced;
 use super::{Execution, Fields, Snapshot, Stored};
 use crate::id::{ExecutionId, FlowId, WaitpointId};
 use crate::key::{BudgetPart, ExecutionPart, FlowPart, IndexPart, Key, PartitionIndex, QuotaPart};
@@ -81,7 +82,7 @@ pub(super) fn concerned(
     subjects.insert(Subject::Key(key.clone()));
 }
 
-/// An index concerns those that came or went; itself only as far as a member cannot be read.
+/// An index concerns those that came or went; itself only as far as it or a member cannot be read.
 fn of_index(
     partition: Partition,
     part: &IndexPart,
@@ -89,6 +90,9 @@ fn of_index(
     stored: [Option<&Stored>; 2],
     subjects: &mut BTreeSet<Subject>,
 ) {
+    if stored[1].is_some_and(|is| misplaced(key, is).is_some()) {
+        subjects.insert(Subject::Key(key.clone()));
+    }
     changed_members(stored, |member, is_in| {
         let concerned = match part {
             IndexPart::Lane(..) | IndexPart::WorkerLeases(_) => execution(member),

@@ -139,6 +139,15 @@ type Break = fn(&mut Store);
 
 /// What must be found by whom, at any moment.
 const BROKEN: &[(&str, Break)] = &[
+    ("RightKind", |s| s.hash("ff:idx:{fp:1}:lane:main:eligible", "a=b")),
+    ("RightKind", |s| s.set("ff:idx:{fp:1}:lease_expiry", "FIRST")),
+    ("RightKind", |s| s.set_to("ff:idx:{fp:1}:flow_index", Some(Stored::Text(b"x".to_vec())))),
+    ("RightKind", |s| s.set("ff:flow:{fp:1}:FLOW:core", "x")),
+    ("RightKind", |s| s.field("ff:flow:{fp:1}:FLOW:core", "edge_count", "few")),
+    ("RightKind", |s| s.field("ff:exec:{fp:1}:SECOND:core", "retry_count", "nan")),
+    ("RightKind", |s| {
+        s.set_to("ff:quota:{q:0}:QUOTA:concurrency", Some(Stored::Text(b"many".to_vec())));
+    }),
     ("VectorWhole", |s| s.field("ff:exec:{fp:1}:FIRST:core", "public_state", "waiting")),
     ("VectorWhole", |s| s.field("ff:exec:{fp:1}:FIRST:core", "lifecycle_phase", "nowhere")),
     ("OneHome", |s| s.drop("ff:idx:{fp:1}:lane:main:active")),
@@ -148,6 +157,7 @@ const BROKEN: &[(&str, Break)] = &[
     ("OneHome", |s| s.set("ff:idx:{fp:1}:all_executions", "FIRST")),
     ("OneHome", |s| s.set("ff:idx:{fp:1}:worker:w-2:leases", "FIRST")),
     ("OneHome", |s| s.drop("ff:exec:{fp:1}:SECOND:core")),
+    ("OneHome", |s| s.drop("ff:idx:{fp:1}:flow_index")),
     ("OneHolder", |s| s.drop("ff:exec:{fp:1}:FIRST:lease:current")),
     ("OneHolder", |s| s.field("ff:exec:{fp:1}:FIRST:lease:current", "lease_epoch", "2")),
     ("OneHolder", |s| s.hash("ff:exec:{fp:1}:SECOND:lease:current", "lease_id=l")),
@@ -163,6 +173,7 @@ const BROKEN: &[(&str, Break)] = &[
     ("GroupCounts", |s| s.drop("ff:exec:{fp:1}:SECOND:deps:unresolved")),
     ("GroupCounts", |s| s.field("ff:flow:{fp:1}:FLOW:core", "node_count", "3")),
     ("GroupCounts", |s| s.drop("ff:flow:{fp:1}:FLOW:out:FIRST")),
+    ("GroupCounts", |s| s.drop("ff:flow:{fp:1}:FLOW:edgegroup:SECOND")),
     ("GroupCounts", |s| s.field("ff:flow:{fp:1}:FLOW:edgegroup:SECOND", "succeeded", "1")),
     ("GroupCounts", |s| {
         s.field("ff:flow:{fp:1}:FLOW:edge:EDGE", "downstream_execution_id", "FIRST");
@@ -249,6 +260,30 @@ fn every_oracle_of_rest_speaks_up() {
         let found = judge_rest(&store.0);
         assert!(Store::names(&found).contains(oracle), "{at}: {oracle}: {found:?}");
     }
+}
+
+#[test]
+fn nobody_has_to_wait_to_be_told_of_what_cannot_be_read() {
+    let mut store = in_order();
+    store.zset("ff:idx:{fp:1}:suspension_timeout", &format!("garbage={}", NOW + 5_000));
+    assert_eq!(judge(&store.0), []);
+    assert_eq!(judge_rest(&store.0).iter().filter(|v| v.oracle == "PoisonAside").count(), 0);
+    let (_, found) = judge_unattended(store.0);
+    assert_eq!(Store::names(&found), ["PoisonAside"].into(), "{found:?}");
+    assert_eq!(judge_unattended(in_order().0).1, []);
+}
+
+#[test]
+fn a_flow_whose_members_have_all_ended_need_not_be_listed() {
+    let mut store = in_order();
+    let done = "lifecycle_phase=terminal ownership_state=unowned eligibility_state=not_applicable \
+        blocking_reason=none terminal_outcome=success attempt_state=attempt_terminal \
+        public_state=completed";
+    for member in ["FIRST", "SECOND"] {
+        store.hash(&format!("ff:exec:{{fp:1}}:{member}:core"), &core(done, "completed_at=9"));
+    }
+    store.drop("ff:idx:{fp:1}:flow_index");
+    assert!(judge(&store.0).iter().all(|found| found.subject != FLOW));
 }
 
 #[test]

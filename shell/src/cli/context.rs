@@ -18,7 +18,7 @@ pub(crate) struct Global {
     store: Option<String>,
     /// Print JSON, one object per line.
     #[arg(long, global = true)]
-    json: bool,
+    pub(crate) json: bool,
     /// The namespace of the flows that are submitted and listed. Otherwise SELVEDGE_NAMESPACE
     /// says, or it is `default`.
     #[arg(long, global = true, value_name = "NAME")]

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use selvedge::client::{Client, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
+use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
 use selvedge_core::call::signal::SignalEffect;
 use selvedge_core::id::ExecutionId;
-use selvedge_core::state::PublicState;
+use selvedge_core::key::Key;
 use selvedge_core::time::ServerTime;
 use serde_json::{Value, json};
 
@@ -89,18 +89,21 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
             let id = &cancel.change.id;
             if cancel.change.dry_run {
                 let execution = client.execution(id).await?;
-                return would(context, "cancel", &execution, !execution.state.is_end());
+                let tried = client.rehearsal(id, &[]).await?.cancel(id, &cancel.reason).await;
+                return would(context, "cancel", &execution, tried);
             }
             client.cancel(id, &cancel.reason).await?;
             done(context, "cancelled", id)
         }
         Options::Replay(change) => {
+            let id = &change.id;
             if change.dry_run {
-                let execution = client.execution(&change.id).await?;
-                return would(context, "replay", &execution, execution.state.is_end());
+                let execution = client.execution(id).await?;
+                let tried = client.rehearsal(id, &[]).await?.replay(id).await;
+                return would(context, "replay", &execution, tried);
             }
-            client.replay(&change.id).await?;
-            done(context, "replayed", &change.id)
+            client.replay(id).await?;
+            done(context, "replayed", id)
         }
         Options::Signal(send) => signal(context, &client, send).await,
     }
@@ -158,23 +161,30 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
         })?,
     };
     let payload = payload(&send)?;
-    if send.change.dry_run {
-        let execution = client.execution(id).await?;
-        let waits = execution.state == PublicState::Suspended;
-        return would(context, "signal", &execution, waits);
-    }
-    let mut signal = Signal::new(&send.name).payload(payload).from("operator", "selvedge");
-    if let Some(key) = send.idempotency_key {
+    let name = &send.name;
+    let mut signal = Signal::new(name).payload(payload).from("operator", "selvedge");
+    if let Some(key) = &send.idempotency_key {
         signal = signal.idempotency_key(key);
     }
-    let effect = client.signal(&ticket, signal).await?;
-    let name = &send.name;
+    let effect = match send.change.dry_run {
+        false => client.signal(&ticket, signal).await?,
+        true => {
+            let stage = client.rehearsal(id, &decisive(&ticket, &send)).await?;
+            stage.signal(&ticket, signal).await.map_err(|error| would_not("signal", id, error))?
+        }
+    };
     let Some(does) = does(effect) else {
         let sentence = format!("nothing waited for it: {id} waits for no signal {name} now");
         return Err(Failure::new(Exit::Refused, sentence)
             .hint(format!("`selvedge why '{id}'` tells what it waits for")));
     };
     let effect = effect.map_or_else(|| "counted before".to_owned(), |effect| effect.to_string());
+    if send.change.dry_run {
+        let object = json!({
+            "would": "signal", "execution_id": id.to_string(), "signal": name, "effect": effect,
+        });
+        return Ok(context.output.say(&format!("would signal {name} to {id}: {does}"), object)?);
+    }
     let object = json!({ "execution_id": id.to_string(), "signal": name, "effect": effect });
     Ok(context.output.say(&format!("signal {name} to {id}: {does}"), object)?)
 }
@@ -206,17 +216,30 @@ fn payload(send: &Send) -> Result<Vec<u8>, Failure> {
     super::file::read(path, PAYLOAD_BYTES_MAX)
 }
 
-/// Says what would be done, or that it is not possible as the execution is.
+/// What decides about a signal besides the records of its execution.
+fn decisive(ticket: &SignalTicket, send: &Send) -> Vec<Key> {
+    let (partition, waitpoint) = (ticket.execution_id.partition(), ticket.waitpoint_id);
+    let mut keys =
+        vec![Key::waitpoint(partition, waitpoint), Key::waitpoint_condition(partition, waitpoint)];
+    if let Some(key) = &send.idempotency_key {
+        keys.push(Key::SignalDedup(partition, waitpoint, key.clone()));
+    }
+    keys
+}
+
+fn would_not(verb: &str, id: &ExecutionId, error: ClientError) -> Failure {
+    Failure::from(error).because(format_args!("would not {verb} {id}"))
+}
+
+/// Says what would be done, or why it would be refused.
 fn would(
     context: &Context,
     verb: &str,
     execution: &Execution,
-    possible: bool,
+    tried: Result<(), ClientError>,
 ) -> Result<(), Failure> {
     let (id, state) = (&execution.id, execution.state);
-    if !possible {
-        return Err(Failure::new(Exit::Refused, format!("would not {verb} {id}: it is {state}")));
-    }
+    tried.map_err(|error| would_not(verb, id, error))?;
     let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state.as_str() });
     Ok(context.output.say(&format!("would {verb} {id}, which is {state}"), object)?)
 }

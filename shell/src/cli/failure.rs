@@ -61,6 +61,21 @@ impl Failure {
         self
     }
 
+    /// The same under another first word.
+    pub(crate) fn because(mut self, what: impl fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// For programs: the message, what to do next, and the exit code.
+    pub(crate) fn as_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "error": self.message,
+            "hint": self.hint,
+            "exit_code": self.exit as u8,
+        })
+    }
+
     /// Whether it is only that nobody reads our output any more: `selvedge library | head`.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         self.message.is_empty()
@@ -104,6 +119,7 @@ fn server_error(error: &ClientError) -> Option<&ServerError> {
         ClientError::Store(StoreError::Server(error)) | ClientError::Unavailable(error) => {
             Some(error)
         }
+        ClientError::Deployment(error) => error.server(),
         _ => None,
     }
 }
@@ -132,6 +148,11 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         ("OOM", _) => (
             Exit::Refused,
             "the server is full and evicts nothing: give it more memory; what waits goes on then",
+        ),
+        _ if said("ACL failure in script") => (
+            Exit::Refused,
+            "the server lets this user call functions, and not what they do: allow it +@read, \
+             +@write, +@fast and +publish on ff:*",
         ),
         ("READONLY", _) => {
             (Exit::Refused, "this server is a replica: name its primary, or a host of the cluster")

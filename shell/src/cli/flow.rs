@@ -201,6 +201,7 @@ fn as_json(graph: &FlowGraph) -> Value {
                 "kind": node.kind,
                 "state": node.state,
                 "after": upstreams,
+                "after_left_out": node.upstreams_left_out,
             })
         })
         .collect();
@@ -246,16 +247,16 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
     }
     let columns = ["flow", "kind", "state", "tasks", "completed", "failed", "created at"];
     context.output.rows(&columns, rows)?;
-    if of_others > 0 && !context.output.json {
-        anstream::eprintln!("{of_others} of other namespaces; name theirs with --namespace");
+    if of_others > 0 {
+        let sentence = format!("{of_others} of other namespaces; name theirs with --namespace");
+        context.output.remark(&sentence, json!({ "of_other_namespaces": of_others }));
     }
     // A cursor may lead to nothing but partitions without flows.
-    let more = match next {
-        Some(next) if !context.output.json => !client.flows(next, 1).await?.0.is_empty(),
-        Some(_) | None => false,
-    };
-    if more {
-        anstream::eprintln!("there are more; raise --limit to see them");
+    if let Some(next) = next
+        && !client.flows(next, 1).await?.0.is_empty()
+    {
+        let sentence = "there are more; raise --limit to see them";
+        context.output.remark(sentence, json!({ "is_cut": true }));
     }
     Ok(())
 }
@@ -271,9 +272,16 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
         }
         let open = graph.nodes.values().filter(|node| !is_over(&node.state));
         let (open, of) = (open.count(), graph.flow.node_count);
-        let sentence = format!("would cancel {open} of {of} tasks of flow {id}");
-        let object =
-            json!({ "would": "cancel", "flow_id": id.to_string(), "open": open, "of": of });
+        let (left_out, so_far) = (graph.left_out(), graph.nodes.len());
+        let first = if left_out > 0 { format!(" (of the first {so_far})") } else { String::new() };
+        let sentence = format!("would cancel {open}{first} of {of} tasks of flow {id}");
+        let object = json!({
+            "would": "cancel",
+            "flow_id": id.to_string(),
+            "open": open,
+            "of": of,
+            "left_out": left_out,
+        });
         return Ok(context.output.say(&sentence, object)?);
     }
     let done = client.cancel_flow(id, &cancel.reason).await?;

@@ -1,13 +1,16 @@
 //! `selvedge fsck`: is the data sound? And with `--repair`: let the engine mend it.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use clap::Args;
 use selvedge::inspect::fsck;
+use selvedge_core::audit::Violation;
 use serde_json::json;
 
 use super::context::Context;
 use super::failure::{Exit, Failure};
+use super::output::harmless;
 use super::scan;
 
 /// Whether to mend what is wrong.
@@ -33,15 +36,28 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             json!({ "mended": mended, "before": before }),
         )?;
     }
+    let mut advised = BTreeSet::new();
     for violation in &report.violations {
-        context.output.say(
-            &violation.to_string(),
-            json!({
-                "oracle": violation.oracle,
-                "subject": violation.subject,
-                "what": violation.what,
-            }),
-        )?;
+        let remedy = options.repair.then(|| remedy(violation));
+        let mut sentence = harmless(&violation.to_string());
+        if let Some(remedy) = remedy.filter(|remedy| advised.insert(*remedy)) {
+            sentence.push_str(&format!("\n  to do: {remedy}"));
+        }
+        let object = json!({
+            "oracle": violation.oracle,
+            "subject": violation.subject,
+            "what": violation.what,
+            "to_do": remedy,
+        });
+        context.output.say(&sentence, object)?;
+    }
+    for fsck::Aside { key, entry, reason, .. } in &report.aside {
+        let sentence = format!(
+            "set aside in {key}: `{}`, {}; look at it, then HDEL it",
+            harmless(entry),
+            harmless(reason)
+        );
+        context.output.say(&sentence, json!({ "aside": entry, "in": key, "reason": reason }))?;
     }
     let count = report.violations.len();
     let found = match count {
@@ -55,6 +71,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         "strangers": report.strangers,
         "partitions": report.partitions,
         "violations": count,
+        "aside": report.aside.len(),
     });
     context.output.say(&summary, object)?;
     if report.is_clean() {
@@ -62,10 +79,33 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     }
     let failure = Failure::new(Exit::Partial, found);
     Err(if options.repair {
-        failure.hint("what is left needs a person; `selvedge why ID` tells more about an execution")
+        failure.hint("what is left needs a person: do what is said above, then run it again")
     } else {
         failure.hint("`selvedge fsck --repair` mends what the engine can mend")
     })
+}
+
+/// What a person can do about something that no scanner mends.
+fn remedy(violation: &Violation) -> &'static str {
+    match violation.oracle {
+        "RightKind" if violation.what.starts_with("holds a") => {
+            "somebody else wrote there: RENAME the key out of the way, or DEL it; this command \
+             then fills indexes again from the records"
+        }
+        "RightKind" => "HSET the field to the number that it should be",
+        "PoisonAside" => "no scanner took this entry out: ZREM or SREM it by hand",
+        "OneHome" if violation.what.contains("flow_index") => {
+            "SADD the flow to ff:idx:{fp:N}:flow_index of its partition, and an engine sees to it"
+        }
+        "GroupCounts" | "EdgeByTruth" | "NoRunBeforeParents" | "DebtHasNote" => {
+            "what its edges were cannot be told any more: `selvedge exec cancel` the execution, or \
+             `selvedge flow cancel` its flow, and submit it again"
+        }
+        "NoOrphans" => "nobody will ever remove it: look at it, then DEL the key",
+        "LedgerAdds" => "set the count right by hand, or let the next reset of its period do it",
+        "OneSlot" => "it can never be reached from there: remove the member or the record by hand",
+        _ => "`selvedge why ID` tells more; `selvedge exec cancel ID` ends what cannot go on",
+    }
 }
 
 fn progress(done: usize, of: usize) {

@@ -78,16 +78,26 @@ pub(crate) fn run() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
-            anstream::eprint!("{}", without_credentials(&error.render().ansi().to_string()));
+            let told = error.render();
+            if std::env::args_os().any(|argument| argument == "--json") {
+                let told = without_credentials(told.to_string().trim_end());
+                anstream::eprintln!("{}", Failure::usage(told).as_json());
+            } else {
+                anstream::eprint!("{}", without_credentials(&told.ansi().to_string()));
+            }
             return Exit::Usage.into();
         }
         Err(help) => help.exit(),
     };
+    let json = cli.global.json;
     match carry_out(cli) {
         Ok(code) => code,
         Err(failure) if failure.is_broken_pipe() => ExitCode::SUCCESS,
         Err(failure) => {
-            anstream::eprintln!("selvedge: {failure}");
+            match json {
+                true => anstream::eprintln!("{}", failure.as_json()),
+                false => anstream::eprintln!("selvedge: {failure}"),
+            }
             failure.exit.into()
         }
     }

@@ -56,6 +56,14 @@ impl Output {
         Ok(())
     }
 
+    /// Says something beside the answer, on the standard error, in the same two forms.
+    pub(crate) fn remark(self, sentence: &str, object: Value) {
+        match self.json {
+            true => anstream::eprintln!("{object}"),
+            false => anstream::eprintln!("{sentence}"),
+        }
+    }
+
     /// Prints a sentence for people; programs get the object.
     pub(crate) fn say(self, sentence: &str, object: Value) -> io::Result<()> {
         let mut out = anstream::stdout().lock();

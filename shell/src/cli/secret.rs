@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use selvedge::client::ClientError;
 use selvedge::deployment;
 use selvedge::secret::{self, SecretError};
 use serde_json::{Value, json};
@@ -68,7 +69,7 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
     // Whoever comes first writes the counts down: they say where secrets are needed.
     deployment::fix_counts(client.store(), *client.partitions())
         .await
-        .map_err(selvedge::client::ClientError::from)?;
+        .map_err(ClientError::from)?;
     let done = secret::rotate(client.store(), *client.partitions(), &secret, options.grace).await?;
     let former = match done.replaced {
         0 => "there was no key before".to_owned(),
@@ -88,9 +89,8 @@ const GRACE_MAX: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 async fn list(context: &Context) -> Result<(), Failure> {
     let client = context.reader().await?;
-    let keys = secret::list(client.store(), *client.partitions())
-        .await
-        .map_err(selvedge::client::ClientError::from)?;
+    let keys =
+        secret::list(client.store(), *client.partitions()).await.map_err(ClientError::from)?;
     let rows = keys.into_iter().map(|(partition, kids)| {
         vec![
             Value::from(partition.to_string()),
@@ -102,11 +102,13 @@ async fn list(context: &Context) -> Result<(), Failure> {
 
 impl From<SecretError> for Failure {
     fn from(error: SecretError) -> Self {
-        let exit = match &error {
-            SecretError::NotHex => Exit::Usage,
-            SecretError::Partial { .. } => Exit::Partial,
-            SecretError::Missing { .. } | SecretError::Call(_) => Exit::Error,
-        };
-        Self::new(exit, error)
+        match error {
+            SecretError::NotHex => Self::usage(error),
+            SecretError::Partial { done: 1.., .. } => Self::new(Exit::Partial, error),
+            // Nothing was done: why, is all there is to say.
+            SecretError::Partial { error, .. } => ClientError::from(*error).into(),
+            SecretError::Call(error) => ClientError::from(error).into(),
+            SecretError::Missing { .. } => Self::new(Exit::Error, error),
+        }
     }
 }

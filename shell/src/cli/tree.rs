@@ -19,13 +19,18 @@ pub(crate) fn tree(graph: &FlowGraph) -> String {
         text.push_str(&also_after(graph, node));
         text.push_str(&format!("  {id}"));
     }
-    if let more @ 1.. = graph.left_out() {
-        let (id, all) = (flow.id, more.saturating_add(graph.nodes.len() as u64));
-        text.push_str(&format!(
-            "\n  … and {more} more; `selvedge flow show {id} --limit {all}` shows them"
-        ));
+    if let Some(cut) = cut(graph) {
+        text.push_str(&format!("\n  {cut}"));
     }
     text
+}
+
+/// What is not drawn, and how to see it.
+fn cut(graph: &FlowGraph) -> Option<String> {
+    let more = graph.left_out();
+    let (id, all) = (graph.flow.id, more.saturating_add(graph.nodes.len() as u64));
+    (more > 0)
+        .then(|| format!("… and {more} more; `selvedge flow show {id} --limit {all}` shows them"))
 }
 
 /// The diagram, for anything that draws Mermaid.
@@ -45,13 +50,26 @@ pub(crate) fn mermaid(graph: &FlowGraph) -> String {
         let label = match node.join {
             Join::All => String::new(),
             Join::Any => "|any|".to_owned(),
-            Join::Quorum(k) => format!("|{k} of {}|", node.upstreams.len()),
+            Join::Quorum(k) => format!("|{k} of {}|", all_upstreams(node)),
         };
         for from in node.upstreams.iter().filter_map(number) {
             text.push_str(&format!("\n  n{from} -->{label} n{at}"));
         }
+        let drawn = node.upstreams.iter().filter_map(number).count();
+        if let more @ 1.. = all_upstreams(node).saturating_sub(drawn) {
+            text.push_str(&format!("\n  more{at}[\"{more} more\"] -.->{label} n{at}"));
+        }
+    }
+    if let Some(cut) = cut(graph) {
+        text.push_str(&format!("\n  cut[\"{cut}\"]"));
     }
     text
+}
+
+/// How many upstreams a node has, drawn or not.
+fn all_upstreams(node: &Node) -> usize {
+    let left_out = usize::try_from(node.upstreams_left_out).unwrap_or(usize::MAX);
+    node.upstreams.len().saturating_add(left_out)
 }
 
 /// What it waits for besides the one that it stands under, and how many of all.
@@ -62,7 +80,7 @@ fn also_after(graph: &FlowGraph, node: &Node) -> String {
     let mut names: Vec<String> =
         node.upstreams.iter().map(|id| harmless(graph.label(id))).collect();
     names.sort();
-    let more = names.len().saturating_sub(NAMES_TOLD);
+    let more = all_upstreams(node).saturating_sub(NAMES_TOLD);
     names.truncate(NAMES_TOLD);
     let mut names = names.join(", ");
     if more > 0 {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::audit::{self, Entry, Snapshot, Stored, Violation};
 use selvedge_core::engine::Command;
+use selvedge_core::key::Key;
 use selvedge_core::partition::slot;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
@@ -26,6 +27,20 @@ pub struct Report {
     pub strangers: usize,
     /// Groups of keys that were judged, each as a whole.
     pub partitions: usize,
+    /// Index entries that engines set aside because nobody can read them.
+    pub aside: Vec<Aside>,
+}
+
+/// An index entry that an engine set aside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Aside {
+    /// Where it is kept until a person has looked.
+    pub key: String,
+    /// The index and the entry.
+    pub entry: String,
+    /// Why it could not be read.
+    pub reason: String,
 }
 
 impl Report {
@@ -58,11 +73,26 @@ pub async fn check(
         report.keys += snapshot.iter().count();
         report.strangers += snapshot.strangers().count();
         report.partitions += 1;
+        report.aside.extend(aside(&snapshot));
         report.violations.extend(found);
     }
     progress(of, of);
     report.violations.sort();
     Ok(report)
+}
+
+fn aside(snapshot: &Snapshot) -> Vec<Aside> {
+    let kept = snapshot.iter().filter(|(key, _)| matches!(key, Key::Aside(_)));
+    let fields = kept.filter_map(|(key, entry)| Some((key, entry.fields()?)));
+    fields
+        .flat_map(|(key, fields)| {
+            fields.iter().map(move |(entry, reason)| Aside {
+                key: key.to_string(),
+                entry: entry.to_owned(),
+                reason: String::from_utf8_lossy(reason).into_owned(),
+            })
+        })
+        .collect()
 }
 
 /// Every key under our prefix, by the slot it lives in.
@@ -132,11 +162,20 @@ async fn judge(
 ) -> Result<(Snapshot, Vec<Violation>), ClientError> {
     let mut snapshot = Snapshot::new(client.store().server_time().await?);
     let keys: Vec<&Vec<u8>> = keys.iter().collect();
+    read_keys(client, &keys, &mut snapshot).await?;
+    Ok(audit::judge_unattended(snapshot))
+}
+
+/// Reads what stands under some keys.
+pub(super) async fn read_keys(
+    client: &Client,
+    keys: &[&Vec<u8>],
+    snapshot: &mut Snapshot,
+) -> Result<(), ClientError> {
     for some in keys.chunks(KEYS_AT_ONCE) {
-        load(client, some, &mut snapshot).await?;
+        load(client, some, snapshot).await?;
     }
-    let found = audit::judge(&snapshot);
-    Ok((snapshot, found))
+    Ok(())
 }
 
 /// Reads some keys: their types and times to live in one pipeline, their values in another.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::engine::Command;
 use selvedge_core::id::{EdgeId, ExecutionId, FlowId};
 use selvedge_core::key::Key;
+use selvedge_core::value::Value;
 
 use crate::client::{Client, ClientError, FlowRecord, MemberCursor, NAME_TAG, fields, text};
 
@@ -30,8 +31,10 @@ pub struct Node {
     pub kind: String,
     /// Its state, as the contract words it.
     pub state: String,
-    /// What it waits for, or has waited for.
+    /// What it waits for, or has waited for: some of them, when they are very many.
     pub upstreams: BTreeSet<ExecutionId>,
+    /// How many edges lead to it that are not in here.
+    pub upstreams_left_out: u64,
     /// How many of those have to succeed.
     pub join: Join,
 }
@@ -138,25 +141,29 @@ impl Client {
                     Command::read("HGET", &execution.tags(), &[NAME_TAG.as_bytes()]),
                     Command::read("HMGET", &keys.edge_group(id), &group),
                     Command::read("SRANDMEMBER", &keys.in_to(id), &[EDGES_SHOWN.as_bytes()]),
+                    Command::read("SCARD", &keys.in_to(id), &[]),
                 ]
             })
             .collect();
         let replies = self.read(reads).await?;
         let mut nodes: Vec<(ExecutionId, Node)> = Vec::with_capacity(ids.len());
         let mut edges: Vec<(usize, EdgeId)> = Vec::new();
-        for (at, (id, replies)) in ids.iter().zip(replies.chunks_exact(4)).enumerate() {
-            let [core, name, group, incoming] = replies else { continue };
+        for (at, (id, replies)) in ids.iter().zip(replies.chunks_exact(5)).enumerate() {
+            let [core, name, group, incoming, degree] = replies else { continue };
             let (core, group) = (fields(core.clone()), fields(group.clone()));
             let field = |of: &[String], at: usize| of.get(at).cloned().unwrap_or_default();
+            let incoming = fields(incoming.clone());
+            let degree = if let Value::Int(degree) = degree { *degree } else { 0 };
+            let degree = u64::try_from(degree).unwrap_or_default();
             let node = Node {
                 name: text(name.clone()),
                 kind: field(&core, 0),
                 state: field(&core, 1),
                 upstreams: BTreeSet::new(),
+                upstreams_left_out: degree.saturating_sub(incoming.len() as u64),
                 join: join(&field(&group, 0), &field(&group, 1)),
             };
             nodes.push((id.clone(), node));
-            let incoming = fields(incoming.clone());
             edges.extend(
                 incoming.iter().filter_map(|edge| edge.parse().ok()).map(|edge| (at, edge)),
             );

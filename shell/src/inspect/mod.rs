@@ -5,6 +5,7 @@ mod due;
 pub mod fsck;
 mod graph;
 mod lanes;
+mod rehearsal;
 mod round;
 mod why;
 mod workers;

@@ -15,20 +15,23 @@ use crate::clock::wall_clock_us;
 pub(super) struct Memory {
     host: Mutex<Host>,
     published: broadcast::Sender<(Vec<u8>, Vec<u8>)>,
+    /// How far its clock is ahead of this machine's.
+    ahead_us: i64,
 }
 
 impl Memory {
-    pub(super) fn open() -> Result<Self, StoreError> {
+    pub(super) fn open(ahead_us: i64) -> Result<Self, StoreError> {
         let mut host = Host::new(HostConfig::default());
         if let Value::Error(text) = host.call(&["FUNCTION", "LOAD", library::SOURCE]) {
             return Err(StoreError::Library(text));
         }
-        Ok(Self { host: Mutex::new(host), published: broadcast::Sender::new(MESSAGES_KEPT) })
+        let published = broadcast::Sender::new(MESSAGES_KEPT);
+        Ok(Self { host: Mutex::new(host), published, ahead_us })
     }
 
     pub(super) fn run(&self, batch: &[Command]) -> Vec<Answer> {
         let mut host = self.lock();
-        host.set_now_us(wall_clock_us());
+        host.set_now_us(wall_clock_us().saturating_add_signed(self.ahead_us));
         let answers =
             batch.iter().map(|command| Answer::Applied(host.call(&command.argv))).collect();
         // Under the lock, so that messages keep the order of the commands.

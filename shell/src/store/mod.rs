@@ -50,6 +50,7 @@ pub use subscription::{Push, Subscription};
 pub use tls::TlsOptions;
 pub use url::{InvalidUrl, StoreUrl};
 
+use crate::clock::wall_clock_us;
 use fleet::Fleet;
 use memory::Memory;
 use subscription::Source;
@@ -124,12 +125,21 @@ impl Store {
     /// When the store cannot be reached or used. A store that is lost later comes back by itself.
     pub async fn open(url: &StoreUrl, options: StoreOptions) -> Result<Self, StoreError> {
         let backend = match &url.0 {
-            Place::Memory => Backend::Memory(Box::new(Memory::open()?)),
+            Place::Memory => Backend::Memory(Box::new(Memory::open(0)?)),
             Place::Servers(servers) => {
                 Backend::Servers(Arc::new(Fleet::open(servers, &options).await?))
             }
         };
         Ok(Self(Arc::new(Inner { url: url.clone(), options, backend })))
+    }
+
+    /// An empty store in this process whose clock goes by a server's.
+    pub(crate) fn stage(now: ServerTime) -> Result<Self, StoreError> {
+        let here = i64::try_from(wall_clock_us()).unwrap_or(i64::MAX);
+        let ahead_us = now.0.saturating_mul(1_000).saturating_sub(here);
+        let backend = Backend::Memory(Box::new(Memory::open(ahead_us)?));
+        let options = StoreOptions::default();
+        Ok(Self(Arc::new(Inner { url: StoreUrl::memory(), options, backend })))
     }
 
     /// Carries out commands: one pipeline per server, one answer per command, in order. What is

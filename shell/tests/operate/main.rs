@@ -2,8 +2,10 @@
 
 mod input;
 mod kit;
+mod rehearsal;
 mod settings;
 mod signals;
+mod soundness;
 
 use std::process::Stdio;
 
@@ -149,8 +151,61 @@ fn a_large_flow_says_what_is_left_out_and_how_to_see_it() {
     let advice = format!("… and 21 more; `selvedge flow show {flow} --limit 31` shows them");
     assert!(shown.contains(&advice), "{shown}");
     assert_eq!(operator.json(&["flow", "show", flow, "--limit", "10"])[0]["left_out"], 21);
+    let drawn = text(&operator.run(&["flow", "show", flow, "--mermaid", "--limit", "10"]).stdout);
+    assert!(drawn.contains(&format!("cut[\"{advice}\"]")), "{drawn}");
     let shown = text(&operator.run(&["flow", "show", flow]).stdout);
     assert!(shown.contains("t13, t14, t15 and 22 more)") && !shown.contains("…"), "{shown}");
+}
+
+#[test]
+fn more_upstreams_than_are_read_are_counted() {
+    let operator = Operator::new();
+    let leaves = (0..70).map(|at| format!(r#"{{"name":"t{at}","kind":"k"}}"#));
+    let after: Vec<String> = (0..70).map(|at| format!("\"t{at}\"")).collect();
+    let last = format!(r#"{{"name":"last","kind":"k","after":[{}]}}"#, after.join(","));
+    let tasks: Vec<String> = leaves.chain([last]).collect();
+    let flow = operator.submitted(&format!(r#"{{"kind":"f","tasks":[{}]}}"#, tasks.join(",")));
+    let flow = flow["flow_id"].as_str().unwrap();
+    let shown = text(&operator.run(&["flow", "show", flow]).stdout);
+    assert!(shown.contains("and 62 more)"), "{shown}");
+    let drawn = text(&operator.run(&["flow", "show", flow, "--mermaid"]).stdout);
+    assert!(drawn.contains("[\"6 more\"] -.->"), "{drawn}");
+}
+
+#[test]
+fn programs_read_errors_and_remarks_too() {
+    let operator = Operator::new();
+    for (arguments, code, says) in [
+        (&["exec", "show", "nonsense"][..], 2, "no execution id"),
+        (&["exec", "show", "{fp:1}:550e8400-e29b-41d4-a716-446655440000"], 3, "there is no"),
+        (&["lanes", "--store", "valkey://127.0.0.1:1"], 1, "cannot reach"),
+        (&["lanes", "--store", "nonsense://"], 2, "nonsense"),
+        (&["no-such-command"], 2, "no-such-command"),
+    ] {
+        let ran = operator.run(&[arguments, &["--json"]].concat());
+        assert_eq!(ran.status.code(), Some(code), "{arguments:?}");
+        let told: Value = serde_json::from_slice(&ran.stderr).expect("an object");
+        assert_eq!(told["exit_code"], code, "{told}");
+        assert!(told["error"].as_str().is_some_and(|error| error.contains(says)), "{told}");
+    }
+    operator.submitted(REPORT);
+    operator.submitted(REPORT);
+    let ran = operator.run(&["flow", "list", "--limit", "1", "--json"]);
+    let remark: Value = serde_json::from_slice(&ran.stderr).expect("an object");
+    assert_eq!(remark["is_cut"], true, "{remark}");
+}
+
+#[test]
+fn who_is_not_allowed_to_is_refused() {
+    let operator = Operator::new();
+    operator.json(&["secret", "rotate"]);
+    let reader = ["ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@read", "+@connection"];
+    operator.call(&[&reader[..], &["+info", "+time", "+function", "+fcall"]].concat());
+    for arguments in [&["secret", "rotate"][..], &["demo"]] {
+        let mut command = operator.command(arguments);
+        let url = operator.url("reader:pw@");
+        operator.fails(command.args(["--store", &url]), 4, &["no permissions", "lets this user"]);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::kit::{Operator, text};
 
 /// An execution that waits for the signal `approved`.
-fn suspended(operator: &Operator) -> ExecutionId {
+pub(crate) fn suspended(operator: &Operator) -> ExecutionId {
     operator.json(&["secret", "rotate"]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(async {

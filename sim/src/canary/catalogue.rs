@@ -24,6 +24,10 @@ macro_rules! lua {
 
 canaries! {
     // What a record says.
+    count_that_is_none: "RightKind", lua!(
+        "    attempt.finish(k.attempt, \"ended_success\", now)"
+            => "    call(\"HSET\", k.exec_core, \"retry_count\", \"many\")\n    attempt.finish(k.attempt, \"ended_success\", now)"),
+        "at 0s caller-1 create E1\n";
     wrong_public_word: "VectorWhole", lua!(
         "    attempt_state, \"waiting\")" => "    attempt_state, \"delayed\")"),
         "at 0s caller-1 create E1\n";
