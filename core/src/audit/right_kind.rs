@@ -122,6 +122,7 @@ const fn of_execution(part: &ExecutionPart) -> Kind {
         | ExecutionPart::Suspension
         | ExecutionPart::MemberMap
         | ExecutionPart::DependencyMeta
+        | ExecutionPart::DependenciesAwaited
         | ExecutionPart::Dependency(_) => Kind::Hash,
         ExecutionPart::Payload | ExecutionPart::Result | ExecutionPart::Policy => Kind::Text,
         ExecutionPart::SatisfiedSet

@@ -258,6 +258,9 @@ impl World {
             touched: &touched,
             ledger: &Ledger::default(),
             owners: &|_| 0,
+            slow_until: &|_| 0,
+            // No engine runs here that could keep a cadence.
+            disturbed_until_ms: u64::MAX,
         };
         let mut found = self.bench.see(&event, &view);
         found.retain(|found| !self.excused.contains(&found.oracle));
