@@ -13,7 +13,7 @@ use std::time::Duration;
 use selvedge::client::{Client, PublicState, Task};
 use selvedge::engine::Engine;
 use selvedge::secret::SecretSource;
-use selvedge::worker::{Context, Failed, Worker};
+use selvedge::worker::{Context, Done, Failed, Suspend, TimeoutBehavior, Worker};
 use selvedge_core::engine::EngineConfig;
 use selvedge_tests::server::Server;
 use tokio::runtime::Runtime;
@@ -248,6 +248,38 @@ fn lose_replies(hands: usize) {
         }
         assert_eq!(runs.load(Ordering::SeqCst), 3, "each ran once");
         worker.stop().await.unwrap();
+    });
+}
+
+/// A wait that ends at a time begins with a question for the time.
+#[test]
+fn a_handler_suspends_although_nobody_tells_it_the_time_at_first() {
+    let server = Server::valkey().unwrap();
+    Runtime::new().unwrap().block_on(async {
+        let proxy = Arc::new(Proxy::start(server.port()).unwrap());
+        let far = World::open(&format!("valkey://127.0.0.1:{}", proxy.port())).await.unwrap();
+        let near = World::open(&url_of(&server)).await.unwrap();
+        let engine = near.engine().await.unwrap();
+        let swallows = proxy.clone();
+        let worker = far.worker("far").handler("once", move |context: Context| {
+            let proxy = swallows.clone();
+            async move {
+                if context.is_resumed() {
+                    return Ok::<_, Failed>(Done::from("done"));
+                }
+                proxy.swallow_next("$4\r\nTIME\r\n");
+                let moment = Duration::from_millis(100);
+                let wait =
+                    Suspend::for_signal("never").timeout_then(moment, TimeoutBehavior::AutoResume);
+                context.suspend(wait).await?;
+                Ok(Done::Suspended)
+            }
+        });
+        let worker = far.serve(worker);
+        assert_eq!(one(&near, 0).await.unwrap(), b"done");
+        assert_eq!(proxy.swallowed(), 1, "the time was told at once");
+        worker.stop().await.unwrap();
+        engine.stop().await.unwrap();
     });
 }
 
