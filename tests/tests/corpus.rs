@@ -39,8 +39,10 @@ fn targets_files_and_corpora_are_the_same_set() {
     assert_eq!(names(&fuzz().join("corpus")), targets, "corpora");
     assert_eq!(names(&fuzz().join("fuzz_targets")), targets, "files of fuzz targets");
     let manifest = fs::read_to_string(fuzz().join("Cargo.toml")).unwrap();
+    let script = fs::read_to_string(fuzz().join("run")).unwrap();
     for target in &targets {
         assert!(manifest.contains(&format!("name = \"{target}\"")), "{target} is not built");
+        assert!(script.contains(target), "fuzz/run does not know what {target} is there for");
     }
     for dictionary in names(&fuzz().join("dictionaries")) {
         assert!(targets.contains(&dictionary), "a dictionary of no target: {dictionary}");

@@ -113,7 +113,9 @@ fn play(options: &Options) -> Result<bool, String> {
         println!("{:6} {fault}", faults.get(fault).copied().unwrap_or(0));
     }
     if ClockShift::by(0).is_none() {
-        println!("no clock can be shifted here: that needs libfaketime");
+        println!(
+            "no clock can be shifted here: that needs libfaketime (Debian: apt-get install libfaketime)"
+        );
     }
     Ok(failed == 0)
 }

@@ -32,6 +32,8 @@ pub struct Report {
     pub judged: u64,
     /// How many answers the reference model had an opinion about.
     pub modelled: u64,
+    /// Messages that were published by both.
+    pub messages: u64,
     /// Tapes played.
     pub tapes: u64,
     /// What was answered.
@@ -49,7 +51,8 @@ impl Campaign {
         let source = Source::new(&library, spec);
         let mut pair = Pair::start(&library).map_err(|error| error.to_string())?;
         let coverage = Coverage::of(source.contracts());
-        let mut report = Report { operations: 0, judged: 0, modelled: 0, tapes: 0, coverage };
+        let mut report =
+            Report { operations: 0, judged: 0, modelled: 0, messages: 0, tapes: 0, coverage };
         for seed in self.seed.. {
             if report.operations >= self.operations {
                 break;
@@ -70,6 +73,7 @@ impl Campaign {
                 report.operations += 1;
             }
             report.tapes += 1;
+            report.messages = pair.messages();
         }
         Ok(report)
     }
@@ -96,8 +100,9 @@ fn model(tape: &[Step], replies: &[Value], end: &Snapshot) -> Result<u64, String
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operations, judged, modelled, tapes, coverage } = self;
+        let Self { operations, judged, modelled, messages, tapes, coverage } = self;
         writeln!(f, "{operations} operations on {tapes} tapes, the host and Valkey agree")?;
+        writeln!(f, "{messages} messages were published by both")?;
         writeln!(f, "{judged} of them were judged by the oracles of histories as well,")?;
         writeln!(f, "{modelled} answers also by the reference model")?;
         write!(f, "{coverage}")

@@ -1,5 +1,5 @@
-//! One stream of operations on the library in the host and on the library in Valkey: every answer
-//! and every keyspace agree.
+//! One stream of operations on the library in the host and on the library in Valkey: every answer,
+//! everything published and every keyspace agree.
 //!
 //! A [`Tape`] is what somebody asked, and when. Tapes come from random [`crate::history`]s, whose
 //! answers its own oracles and the reference [`model`] judge as well, and from the calls of the

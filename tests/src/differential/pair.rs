@@ -1,4 +1,5 @@
-//! [`Pair`]: the host and a Valkey, each with the library, playing the same tapes.
+//! [`Pair`]: the host and a Valkey, each with the library, playing the same tapes. What each step
+//! answers and publishes is compared, and the keyspace that is left.
 
 use std::fmt;
 use std::io;
@@ -9,7 +10,7 @@ use selvedge_lua::host::{Host, HostConfig};
 use super::{CLOCK, Step, Tape};
 use crate::conformance::shrink::shrink_list;
 use crate::conformance::trio::spell;
-use crate::connection::Connection;
+use crate::connection::{Connection, Message};
 use crate::server::{Server, ServerError};
 use crate::spec::report::show;
 
@@ -17,6 +18,9 @@ use crate::spec::report::show;
 pub struct Pair {
     host: Host,
     connection: Connection,
+    /// Hears all that the server publishes.
+    listener: Connection,
+    messages: u64,
     // Ends the process when it goes.
     _server: Server,
 }
@@ -40,17 +44,24 @@ pub enum PlayError {
 pub struct Divergence {
     /// The steps.
     pub steps: Tape,
-    /// What the host says or holds after the last one.
+    /// What the host says, publishes or holds after the last one.
     pub host: String,
-    /// What Valkey says or holds.
+    /// What Valkey says, publishes or holds.
     pub valkey: String,
 }
 
-/// What a store answered to each step, and what it held at the end or after each.
-#[derive(PartialEq, Eq)]
+/// What a store said at each step, and what it held at the end or after each.
+#[derive(Default, PartialEq, Eq)]
 struct Played {
-    replies: Vec<Value>,
+    said: Vec<Said>,
     keyspaces: Vec<Value>,
+}
+
+/// What a store answered to one step, and what it published meanwhile.
+#[derive(PartialEq, Eq)]
+struct Said {
+    reply: Value,
+    published: Vec<Message>,
 }
 
 /// How much to look at.
@@ -71,28 +82,37 @@ impl Pair {
         if let Value::Error(error) = loaded {
             return Err(io::Error::other(error).into());
         }
+        let mut listener = server.connect()?;
+        listener.subscribe("*")?;
         let mut host = Host::new(HostConfig::default());
         host.call(&["FUNCTION", "LOAD", library]);
-        Ok(Self { host, connection, _server: server })
+        Ok(Self { host, connection, listener, messages: 0, _server: server })
     }
 
     /// Plays a tape on both; the answers, if they agree.
     pub fn play(&mut self, tape: &[Step]) -> Result<Vec<Value>, PlayError> {
         let (host, valkey) = self.compare(tape)?;
         if host == valkey {
-            return Ok(host.replies);
+            self.messages += host.said.iter().map(|said| said.published.len() as u64).sum::<u64>();
+            return Ok(host.said.into_iter().map(|said| said.reply).collect());
         }
         // Nothing after the first other answer matters.
-        let last = host.replies.iter().zip(&valkey.replies).position(|(one, other)| one != other);
+        let last = first_other(&host.said, &valkey.said);
         let steps = shrink_list(&tape[..last.map_or(tape.len(), |at| at + 1)], |fewer| {
             self.compare(fewer).is_ok_and(|(host, valkey)| host != valkey)
         });
         let (at, host, valkey) = match self.parts(&steps)? {
             Some(parting) => parting,
-            None => (tape.len(), show_all(&host), show_all(&valkey)),
+            None => (tape.len(), host.to_string(), valkey.to_string()),
         };
         let steps = steps.into_iter().take(at).collect();
         Err(PlayError::Diverged(Box::new(Divergence { steps, host, valkey })))
+    }
+
+    /// How many messages both stores published, the same ones.
+    #[must_use]
+    pub fn messages(&self) -> u64 {
+        self.messages
     }
 
     /// What both answered, and a digest of what they hold at the end.
@@ -104,14 +124,13 @@ impl Pair {
     fn parts(&mut self, tape: &[Step]) -> Result<Option<(usize, String, String)>, PlayError> {
         let host = self.on_host(tape, Detail::EveryStep);
         let valkey = self.on_valkey(tape, Detail::EveryStep)?;
-        let differs = |one: &[Value], other: &[Value]| {
-            one.iter().zip(other).position(|(one, other)| one != other)
-        };
-        let reply = differs(&host.replies, &valkey.replies).unwrap_or(usize::MAX);
-        let keyspace = differs(&host.keyspaces, &valkey.keyspaces).unwrap_or(usize::MAX);
-        Ok(match reply.min(keyspace) {
+        let said = first_other(&host.said, &valkey.said).unwrap_or(usize::MAX);
+        let keyspace = first_other(&host.keyspaces, &valkey.keyspaces).unwrap_or(usize::MAX);
+        Ok(match said.min(keyspace) {
             usize::MAX => None,
-            at if at == reply => Some((at + 1, show(&host.replies[at]), show(&valkey.replies[at]))),
+            at if at == said => {
+                Some((at + 1, host.said[at].to_string(), valkey.said[at].to_string()))
+            }
             at => {
                 let (host, valkey) = (&host.keyspaces[at], &valkey.keyspaces[at]);
                 Some((at + 1, lines_only_in(host, valkey), lines_only_in(valkey, host)))
@@ -123,10 +142,14 @@ impl Pair {
         let host = &mut self.host;
         host.call(&["FLUSHALL"]);
         host.take_published();
-        let mut played = Played { replies: Vec::new(), keyspaces: Vec::new() };
+        let mut played = Played::default();
         for step in tape {
             host.set_now_us(step.now_us);
-            played.replies.push(host.call(&step.command));
+            let reply = host.call(&step.command);
+            let published = host.take_published().into_iter();
+            let published =
+                published.map(|sent| Message { channel: sent.channel, payload: sent.payload });
+            played.said.push(Said { reply, published: published.collect() });
             if detail == Detail::EveryStep {
                 played.keyspaces.push(host.call(&["EVAL", DUMP, "0", "full"]));
             }
@@ -158,6 +181,7 @@ impl Pair {
             before = Some(step);
             answers.push(commands.len());
             commands.push(step.command.clone());
+            commands.push(words(&["PUBLISH", STEP_DONE, ""]));
             if detail == Detail::EveryStep {
                 commands.push(words(&["EVAL", SWEEP, "0", &now_ms]));
                 commands.extend(look("full"));
@@ -171,9 +195,29 @@ impl Pair {
             dumps.push(commands.len() - 1);
         }
         let replies = self.connection.pipeline(&commands)?;
-        let at = |places: Vec<usize>| places.into_iter().map(|at| replies[at].clone()).collect();
-        Ok(Played { replies: at(answers), keyspaces: at(dumps) })
+        let said = answers.into_iter().map(|at| -> io::Result<Said> {
+            Ok(Said { reply: replies[at].clone(), published: self.published()? })
+        });
+        let said = said.collect::<io::Result<_>>()?;
+        Ok(Played { said, keyspaces: dumps.into_iter().map(|at| replies[at].clone()).collect() })
     }
+
+    /// What the server published until the next step was done.
+    fn published(&mut self) -> io::Result<Vec<Message>> {
+        let mut published = Vec::new();
+        loop {
+            let message = self.listener.next_message()?;
+            if message.channel == STEP_DONE.as_bytes() {
+                return Ok(published);
+            }
+            published.push(message);
+        }
+    }
+}
+
+/// The first place at which two lists differ.
+fn first_other<T: PartialEq>(one: &[T], other: &[T]) -> Option<usize> {
+    one.iter().zip(other).position(|(one, other)| one != other)
 }
 
 /// Whole keyspaces are long: what one has and the other has not is enough.
@@ -184,8 +228,21 @@ fn lines_only_in(one: &Value, other: &Value) -> String {
     one.lines().filter(|line| !other.contains(line)).collect::<Vec<_>>().join("\n    ")
 }
 
-fn show_all(played: &Played) -> String {
-    played.replies.iter().chain(&played.keyspaces).map(show).collect::<Vec<_>>().join("\n")
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", show(&self.reply))?;
+        self.published.iter().try_for_each(|message| {
+            let (channel, payload) = (&message.channel, &message.payload);
+            write!(f, "\n    published {}: {}", channel.escape_ascii(), payload.escape_ascii())
+        })
+    }
+}
+
+impl fmt::Display for Played {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.said.iter().try_for_each(|said| writeln!(f, "{said}"))?;
+        self.keyspaces.iter().try_for_each(|keyspace| writeln!(f, "{}", show(keyspace)))
+    }
 }
 
 impl fmt::Display for Divergence {
@@ -198,6 +255,9 @@ impl fmt::Display for Divergence {
         writeln!(f, "  valkey {}", self.valkey)
     }
 }
+
+/// The channel on which the server tells that a step is done. No function publishes there.
+const STEP_DONE: &str = "selvedge:step";
 
 const SWEEP: &str = include_str!("sweep.lua");
 const DUMP: &str = include_str!("../conformance/dump.lua");

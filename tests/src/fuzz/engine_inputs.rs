@@ -49,7 +49,8 @@ enum Event {
     AnswerAll,
     /// An open batch is answered, in whole or in part.
     Answer { which: u8, answers: Vec<Said> },
-    /// A batch that was answered before, or that nobody sent, is answered.
+    /// A batch is answered that was answered before, that another engine sent, or that this one has
+    /// yet to send.
     AnswerStranger { which: u8, answers: Vec<Said> },
     /// A completion is pushed.
     Completed { partition: u8, number: u8, outcome: u8 },
@@ -118,6 +119,10 @@ struct Stage<'a> {
     open: BTreeMap<Ticket, (u16, Vec<Command>)>,
     closed: Vec<Ticket>,
     seen: BTreeSet<Ticket>,
+    /// An engine of another seed.
+    other: Neighbour,
+    /// An engine of the same seed, which is ahead: its tickets are those that are to come.
+    forerunner: Neighbour,
     draining: bool,
 }
 
@@ -130,7 +135,9 @@ impl<'a> Stage<'a> {
             window: config.window,
             window_per_slot: config.window_per_slot,
             engine: Engine::new(config.clone(), story.seed, now),
-            twin: Engine::new(config, story.seed, now),
+            twin: Engine::new(config.clone(), story.seed, now),
+            other: Neighbour::new(config.clone(), story.seed.wrapping_add(1), now),
+            forerunner: Neighbour::new(config, story.seed, now),
             now,
             open: BTreeMap::new(),
             closed: Vec::new(),
@@ -165,10 +172,9 @@ impl<'a> Stage<'a> {
                 }
             }
             Event::AnswerStranger { which, answers } => {
-                let at = usize::from(*which) % self.closed.len().max(1);
-                if let Some(ticket) = self.closed.get(at).copied() {
+                if let Some(ticket) = self.stranger(*which) {
                     let answers = answers.iter().map(|said| self.say(said, None)).collect();
-                    self.feed(Input::Settled { ticket, answers });
+                    self.feed_stranger(ticket, answers);
                 }
             }
             Event::Completed { partition, number, outcome } => {
@@ -218,6 +224,22 @@ impl<'a> Stage<'a> {
         self.feed(Input::Settled { ticket, answers });
     }
 
+    /// A ticket that is not open.
+    fn stranger(&mut self, which: u8) -> Option<Ticket> {
+        let neighbour = match which % 3 {
+            0 => {
+                let at = usize::from(which / 3) % self.closed.len().max(1);
+                return self.closed.get(at).copied();
+            }
+            1 => &mut self.other,
+            _ => &mut self.forerunner,
+        };
+        (0..=self.seen.len()).find_map(|_| {
+            let ticket = neighbour.next_ticket()?;
+            (!self.seen.contains(&ticket)).then_some(ticket)
+        })
+    }
+
     fn close(&mut self, ticket: Ticket) {
         if self.open.remove(&ticket).is_some() {
             self.closed.push(ticket);
@@ -252,6 +274,23 @@ impl<'a> Stage<'a> {
     fn feed_at(&mut self, now: EngineTime, input: Input) {
         self.twin.handle(now, input.clone());
         self.engine.handle(now, input);
+        self.carry_out();
+    }
+
+    /// An answer to nobody's question is told of, and does no more than a look at the clock, which
+    /// is all that the twin gets.
+    fn feed_stranger(&mut self, ticket: Ticket, answers: Vec<Answer>) {
+        self.twin.handle(self.now, Input::Wake);
+        self.engine.handle(self.now, Input::Settled { ticket, answers });
+        let told = self.engine.next_effect();
+        assert!(
+            matches!(told, Some(Effect::Observe(Observation::AnswerIgnored(of))) if of == ticket),
+            "{ticket:?} is not open, and its answer was met with {told:?}"
+        );
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
         let mut effects = 0;
         while let Some(effect) = self.engine.next_effect() {
             let same = self.twin.next_effect().map(|twin| format!("{twin:?}"));
@@ -292,6 +331,32 @@ impl<'a> Stage<'a> {
         let most = by_slot.values().max().copied().unwrap_or(0);
         assert!(most <= self.window_per_slot, "{most} batches in flight to one slot");
         assert!(self.engine.deadline().is_some() || self.draining, "nothing will ever wake it");
+    }
+}
+
+/// Another engine, which nobody answers: nothing of it matters but its tickets.
+struct Neighbour {
+    engine: Engine,
+    now: EngineTime,
+}
+
+impl Neighbour {
+    fn new(config: EngineConfig, seed: u64, now: EngineTime) -> Self {
+        Self { engine: Engine::new(config, seed, now), now }
+    }
+
+    /// The ticket of the next batch that it sends.
+    fn next_ticket(&mut self) -> Option<Ticket> {
+        for _ in 0..WAKES_MAX {
+            while let Some(effect) = self.engine.next_effect() {
+                if let Effect::Send { ticket, .. } = effect {
+                    return Some(ticket);
+                }
+            }
+            self.now = self.engine.deadline()?;
+            self.engine.handle(self.now, Input::Wake);
+        }
+        None
     }
 }
 
@@ -344,6 +409,9 @@ fn completion(partition: u8, number: u8, outcome: u8) -> Completion {
 
 const EVENTS_MAX: usize = 48;
 const LANES_MAX: usize = 4;
+
+/// Until a batch that nobody answers has run out, and the next one is sent.
+const WAKES_MAX: usize = 1_000;
 
 /// Far more than a visit to every partition can cause.
 const EFFECTS_MAX: usize = 50_000;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use selvedge_core::audit::{self, Snapshot};
-use selvedge_core::id::ExecutionId;
+use selvedge_core::id::{AttemptIndex, ExecutionId};
 use selvedge_core::key::Key;
 
+use super::crash::Crash;
 use super::load::{Accepted, Told};
 use super::runs::Run;
-use super::site::Crash;
 
 /// Everything that is known at the end.
 pub struct Evidence<'a> {
@@ -27,7 +27,7 @@ pub struct Evidence<'a> {
 pub struct Verdict {
     /// What must not be.
     pub faults: Vec<String>,
-    /// What would be a fault, had not a server died just then with what only it knew.
+    /// What would be a fault, had not a server died with what only it knew, and which one.
     pub excused: Vec<String>,
 }
 
@@ -50,24 +50,30 @@ impl Evidence<'_> {
 
     /// What was accepted is there and has ended as it should.
     fn judge_accepted(&self, id: &ExecutionId, accepted: &Accepted, verdict: &mut Verdict) {
-        let outcome = self.field(id, "terminal_outcome");
+        let outcome = field(self.snapshot, id, "terminal_outcome");
         if accepted.outcomes.iter().any(|allowed| *allowed.as_str() == *outcome) {
             return;
         }
         let what = match outcome.as_str() {
             "" => format!("{id} was accepted and is lost"),
-            "none" => format!("{id} never ended: {}", self.field(id, "public_state")),
+            "none" => format!("{id} never ended: {}", field(self.snapshot, id, "public_state")),
             other => format!("{id} ended as {other}"),
         };
         // Only what is gone can have died with a server.
-        self.find(verdict, what, accepted.at_ms, outcome.is_empty());
+        let has = |heir: &Snapshot| !outcome.is_empty() || heir.execution(id).is_some();
+        self.find(verdict, what, id, accepted.at_ms, has);
     }
 
     /// An end that somebody was told stays the end.
     fn judge_ends(&self, verdict: &mut Verdict) {
         for end in &self.told.ended {
-            let (outcome, result) = (self.field(&end.id, "terminal_outcome"), self.result(&end.id));
-            if outcome != end.outcome.as_str() || result != end.result {
+            let end_in = |snapshot: &Snapshot| {
+                (field(snapshot, &end.id, "terminal_outcome"), result(snapshot, &end.id))
+            };
+            let told = (end.outcome.as_str().to_owned(), end.result.clone());
+            let found = end_in(self.snapshot);
+            if found != told {
+                let (outcome, result) = &found;
                 let what = format!(
                     "{} was said to have ended as {} with {}, now it is {outcome} with {}",
                     end.id,
@@ -75,7 +81,7 @@ impl Evidence<'_> {
                     end.result.escape_ascii(),
                     result.escape_ascii()
                 );
-                self.find(verdict, what, end.at_ms, true);
+                self.find(verdict, what, &end.id, end.at_ms, |heir| end_in(heir) == told);
             }
         }
     }
@@ -94,20 +100,27 @@ impl Evidence<'_> {
                     "attempt {} of {} {again} at {} and again at {}",
                     run.attempt, run.execution, first.at_ms, run.at_ms
                 );
-                self.find(verdict, what, run.at_ms.min(first.at_ms), true);
+                let earlier = if first.at_ms < run.at_ms { first } else { run };
+                match run.execution.parse() {
+                    Ok(id) => {
+                        let has = |heir: &Snapshot| knows(heir, &id, earlier);
+                        self.find(verdict, what, &id, earlier.at_ms, has);
+                    }
+                    Err(_) => verdict.faults.push(what),
+                }
             }
         }
         for id in self.told.accepted.keys() {
-            if self.field(id, "terminal_outcome") != "success" {
+            if field(self.snapshot, id, "terminal_outcome") != "success" {
                 continue;
             }
-            let result = String::from_utf8_lossy(&self.result(id)).into_owned();
+            let result = String::from_utf8_lossy(&result(self.snapshot, id)).into_owned();
             let Some(run) = results.get(result.as_str()).filter(|run| run.execution == id.as_str())
             else {
                 verdict.faults.push(format!("{id} gave back `{result}`, which no run of it made"));
                 continue;
             };
-            let ended_by = self.field(id, "current_attempt_index");
+            let ended_by = field(self.snapshot, id, "current_attempt_index");
             if ended_by != run.attempt.to_string() {
                 let attempt = run.attempt;
                 verdict.faults.push(format!(
@@ -117,31 +130,37 @@ impl Evidence<'_> {
         }
     }
 
-    fn find(&self, verdict: &mut Verdict, what: String, told_at_ms: u64, may_be_excused: bool) {
-        let lost_with_a_server = self.crashes.iter().any(|crash| {
-            (crash.heard_until_ms..=crash.dead_at_ms + NOTED_WITHIN_MS).contains(&told_at_ms)
-        });
-        if may_be_excused && lost_with_a_server {
-            verdict.excused.push(what);
-        } else {
-            verdict.faults.push(what);
+    /// A fault, unless it is the loss of a server that died: then what was told of the execution
+    /// was in its slots, and its heir has not got it.
+    fn find(
+        &self,
+        verdict: &mut Verdict,
+        what: String,
+        id: &ExecutionId,
+        told_at_ms: u64,
+        has: impl Fn(&Snapshot) -> bool,
+    ) {
+        match self.crashes.iter().find(|crash| crash.took(id, told_at_ms, &has)) {
+            Some(crash) => verdict.excused.push(format!("{what}; server {} had it", crash.server)),
+            None => verdict.faults.push(what),
         }
-    }
-
-    fn field(&self, id: &ExecutionId, name: &str) -> String {
-        self.snapshot
-            .execution(id)
-            .map(|record| record.core.text(name).to_owned())
-            .unwrap_or_default()
-    }
-
-    fn result(&self, id: &ExecutionId) -> Vec<u8> {
-        self.snapshot.text(&Key::execution(id).result()).unwrap_or_default().to_vec()
     }
 }
 
-/// How long after a reply its time is noted, on a busy machine.
-const NOTED_WITHIN_MS: u64 = 2_000;
+fn field(snapshot: &Snapshot, id: &ExecutionId, name: &str) -> String {
+    snapshot.execution(id).map(|record| record.core.text(name).to_owned()).unwrap_or_default()
+}
+
+fn result(snapshot: &Snapshot, id: &ExecutionId) -> Vec<u8> {
+    snapshot.text(&Key::execution(id).result()).unwrap_or_default().to_vec()
+}
+
+/// Whether a store knows of a run: that its attempt began, or went on after a wait.
+fn knows(snapshot: &Snapshot, id: &ExecutionId, run: &Run) -> bool {
+    let attempt = Key::execution(id).attempt(AttemptIndex(run.attempt));
+    let record = snapshot.hash(&attempt);
+    record.is_some_and(|record| !run.resumed || !record.text("resumed_at").is_empty())
+}
 
 #[cfg(test)]
 mod tests {
@@ -222,15 +241,56 @@ mod tests {
         assert!(found(&ended("success", "result"), &waited_twice).contains("went on at"));
     }
 
+    /// A server that held these slots, and died just after it had told the caller.
+    fn crash(slots: std::ops::RangeInclusive<u16>, heir: Snapshot) -> Crash {
+        let (heard_until_ms, taken_over_at_ms) = (TOLD_AT_MS - 20, TOLD_AT_MS + 500);
+        Crash { server: 4, slots: vec![slots], heard_until_ms, taken_over_at_ms, heir }
+    }
+
     #[test]
-    fn only_a_server_that_died_just_then_excuses_a_loss() {
-        let (nothing, runs) = (Snapshot::new(ServerTime(0)), [run(1, 0, "result")]);
-        let crash = |ms| Crash { heard_until_ms: ms, dead_at_ms: ms + 10 };
-        let then = judge(&nothing, &runs, &[crash(TOLD_AT_MS - 20)]);
-        assert_eq!((then.faults.len(), then.excused.len()), (0, 2), "{then:?}");
-        for other_ms in [TOLD_AT_MS + 1, TOLD_AT_MS - 2 * NOTED_WITHIN_MS] {
-            let other = judge(&nothing, &runs, &[crash(other_ms)]);
-            assert_eq!((other.faults.len(), other.excused.len()), (2, 0), "{other:?}");
+    fn a_loss_is_excused_by_the_server_that_had_it_and_by_no_other() {
+        let nothing = || Snapshot::new(ServerTime(0));
+        let runs = [run(1, 0, "result")];
+        let slot = id().partition().slot();
+        let here = || crash(slot..=slot, nothing());
+        let mine = judge(&nothing(), &runs, &[here()]);
+        assert_eq!((mine.faults.len(), mine.excused.len()), (0, 2), "{mine:?}");
+        assert!(mine.excused.iter().all(|loss| loss.ends_with("server 4 had it")), "{mine:?}");
+        let elsewhere = crash(slot + 1..=u16::MAX, nothing());
+        let before = Crash { taken_over_at_ms: TOLD_AT_MS, ..here() };
+        let after = Crash { heard_until_ms: TOLD_AT_MS + 1, ..here() };
+        let saved = crash(slot..=slot, ended("success", "result"));
+        for other in [elsewhere, before, after, saved] {
+            let verdict = judge(&nothing(), &runs, std::slice::from_ref(&other));
+            assert_eq!((verdict.faults.len(), verdict.excused.len()), (2, 0), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_second_run_is_excused_where_the_heir_never_heard_of_the_first() {
+        let end = ended("success", "again");
+        let resumed = |at_ms, result| Run { resumed: true, ..run(at_ms, 0, result) };
+        let attempt = |fields: &[(&str, &str)]| {
+            let mut heir = ended("none", "");
+            let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
+            let key = Key::execution(&id()).attempt(AttemptIndex(0)).to_string();
+            let stored = Stored::Hash(fields.collect());
+            heir.put(key.as_bytes(), Some(Entry { stored, expires_at: None }));
+            heir
+        };
+        let began = || attempt(&[("attempt_state", "started")]);
+        let went_on = || attempt(&[("attempt_state", "started"), ("resumed_at", "1")]);
+        let first = [run(TOLD_AT_MS, 0, "result"), run(TOLD_AT_MS + 99, 0, "again")];
+        let second = [resumed(TOLD_AT_MS, "result"), resumed(TOLD_AT_MS + 99, "again")];
+        for (runs, heir, doubled) in [
+            (&first, ended("none", ""), 0),
+            (&first, began(), 1),
+            (&second, began(), 0),
+            (&second, went_on(), 1),
+        ] {
+            let verdict = judge(&end, runs, &[crash(0..=u16::MAX, heir)]);
+            let told = verdict.faults.iter().filter(|fault| fault.contains("again at")).count();
+            assert_eq!(told, doubled, "{verdict:?}");
         }
     }
 }

@@ -5,6 +5,7 @@
 //! heals, all work has to come to its end, and the [`judge`] reads the whole keyspace: the state
 //! oracles of [`selvedge_core::audit`] must be content, and nobody may have been told what is not so.
 
+pub mod crash;
 pub mod judge;
 pub mod load;
 pub mod plan;

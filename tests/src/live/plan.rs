@@ -54,8 +54,12 @@ faults! {
     ShiftClock = "clock of an engine shifted" on &Shape::ALL,
     /// A server dies at once, and starts again with what it had written.
     KillServer = "kill -9 and restart of a server" on &[Shape::Standalone],
-    /// A server stands still.
-    StopServer = "SIGSTOP and SIGCONT of a server" on &[Shape::Standalone, Shape::Pair],
+    /// A primary stands still.
+    StopServer = "SIGSTOP and SIGCONT of a server" on &Shape::ALL,
+    /// A replica dies at once, and starts again with nothing: it has to be told everything anew.
+    KillReplica = "kill -9 and restart of a replica" on &[Shape::Pair, Shape::Cluster],
+    /// A replica stands still, and hears later what happened meanwhile.
+    StopReplica = "SIGSTOP and SIGCONT of a replica" on &[Shape::Pair, Shape::Cluster],
     /// All connections are cut.
     ResetLinks = "connections reset" on &Shape::ALL,
     /// All data is held back for a while.

@@ -187,6 +187,8 @@ impl Stage {
             Fault::StopWorker => self.stop(Role::Worker, strike.whom)?,
             Fault::KillServer
             | Fault::StopServer
+            | Fault::KillReplica
+            | Fault::StopReplica
             | Fault::ResetLinks
             | Fault::DelayLinks
             | Fault::FlushFunctions
@@ -350,6 +352,8 @@ impl fmt::Display for Report {
             verdict.faults.len()
         )?;
         verdict.faults.iter().take(SHOWN_MAX).try_for_each(|fault| writeln!(f, "  {fault}"))?;
+        let excused = verdict.excused.iter().take(SHOWN_MAX);
+        excused.into_iter().try_for_each(|loss| writeln!(f, "  excused: {loss}"))?;
         if let Some(logs) = logs {
             writeln!(f, "  logs: {}", logs.display())?;
         }

@@ -1,6 +1,7 @@
 //! [`Site`]: the servers of a schedule, behind proxies, and what can be done to them.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use selvedge_core::partition::Partition;
 use selvedge_core::value::Value;
 
 use super::clock_ms;
+use super::crash::Crash;
 use super::plan::{Fault, Shape, Strike};
 use super::process::{Signal, signal};
 use super::proxy::Proxy;
@@ -26,15 +28,6 @@ pub struct Site {
     /// Which of a pair is the primary.
     primary: usize,
     crashes: Vec<Crash>,
-}
-
-/// A primary died, and its replica took over with what it had heard.
-#[derive(Clone, Copy, Debug)]
-pub struct Crash {
-    /// What was applied before this, the replica had heard.
-    pub heard_until_ms: u64,
-    /// When the primary was dead.
-    pub dead_at_ms: u64,
 }
 
 /// What came of a fault.
@@ -131,10 +124,13 @@ impl Site {
                 self.servers[0].restart()?;
                 Ok(Struck::Over)
             }
-            Fault::StopServer => {
-                let pid = self.servers[self.primary].pid();
-                signal(Signal::Stop, pid)?;
-                Ok(Struck::Until(Healing::ContinueServer(pid)))
+            Fault::StopServer => self.stop(self.some_primary(strike)?),
+            Fault::StopReplica => self.stop(self.some_replica(strike)?),
+            Fault::KillReplica => {
+                let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
+                self.servers[replica].kill_9()?;
+                self.bring_back(replica)?;
+                Ok(Struck::Over)
             }
             Fault::ResetLinks => {
                 let cut: usize = self.proxies.iter().map(Proxy::reset).sum();
@@ -180,12 +176,12 @@ impl Site {
     pub fn snapshot(&self) -> Result<Snapshot, ServerError> {
         let mut snapshot: Option<Snapshot> = None;
         for at in self.primaries()? {
-            view::read(&mut snapshot, &mut self.servers[at].connect()?)?;
+            snapshot = Some(view::read(snapshot, &mut self.servers[at].connect()?)?);
         }
         snapshot.ok_or_else(|| ServerError::Cluster("has no primary".into()))
     }
 
-    /// When primaries died.
+    /// The primaries that died, and what with each.
     #[must_use]
     pub fn crashes(&self) -> &[Crash] {
         &self.crashes
@@ -201,11 +197,8 @@ impl Site {
     }
 
     fn tell_primary(&self, strike: &Strike, command: &[&str]) -> Result<Struck, ServerError> {
-        let primaries = self.primaries()?;
-        let Some(at) = primaries.get(strike.whom % primaries.len().max(1)) else {
-            return Ok(Struck::Missed);
-        };
-        match self.servers[*at].connect()?.call(command)? {
+        let Some(at) = self.some_primary(strike)? else { return Ok(Struck::Missed) };
+        match self.servers[at].connect()?.call(command)? {
             Value::Error(error) => {
                 Err(ServerError::Cluster(format!("refused {command:?}: {error}")))
             }
@@ -213,6 +206,13 @@ impl Site {
                 Ok(Struck::Over)
             }
         }
+    }
+
+    /// Lets a server stand still.
+    fn stop(&self, at: Option<usize>) -> Result<Struck, ServerError> {
+        let Some(pid) = at.map(|at| self.servers[at].pid()) else { return Ok(Struck::Missed) };
+        signal(Signal::Stop, pid)?;
+        Ok(Struck::Until(Healing::ContinueServer(pid)))
     }
 
     /// Which servers are primaries that hold data.
@@ -259,10 +259,7 @@ impl Site {
             self.kill_primary(old, next)?;
             self.servers[next].connect()?.call(&["REPLICAOF", "NO", "ONE"])?;
             self.lead_to(next);
-            self.servers[old].restart()?;
-            let port = self.servers[next].port().to_string();
-            self.servers[old].connect()?.call(&["REPLICAOF", "127.0.0.1", &port])?;
-            self.await_replica()?;
+            self.bring_back(old)?;
             return Ok(Struck::Over);
         }
         let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
@@ -271,13 +268,24 @@ impl Site {
         self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER", "TAKEOVER"])?;
         // It must not come back before that: it would come back empty, and still as a primary.
         self.await_role(replica, "role:master")?;
-        self.servers[primary].restart()?;
-        self.await_role(primary, "master_link_status:up")?;
+        self.bring_back(primary)?;
         Ok(Struck::Over)
     }
 
-    /// Kills a primary whose replica has heard all but the last of it.
+    /// Starts a dead server again as the replica of whoever has its place.
+    fn bring_back(&mut self, at: usize) -> Result<(), ServerError> {
+        self.servers[at].restart()?;
+        if self.shape == Shape::Pair {
+            let port = self.servers[self.primary].port().to_string();
+            self.servers[at].connect()?.call(&["REPLICAOF", "127.0.0.1", &port])?;
+        }
+        self.await_role(at, "master_link_status:up")
+    }
+
+    /// Kills a primary whose replica has heard all but the last of it, and notes what that was: the
+    /// primary's slots, and all that the replica holds when it has read its link to the end.
     fn kill_primary(&mut self, primary: usize, replica: usize) -> Result<(), ServerError> {
+        let slots = self.slots_of(primary)?;
         let heard_until_ms = clock_ms();
         let applied = offset(&info(&self.servers[primary])?, "master_repl_offset:");
         let follows = || {
@@ -289,8 +297,25 @@ impl Site {
             .until(follows)
             .ok_or_else(|| ServerError::Cluster("has a replica that does not follow".into()))?;
         self.servers[primary].kill_9()?;
-        self.crashes.push(Crash { heard_until_ms, dead_at_ms: clock_ms() });
+        self.await_role(replica, "master_link_status:down")?;
+        let mut connection = self.servers[replica].connect()?;
+        // A node of a cluster must be told that a replica will do; any other refuses, and will do.
+        connection.call(&["READONLY"])?;
+        let heir = view::read(None, &mut connection)?;
+        // Whoever had a reply of the dead one notes it before anybody can have one of its heir.
+        let _: Option<()> = Patience::of(NOTED_WITHIN).until(|| None);
+        let taken_over_at_ms = clock_ms();
+        self.crashes.push(Crash { server: primary, slots, heard_until_ms, taken_over_at_ms, heir });
         Ok(())
+    }
+
+    /// The slots that a server holds.
+    fn slots_of(&self, at: usize) -> Result<Vec<RangeInclusive<u16>>, ServerError> {
+        if self.shape != Shape::Cluster {
+            return Ok(vec![0..=u16::MAX]);
+        }
+        let shards = self.servers[at].connect()?.call(&["CLUSTER", "SHARDS"])?;
+        Ok(slots_in(&shards, self.proxies[at].port()))
     }
 
     /// Moves the slot of a partition to another primary, and all of it at one instant.
@@ -299,8 +324,7 @@ impl Site {
         let number = slot.to_string();
         let primaries = self.primaries()?;
         let owns = |at: usize| -> Result<bool, ServerError> {
-            let counted = self.servers[at].connect()?.call(&["CLUSTER", "SHARDS"])?;
-            Ok(owner_has(&counted, self.proxies[at].port(), slot))
+            Ok(self.slots_of(at)?.iter().any(|slots| slots.contains(&slot)))
         };
         let mut owner = None;
         for at in primaries.iter().copied() {
@@ -326,6 +350,11 @@ impl Site {
         Patience::of(TAKEN_OVER_WITHIN)
             .until(|| owns(next).is_ok_and(|owns| owns).then_some(Struck::Over))
             .ok_or_else(|| ServerError::Cluster(format!("did not move slot {slot}")))
+    }
+
+    fn some_primary(&self, strike: &Strike) -> Result<Option<usize>, ServerError> {
+        let primaries = self.primaries()?;
+        Ok(primaries.get(strike.whom % primaries.len().max(1)).copied())
     }
 
     fn some_replica(&self, strike: &Strike) -> Result<Option<usize>, ServerError> {
@@ -363,20 +392,21 @@ impl Site {
     }
 }
 
-/// Whether the node with this port is told to hold a slot.
-fn owner_has(shards: &Value, port: u16, slot: u16) -> bool {
-    let Value::Array(shards) = shards else { return false };
-    shards.iter().any(|shard| {
-        let slots = member(shard, "slots").map(numbers).unwrap_or_default();
-        let holds =
-            slots.chunks_exact(2).any(|range| (range[0]..=range[1]).contains(&i64::from(slot)));
-        let Some(Value::Array(nodes)) = member(shard, "nodes") else { return false };
-        holds
-            && nodes.iter().any(|node| {
-                let is_master = member(node, "role") == Some(&Value::Bulk(b"master".to_vec()));
-                is_master && member(node, "port") == Some(&Value::Int(i64::from(port)))
-            })
+/// The slots that the primary with this port is told to hold.
+fn slots_in(shards: &Value, port: u16) -> Vec<RangeInclusive<u16>> {
+    let Value::Array(shards) = shards else { return Vec::new() };
+    let leads = |node: &Value| {
+        member(node, "role") == Some(&Value::Bulk(b"master".to_vec()))
+            && member(node, "port") == Some(&Value::Int(i64::from(port)))
+    };
+    let its = shards.iter().filter(
+        |shard| matches!(member(shard, "nodes"), Some(Value::Array(nodes)) if nodes.iter().any(leads)),
+    );
+    its.flat_map(|shard| {
+        let ends = member(shard, "slots").map(numbers).unwrap_or_default();
+        ends.chunks_exact(2).map(|range| range[0]..=range[1]).collect::<Vec<_>>()
     })
+    .collect()
 }
 
 /// What stands behind a name in a list of names and values.
@@ -386,9 +416,11 @@ fn member<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
     Some(&found[1])
 }
 
-fn numbers(list: &Value) -> Vec<i64> {
+fn numbers(list: &Value) -> Vec<u16> {
     let Value::Array(items) = list else { return Vec::new() };
-    items.iter().filter_map(|item| if let Value::Int(n) = item { Some(*n) } else { None }).collect()
+    let number =
+        |item: &Value| if let Value::Int(n) = item { u16::try_from(*n).ok() } else { None };
+    items.iter().filter_map(number).collect()
 }
 
 fn info(server: &Server) -> Result<String, ServerError> {
@@ -413,6 +445,9 @@ const SYNC_AT_ONCE: &str = "repl-diskless-sync-delay 0";
 
 /// Columns of `CLUSTER NODES` before the slots.
 const SLOTS_COLUMN: usize = 8;
+
+/// How long after a reply its time is noted, on a busy machine.
+const NOTED_WITHIN: Duration = Duration::from_millis(500);
 
 /// An election and a few rounds of gossip take seconds; a copy of everything takes its time on a
 /// busy machine.

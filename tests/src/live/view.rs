@@ -9,15 +9,16 @@ use selvedge_core::value::Value;
 
 use crate::connection::Connection;
 
-/// Adds everything that a server holds. The first server's clock is the snapshot's.
-pub fn read(snapshot: &mut Option<Snapshot>, connection: &mut Connection) -> io::Result<()> {
+/// Everything that a server holds, and those read before it. The first server's clock is the
+/// snapshot's.
+pub fn read(before: Option<Snapshot>, connection: &mut Connection) -> io::Result<Snapshot> {
     let time: Vec<i64> = texts(connection.call(&["TIME"])?)
         .into_iter()
         .map(|part| lossy(part).parse().unwrap_or_default())
         .collect();
     let [seconds, micros] = time[..] else { return Err(io::Error::other("TIME told no time")) };
     let now = ServerTime(seconds * 1000 + micros / 1000);
-    let snapshot = snapshot.get_or_insert_with(|| Snapshot::new(now));
+    let mut snapshot = before.unwrap_or_else(|| Snapshot::new(now));
     let keys = texts(connection.call(&["KEYS", "*"])?);
     // Many keys at a time: the types first, then what each holds.
     for keys in keys.chunks(KEYS_AT_A_TIME) {
@@ -38,7 +39,7 @@ pub fn read(snapshot: &mut Option<Snapshot>, connection: &mut Connection) -> io:
             }
         }
     }
-    Ok(())
+    Ok(snapshot)
 }
 
 /// The command that reads a value of this type.

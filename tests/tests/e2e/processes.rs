@@ -13,7 +13,7 @@ use std::time::Duration;
 use selvedge::client::{Client, PublicState, Task};
 use selvedge::engine::Engine;
 use selvedge::secret::SecretSource;
-use selvedge::worker::{Context, Failed, Worker};
+use selvedge::worker::{Context, Done, Failed, Suspend, TimeoutBehavior, Worker};
 use selvedge_core::engine::EngineConfig;
 use selvedge_tests::server::Server;
 use tokio::runtime::Runtime;
@@ -238,7 +238,7 @@ fn lose_replies(hands: usize) {
         for (round, function) in ["ff_claim_next", "ff_complete_execution"].into_iter().enumerate()
         {
             let before = proxy.swallowed();
-            proxy.swallow_next(function);
+            proxy.swallow_next(function, 1);
             let outcome = one(&near, round).await.unwrap();
             assert_eq!(outcome, b"done", "{function}");
             // The other way is faster than the one on which the reply is lost.
@@ -248,6 +248,39 @@ fn lose_replies(hands: usize) {
         }
         assert_eq!(runs.load(Ordering::SeqCst), 3, "each ran once");
         worker.stop().await.unwrap();
+    });
+}
+
+/// A wait that ends at a time begins with a question for the time.
+#[test]
+fn a_handler_suspends_although_nobody_tells_it_the_time_at_first() {
+    let server = Server::valkey().unwrap();
+    Runtime::new().unwrap().block_on(async {
+        let proxy = Arc::new(Proxy::start(server.port()).unwrap());
+        let far = World::open(&format!("valkey://127.0.0.1:{}", proxy.port())).await.unwrap();
+        let near = World::open(&url_of(&server)).await.unwrap();
+        let engine = near.engine().await.unwrap();
+        let swallows = proxy.clone();
+        let worker = far.worker("far").handler("once", move |context: Context| {
+            let proxy = swallows.clone();
+            async move {
+                if context.is_resumed() {
+                    return Ok::<_, Failed>(Done::from("done"));
+                }
+                // Once more than a store asks by itself.
+                proxy.swallow_next("$4\r\nTIME\r\n", 3);
+                let moment = Duration::from_millis(100);
+                let wait =
+                    Suspend::for_signal("never").timeout_then(moment, TimeoutBehavior::AutoResume);
+                context.suspend(wait).await?;
+                Ok(Done::Suspended)
+            }
+        });
+        let worker = far.serve(worker);
+        assert_eq!(one(&near, 0).await.unwrap(), b"done");
+        assert_eq!(proxy.swallowed(), 3, "the time was told too soon");
+        worker.stop().await.unwrap();
+        engine.stop().await.unwrap();
     });
 }
 

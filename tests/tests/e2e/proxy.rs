@@ -15,8 +15,8 @@ pub(crate) struct Proxy {
 /// What becomes of replies.
 #[derive(Default)]
 struct Fate {
-    /// The reply to the next request that names this is lost.
-    swallow: Mutex<Option<&'static str>>,
+    /// The replies to so many requests that name this are lost.
+    swallow: Mutex<(&'static str, u32)>,
     swallowed: AtomicU32,
 }
 
@@ -24,11 +24,11 @@ impl Fate {
     /// Whether the reply to this request is to be lost.
     fn strikes(&self, request: &[u8]) -> bool {
         let mut swallow = self.swallow.lock().unwrap();
-        let strikes = swallow.is_some_and(|name| {
-            request.windows(name.len()).any(|window| window == name.as_bytes())
-        });
+        let (name, times) = &mut *swallow;
+        let named = |window| window == name.as_bytes();
+        let strikes = *times > 0 && request.windows(name.len()).any(named);
         if strikes {
-            *swallow = None;
+            *times -= 1;
         }
         strikes
     }
@@ -53,8 +53,8 @@ impl Proxy {
         self.port
     }
 
-    pub(crate) fn swallow_next(&self, function: &'static str) {
-        *self.fate.swallow.lock().unwrap() = Some(function);
+    pub(crate) fn swallow_next(&self, name: &'static str, times: u32) {
+        *self.fate.swallow.lock().unwrap() = (name, times);
     }
 
     pub(crate) fn swallowed(&self) -> u32 {
