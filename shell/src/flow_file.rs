@@ -130,6 +130,7 @@ struct TaskEntry {
     kind: String,
     lane: Option<String>,
     payload: Option<String>,
+    #[serde(default, deserialize_with = "payload::given")]
     payload_json: Option<Payload>,
     priority: Option<u32>,
     #[serde(default, deserialize_with = "duration")]
@@ -348,7 +349,7 @@ mod tests {
             ("payload_json = { at = [07:32:00] }", "no date 07:32:00"),
             ("payload_json = { x = nan }", "no number NaN"),
             ("payload_json = [-inf]", "no number -inf"),
-            ("payload_json = 1e400", "no number inf"),
+            ("payload_json = 1e400", "overflowed"),
             ("payload_json = 1e20", "too large to keep all its digits"),
             ("priority = -1", "line 8"),
         ] {

@@ -16,6 +16,11 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
+/// A payload that is given: `null` is one, too.
+pub(super) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Payload>, D::Error> {
+    Payload::deserialize(from).map(Some)
+}
+
 struct Reader;
 
 impl<'de> Visitor<'de> for Reader {

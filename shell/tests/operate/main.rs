@@ -179,7 +179,7 @@ fn programs_read_errors_and_remarks_too() {
         (&["exec", "show", "nonsense"][..], 2, "no execution id"),
         (&["exec", "show", "{fp:1}:550e8400-e29b-41d4-a716-446655440000"], 3, "there is no"),
         (&["lanes", "--store", "valkey://127.0.0.1:1"], 1, "cannot reach"),
-        (&["lanes", "--store", "nonsense://"], 2, "nonsense"),
+        (&["lanes", "--store", "nonsense://"], 2, "unknown scheme"),
         (&["no-such-command"], 2, "no-such-command"),
     ] {
         let ran = operator.run(&[arguments, &["--json"]].concat());
