@@ -141,7 +141,7 @@ impl CadenceKept {
         let shard = if view.shards.len() > 1 { (view.owners)(partition.slot()) } else { 0 };
         let slow_until = self.slow_until.get(&shard).copied().unwrap_or(0);
         let hurt_until = slow_until.max(view.disturbed_until_ms);
-        let excused = hurt_until > 0 && hurt_until + RECOVERY_MS > *since_ms;
+        let excused = hurt_until > 0 && hurt_until.saturating_add(RECOVERY_MS) > *since_ms;
         let crowd = || snapshot.executions().filter(|one| one.id.partition() == partition).count();
         if excused || !has_room(view) || crowd() > CROWD {
             return;
