@@ -47,5 +47,5 @@ fn a_debt_that_can_be_paid_is_waited_for() {
     );
     assert_eq!(ended.verdict, Verdict::Excused);
     let told: Vec<&str> = ended.violations.iter().map(|found| found.oracle).collect();
-    assert_eq!(told, ["AttemptsHonest"], "the record itself, and nothing else");
+    assert_eq!(told, ["RightKind", "AttemptsHonest"], "the record itself, and nothing else");
 }

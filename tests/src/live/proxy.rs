@@ -22,7 +22,7 @@ struct Shared {
     delay_ms: AtomicU64,
     closed: AtomicBool,
     /// Both ends of all connections that may be open.
-    open: Mutex<Vec<TcpStream>>,
+    open: Mutex<Vec<[TcpStream; 2]>>,
 }
 
 impl Proxy {
@@ -55,9 +55,9 @@ impl Proxy {
 
     /// Cuts every connection, whatever is on its way; says how many there were.
     pub fn reset(&self) -> usize {
-        let mut open = self.shared.open();
-        let cut = open.drain(..).filter(|end| end.shutdown(Shutdown::Both).is_ok()).count();
-        cut / 2
+        // Who relays may notice the first end, and be faster with the second.
+        let cut = |ends: &[TcpStream; 2]| ends.each_ref().map(|end| end.shutdown(Shutdown::Both));
+        self.shared.open().drain(..).filter(|ends| cut(ends).iter().any(Result::is_ok)).count()
     }
 
     /// Holds all data back for this long from now on.
@@ -77,7 +77,7 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn open(&self) -> std::sync::MutexGuard<'_, Vec<TcpStream>> {
+    fn open(&self) -> std::sync::MutexGuard<'_, Vec<[TcpStream; 2]>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -89,8 +89,8 @@ impl Shared {
         server.set_nodelay(true)?;
         let mut open = self.open();
         // Those that are over by themselves have been shut down on one side.
-        open.retain(|end| end.peer_addr().is_ok());
-        open.extend([client.try_clone()?, server.try_clone()?]);
+        open.retain(|ends| ends.iter().all(|end| end.peer_addr().is_ok()));
+        open.push([client.try_clone()?, server.try_clone()?]);
         drop(open);
         for (from, to) in [(client.try_clone()?, server.try_clone()?), (server, client)] {
             let shared = self.clone();
