@@ -239,9 +239,9 @@ impl World {
             edge,
         ]);
         let Value::Array(words) = reply else { panic!("{reply:?}") };
-        let text = |word: &Value| match word {
-            Value::Bulk(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            other => format!("{other:?}"),
+        let text = |word: &Value| {
+            let Value::Bulk(bytes) = word else { panic!("{word:?}") };
+            String::from_utf8_lossy(bytes).into_owned()
         };
         words.iter().skip(2).map(text).collect()
     }
