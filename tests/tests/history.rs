@@ -58,7 +58,7 @@ planted! {
     a_token_that_nobody_checks_trips_signal_counts_once: "SignalCountsOnce",
         "if not same_digest(signed, shown) then" => "if signed == nil then";
     a_repeat_that_nobody_knows_trips_signal_counts_once: "SignalCountsOnce",
-        "if held.signal_id == a.signal_id and held.target" => "if held.signal_id == nil and held.target";
+        "if not text.set(held.signal_id) then\n    return nil" => "if true then\n    return nil";
     an_end_that_is_not_the_end_trips_legal_transition: "LegalTransition",
         "if core.lifecycle_phase == \"terminal\" then\n    return lease.not_active(core)" => "if core.lifecycle_phase == \"over\" then\n    return lease.not_active(core)";
     a_move_that_forgets_the_new_entry_trips_one_home: "OneHome",
