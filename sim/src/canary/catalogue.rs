@@ -118,6 +118,14 @@ canaries! {
         "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
             => "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
         "at 0s caller-1 create E1 delay 20s\n";
+    purged_before_its_time: "NotBeforeDue", lua!(
+        "    if due and (due > now or not ended) then" => "    if due and (due > now + 86400000 or not ended) then"),
+        "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 20s\n";
+    reset_before_its_time: "NotBeforeDue", lua!(
+        "    if due > now then\n      return ok(\"not_yet_due\"" => "    if due > now + 3600000 then\n      return ok(\"not_yet_due\"",
+        "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
+            => "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
+        "at 0s caller-1 create E1 policy budget\n";
 
     // Accounts.
     slot_not_counted_back: "LedgerAdds", lua!(
