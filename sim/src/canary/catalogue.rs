@@ -130,6 +130,9 @@ canaries! {
     // Accounts.
     slot_not_counted_back: "LedgerAdds", lua!(
         "in_use > call(\"SCARD\", k.admitted_set) then" => "in_use > 99 then");
+    spend_charged_again: "LedgerAdds", lua!(
+        "  if call(\"EXISTS\", dedup_key) == 0 then" => "  if call(\"EXISTS\", dedup_key) < 2 then"),
+        "fault DuplicateDelivery on 1st record_spend ms 20\nat 0s caller-1 create E1 policy budget\n";
 
     // What callers are told.
     cancel_says_yes_to_what_ended: "MatchesModel", lua!(
