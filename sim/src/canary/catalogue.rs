@@ -133,6 +133,10 @@ canaries! {
     spend_charged_again: "LedgerAdds", lua!(
         "  if call(\"EXISTS\", dedup_key) == 0 then" => "  if call(\"EXISTS\", dedup_key) < 2 then"),
         "fault DuplicateDelivery on 1st record_spend ms 20\nat 0s caller-1 create E1 policy budget\n";
+    spend_rounded_up_in_a_cluster: "LedgerAdds", lua!(
+        "    local sum = tally.after[entry.dimension] + entry.delta"
+            => "    local sum = tally.after[entry.dimension] + entry.delta + 1"),
+        "shards 2\nflow_partitions 2\nat 2s caller-1 create E1 policy budget\n";
 
     // What callers are told.
     cancel_says_yes_to_what_ended: "MatchesModel", lua!(

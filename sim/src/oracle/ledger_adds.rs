@@ -35,25 +35,30 @@ struct LedgerAdds {
     books: BTreeMap<Key, Book>,
     /// By the key of the admitted set.
     holders: BTreeMap<Key, BTreeSet<String>>,
-    /// Who keeps these books: with two nodes, nobody knows which of them will be believed.
-    nodes: BTreeSet<u8>,
+    /// Which node keeps an account. What another takes over need not be all that was accepted.
+    keepers: BTreeMap<Key, u8>,
 }
 
 impl Judge for LedgerAdds {
     fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
         match &event.what {
             What::CommitsLost { .. } => self.look_again(view),
-            What::Applied(applied) => {
-                let answer = &applied.answer;
-                self.nodes.insert(applied.node);
-                if let (Some(call), true) =
-                    (Call::of(applied), answer.is_done() && self.nodes.len() == 1)
-                {
+            // On a branch that will be lost, nothing counts.
+            What::Applied(applied) if !applied.stray && applied.answer.is_done() => {
+                let Some(call) = Call::of(applied) else { return };
+                let Some(account) = call.key("usage").or_else(|| call.key("admitted_set")) else {
+                    return;
+                };
+                let keeper = self.keepers.insert(account.clone(), applied.node);
+                if keeper.is_some_and(|keeper| keeper != applied.node) {
+                    self.read(&account, view);
+                } else {
                     self.book(&call, applied);
                     self.compare(&call, view, findings);
                 }
             }
-            What::Sent { .. }
+            What::Applied(_)
+            | What::Sent { .. }
             | What::Delivered { .. }
             | What::Lost { .. }
             | What::Fault { .. }
@@ -149,28 +154,34 @@ impl LedgerAdds {
     }
 
     /// After a loss, what is stored is what was accepted.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other key is an account")]
     fn look_again(&mut self, view: &View<'_>) {
         (self.books, self.holders) = (BTreeMap::new(), BTreeMap::new());
         for (key, _) in view.shards.iter().flat_map(|shard| shard.iter()) {
-            match key {
-                Key::Budget(partition, id, BudgetPart::Usage) => {
-                    let snapshot = view.of(*partition);
-                    let book = self.books.entry(key.clone()).or_default();
-                    for (name, _) in snapshot.hash(key).iter().flat_map(|usage| usage.iter()) {
-                        let used = snapshot.hash(key).map_or(0, |usage| usage.number(name));
-                        book.usage.insert(name.to_owned(), used);
-                    }
-                    for spender in snapshot.set(&Key::budget(*partition, *id).ledger_index()) {
-                        book.read_ledger(snapshot, *partition, *id, spender);
-                    }
+            self.read(key, view);
+        }
+    }
+
+    /// Takes an account as it is stored.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other key is an account")]
+    fn read(&mut self, key: &Key, view: &View<'_>) {
+        match key {
+            Key::Budget(partition, id, BudgetPart::Usage) => {
+                let snapshot = view.of(*partition);
+                let mut book = Book::default();
+                for (name, _) in snapshot.hash(key).iter().flat_map(|usage| usage.iter()) {
+                    let used = snapshot.hash(key).map_or(0, |usage| usage.number(name));
+                    book.usage.insert(name.to_owned(), used);
                 }
-                Key::Quota(partition, _, QuotaPart::AdmittedSet) => {
-                    let stored = view.of(*partition).set(key).clone();
-                    self.holders.insert(key.clone(), stored);
+                for spender in snapshot.set(&Key::budget(*partition, *id).ledger_index()) {
+                    book.read_ledger(snapshot, *partition, *id, spender);
                 }
-                _ => {}
+                self.books.insert(key.clone(), book);
             }
+            Key::Quota(partition, _, QuotaPart::AdmittedSet) => {
+                let stored = view.of(*partition).set(key).clone();
+                self.holders.insert(key.clone(), stored);
+            }
+            _ => {}
         }
     }
 }
