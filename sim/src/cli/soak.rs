@@ -111,14 +111,14 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     if let Some((seed, why)) = done.broken.first_key_value() {
         return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
     }
-    let worst = done.failed.values().map(|failure| failure.class).max();
+    let mut worst = done.failed.values().map(|failure| failure.class).max();
     for (seed, failure) in &done.failed {
         let (class, oracle, subject) = (failure.class, &failure.oracle, &failure.subject);
         eprintln!("failed: seed {seed} ({class}) {oracle} {subject}: {}", failure.what);
     }
     let told = if options.brief { 0 } else { FAILURES_TOLD };
     for (seed, failure) in done.failed.iter().take(told) {
-        tell(*seed, mode, &mode.plan(*seed), failure, &options.failures)?;
+        worst = worst.max(Some(tell(*seed, mode, &mode.plan(*seed), failure, &options.failures)));
     }
     if let Some(class) = worst {
         return Err(End::Failed(class));
