@@ -110,6 +110,27 @@ fn who_stops_reading_ends_the_command_quietly() {
 }
 
 #[test]
+fn a_verdict_is_the_same_when_nobody_reads_it() {
+    let folder = Folder::new("unread");
+    let path = folder.path("a.plan");
+    std::fs::write(&path, "workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n").unwrap();
+    for (arguments, verdict) in [
+        (&["replay", &path, "--all"][..], 12),
+        (&["replay", "lease-lost", "--all"], 0),
+        (&["run", "--lite", "--seeds", "3"], 0),
+    ] {
+        let mut child = Command::new(SIM)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(verdict), "{arguments:?}");
+    }
+}
+
+#[test]
 fn replay_writes_a_page_too() {
     let folder = Folder::new("replay-page");
     let path = folder.path("a.html");

@@ -8,7 +8,7 @@ use selvedge_sim::runner::{RunOptions, run as simulate};
 use selvedge_sim::say;
 use selvedge_sim::trace::CHECKPOINT_EVERY;
 
-use super::out::out;
+use super::out::{err, out};
 use super::{End, Seeds, progress};
 
 /// Which seeds.
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         let (first, second) = (one.line()?, two.line()?);
         if first != second {
             progress::done();
-            eprintln!("FAIL  seed {seed}: two runs differ");
+            err!("FAIL  seed {seed}: two runs differ");
             let alone = Seeds { seed, seeds: 1, ..options.seeds.clone() };
             part(&alone, &first, &second)?;
             return Err(End::Failed(Class::Nondeterminism));
@@ -90,12 +90,12 @@ fn part(seed: &Seeds, first: &str, second: &str) -> Result<(), End> {
     loop {
         let (first, second) = (one.next_line(), two.next_line());
         if first != second {
-            eprintln!("  one:   {}", first.unwrap_or_default());
-            eprintln!("  other: {}", second.unwrap_or_default());
+            err!("  one:   {}", first.unwrap_or_default());
+            err!("  other: {}", second.unwrap_or_default());
             return Ok(());
         }
         if first.is_none() {
-            eprintln!("  the events look the same; their bytes do not");
+            err!("  the events look the same; their bytes do not");
             return Ok(());
         }
     }

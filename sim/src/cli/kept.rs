@@ -7,7 +7,7 @@ use selvedge_sim::failure::Failure;
 use selvedge_sim::runner::{RunOptions, run as simulate};
 use selvedge_sim::shrink::shrink as make_smaller;
 
-use super::out::{self, out};
+use super::out::{self, err, out};
 use super::{End, Failures, at, plan_of};
 
 /// What to shrink.
@@ -51,7 +51,7 @@ pub(crate) fn shrink(options: &Shrink) -> Result<(), End> {
         return Err(End::Usage(format!("{} does not fail", options.plan)));
     };
     let shrunk = make_smaller(&plan, &failure, &RunOptions::default(), options.runs);
-    eprintln!(
+    err!(
         "{}: {} -> {} lines in {} runs",
         failure.oracle,
         plan.lines(),

@@ -9,7 +9,7 @@ use selvedge_sim::shelf::Record;
 use selvedge_sim::shrink::shrink;
 use selvedge_sim::{campaign, say};
 
-use super::out::out;
+use super::out::{err, out};
 use super::{End, Failures, Seeds};
 
 /// Which seeds, and what becomes of a failure.
@@ -74,7 +74,7 @@ pub(crate) fn tell(
     let (outcome, again) = match (simulate(plan, &options), simulate(plan, &options)) {
         (Ok(outcome), Ok(again)) => (outcome, again),
         (Err(why), _) | (_, Err(why)) => {
-            eprintln!("FAIL  {}   seed {seed}: cannot be run again: {why}", failure.oracle);
+            err!("FAIL  {}   seed {seed}: cannot be run again: {why}", failure.oracle);
             return Class::Nondeterminism;
         }
     };
@@ -88,7 +88,7 @@ pub(crate) fn tell(
     let hash = outcome.trace.hash();
     let word = if same { "yes" } else { "NO" };
     text.push_str(&format!("  deterministic: {word} (2 runs, trace {hash:016x})"));
-    eprintln!("{text}");
+    err!("{text}");
     let shrunk = shrink(plan, failure, &RunOptions::default(), SHRINK_RUNS);
     let trace: Vec<String> = outcome.trace.tail().map(say::line).collect();
     let kept = failures.shelf().keep(&Record {
@@ -102,14 +102,13 @@ pub(crate) fn tell(
         trace: &trace.join("\n"),
     });
     let (from, to, runs) = (plan.lines(), shrunk.plan.lines(), shrunk.runs);
-    eprint!("  shrunk   {from} -> {to} plan lines in {runs} runs:  ");
-    match kept {
-        Ok(path) => eprintln!("cargo sim replay {}", path.display()),
+    let place = match kept {
+        Ok(path) => format!("cargo sim replay {}", path.display()),
         Err(error) => {
-            let folder = failures.failures.display();
-            eprintln!("NOT KEPT, {folder}: {error}\n{}", shrunk.plan);
+            format!("NOT KEPT, {}: {error}\n{}", failures.failures.display(), shrunk.plan)
         }
-    }
+    };
+    err!("  shrunk   {from} -> {to} plan lines in {runs} runs:  {place}");
     if same { failure.class } else { Class::Nondeterminism }
 }
 

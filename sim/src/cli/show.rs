@@ -10,7 +10,7 @@ use selvedge_sim::report::report;
 use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
 use selvedge_sim::say;
 
-use super::out::{self, out};
+use super::out::{self, err, out};
 use super::run::line;
 use super::{End, at, plan_and_text_of};
 use selvedge_sim::campaign::Mode;
@@ -158,7 +158,7 @@ fn finish(options: &Options, ran: &Ran) -> Result<(), End> {
     match Failure::of(outcome) {
         None => Ok(()),
         Some(failure) => {
-            eprint!("{}", report(&options.plan, plan, outcome, &failure));
+            err!("{}", report(&options.plan, plan, outcome, &failure).trim_end());
             Err(End::Failed(failure.class))
         }
     }

@@ -11,7 +11,7 @@ use selvedge_sim::plan::Seed;
 use selvedge_sim::runner::RunOptions;
 
 use super::bench::Stopwatch;
-use super::out::out;
+use super::out::{err, out};
 use super::run::tell;
 use super::{End, Failures, Seeds, progress};
 
@@ -105,7 +105,7 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     let mode = options.seeds.mode();
     if let Some(seed) = done.nondeterministic.first() {
         let flag = mode.flag();
-        eprintln!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}{flag}");
+        err!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}{flag}");
         return Err(End::Failed(Class::Nondeterminism));
     }
     if let Some((seed, why)) = done.broken.first_key_value() {
@@ -114,7 +114,7 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     let mut worst = done.failed.values().map(|failure| failure.class).max();
     for (seed, failure) in &done.failed {
         let (class, oracle, subject) = (failure.class, &failure.oracle, &failure.subject);
-        eprintln!("failed: seed {seed} ({class}) {oracle} {subject}: {}", failure.what);
+        err!("failed: seed {seed} ({class}) {oracle} {subject}: {}", failure.what);
     }
     let told = if options.brief { 0 } else { FAILURES_TOLD };
     for (seed, failure) in done.failed.iter().take(told) {
@@ -128,8 +128,8 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
         return Ok(());
     }
     if !faults.is_empty() || !marks.is_empty() || done.excuses_too_much() {
-        eprintln!("FAIL  never injected: {faults:?}\n      never hit: {marks:?}");
-        eprintln!("      excused: {} of {} seeds", done.excused.len(), done.seeds);
+        err!("FAIL  never injected: {faults:?}\n      never hit: {marks:?}");
+        err!("      excused: {} of {} seeds", done.excused.len(), done.seeds);
         return Err(End::Failed(Class::Coverage));
     }
     Ok(())

@@ -5,7 +5,7 @@ use selvedge_sim::failure::Class;
 use selvedge_sim::runner::RunOptions;
 use selvedge_sim::story::{STORIES, Story, sweep};
 
-use super::out::out;
+use super::out::{err, out};
 use super::{End, plan_of, progress};
 
 /// What to sweep.
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         );
         for (plan, failure) in swept.failures.iter().take(FAILURES_TOLD) {
             let (oracle, subject, what) = (&failure.oracle, &failure.subject, &failure.what);
-            eprintln!("FAIL  {name}  {oracle}  {subject}: {what}\n{plan}");
+            err!("FAIL  {name}  {oracle}  {subject}: {what}\n{plan}");
         }
         worst = worst.max(swept.failures.iter().map(|(_, failure)| failure.class).max());
     }
