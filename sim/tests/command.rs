@@ -131,6 +131,17 @@ fn a_verdict_is_the_same_when_nobody_reads_it() {
 }
 
 #[test]
+fn a_plan_that_fails_by_itself_fails_alike_when_it_is_swept() {
+    let folder = Folder::new("swept");
+    let path = folder.path("a.plan");
+    std::fs::write(&path, "workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n").unwrap();
+    assert_eq!(sim(&["replay", &path]).0, 12);
+    let (code, told) = sim(&["sweep", &path]);
+    assert_eq!(code, 12, "{told}");
+    assert!(told.contains("it fails by itself"), "{told}");
+}
+
+#[test]
 fn replay_writes_a_page_too() {
     let folder = Folder::new("replay-page");
     let path = folder.path("a.html");

@@ -126,6 +126,8 @@ pub(crate) enum End {
     Cannot(String),
     /// An input makes no sense.
     Usage(String),
+    /// A simulation panicked.
+    Panicked(String),
 }
 
 impl From<std::io::Error> for End {
@@ -168,6 +170,10 @@ pub(crate) fn run() -> ExitCode {
         Err(End::Usage(why)) => {
             err!("cargo sim: {why}");
             ExitCode::from(2)
+        }
+        Err(End::Panicked(why)) => {
+            err!("cargo sim: {why}");
+            ExitCode::from(101)
         }
     }
 }

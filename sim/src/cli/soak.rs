@@ -100,18 +100,18 @@ fn counts(done: &Campaign) {
     }
 }
 
-/// What outranks what: nondeterminism, then correctness, then liveness, then coverage.
+/// What outranks what: panics, then nondeterminism, then correctness, then liveness, then coverage.
 fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     let mode = options.seeds.mode();
+    for (seed, words) in &done.panicked {
+        err!("FAIL  seed {seed} panicked: {words};  {} --plan-too", mode.replay(*seed));
+    }
+    let mut worst = done.failed.values().map(|failure| failure.class).max();
     if let Some(seed) = done.nondeterministic.first() {
         let flag = mode.flag();
         err!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}{flag}");
-        return Err(End::Failed(Class::Nondeterminism));
+        worst = Some(Class::Nondeterminism);
     }
-    if let Some((seed, why)) = done.broken.first_key_value() {
-        return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
-    }
-    let mut worst = done.failed.values().map(|failure| failure.class).max();
     for (seed, failure) in &done.failed {
         let (class, oracle, subject) = (failure.class, &failure.oracle, &failure.subject);
         err!("failed: seed {seed} ({class}) {oracle} {subject}: {}", failure.what);
@@ -119,6 +119,12 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     let told = if options.brief { 0 } else { FAILURES_TOLD };
     for (seed, failure) in done.failed.iter().take(told) {
         worst = worst.max(Some(tell(*seed, mode, &mode.plan(*seed), failure, &options.failures)));
+    }
+    if !done.panicked.is_empty() {
+        return Err(End::Panicked(format!("{} seeds panicked", done.panicked.len())));
+    }
+    if let Some((seed, why)) = done.broken.first_key_value() {
+        return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
     }
     if let Some(class) = worst {
         return Err(End::Failed(class));

@@ -30,6 +30,9 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         let swept = sweep(&plan, &RunOptions::default(), shown)
             .map_err(|why| End::Cannot(format!("{name}: {why}")))?;
         progress::done();
+        if swept.singles == 0 && !swept.failures.is_empty() {
+            out!("  it fails by itself, so that no engine dies in it");
+        }
         out!(
             "  {} calls, a crash at {} boundaries, {} pairs: {} failed",
             swept.calls,
