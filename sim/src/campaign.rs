@@ -131,7 +131,7 @@ pub fn campaign(
     let next = AtomicU64::new(0);
     let campaign = Mutex::new(Campaign::default());
     thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
+        for _ in 0..threads(jobs, seeds) {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
@@ -158,6 +158,11 @@ pub fn campaign(
     campaign.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many threads are worth it: one that gets no seed only costs.
+fn threads(jobs: usize, seeds: u64) -> usize {
+    jobs.min(usize::try_from(seeds).unwrap_or(usize::MAX)).clamp(1, THREADS_MAX)
+}
+
 /// What a seed came to, and whether a second run was the same.
 type Ran = (Result<Outcome, String>, Option<bool>);
 
@@ -177,6 +182,8 @@ pub fn is_same(one: &Outcome, two: &Outcome) -> bool {
     (one.trace.hash(), one.digest, &one.draws) == (two.trace.hash(), two.digest, &two.draws)
 }
 
+/// More threads than any machine has cores.
+const THREADS_MAX: usize = 1_024;
 /// One seed in so many is run twice.
 const DOUBLED_ONE_IN: u64 = 16;
 
@@ -192,6 +199,13 @@ mod tests {
         let panicked = [(7, "at 3"), (9, "just so")];
         let panicked = panicked.map(|(seed, words)| (Seed::from(seed), words.to_owned()));
         assert_eq!((campaign.seeds, campaign.panicked), (2, BTreeMap::from(panicked)));
+    }
+
+    #[test]
+    fn no_more_threads_are_started_than_have_something_to_do() {
+        assert_eq!(threads(99_999_999, 3), 3);
+        assert_eq!(threads(99_999_999, 1_000_000), THREADS_MAX);
+        assert_eq!((threads(0, 5), threads(4, 0)), (1, 1));
     }
 
     #[test]

@@ -142,6 +142,28 @@ fn a_plan_that_fails_by_itself_fails_alike_when_it_is_swept() {
 }
 
 #[test]
+fn what_makes_no_story_is_refused_before_anything_is_written() {
+    let folder = Folder::new("no-story");
+    for name in ["store/7", "x"] {
+        std::fs::create_dir_all(folder.0.join(name)).unwrap();
+        let plan = folder.0.join(name).join("shrunk.txt");
+        std::fs::write(plan, "at 0s caller-1 create E1\n").unwrap();
+    }
+    let (store, stories) = (folder.path("store"), folder.path(""));
+    for (seed, about, says) in [
+        ("7", "one line\nlength 1s", "in one line"),
+        ("7", " ", "in one line"),
+        ("../x", "a story", "is no seed"),
+    ] {
+        let promote = ["promote", seed, "a-story", "--about", about];
+        let places = ["--stories", &stories, "--failures", &store];
+        let (code, told) = sim(&[&promote[..], &places].concat());
+        assert_eq!(code, 2, "{told}");
+        assert!(told.contains(says) && !folder.0.join("a-story.plan").exists(), "{told}");
+    }
+}
+
+#[test]
 fn replay_writes_a_page_too() {
     let folder = Folder::new("replay-page");
     let path = folder.path("a.html");
