@@ -89,6 +89,20 @@ fn a_fault_that_never_struck_is_told_by_its_line() {
 }
 
 #[test]
+fn a_name_that_is_given_twice_is_told_by_its_line() {
+    let folder = Folder::new("twice");
+    let again = "length 5s\nat 0s caller-1 submit F1 chain 2\nat 1s caller-1 submit F1 chain 2\n";
+    let (code, told) = folder.replay(again);
+    assert!(code == 0 && !told.contains("makes another"), "{told}");
+    let (code, told) = folder.replay(&format!("{again}at 2s caller-1 submit F1 chain 3\n"));
+    assert_eq!(code, 0, "{told}");
+    assert!(
+        told.contains("line 4 makes another `F1` than line 2: one of them comes about"),
+        "{told}"
+    );
+}
+
+#[test]
 fn who_stops_reading_ends_the_command_quietly() {
     for (arguments, wanted) in
         [(&["show", "lease-lost", "--all"][..], 1), (&["list", "--failures", "/nonexistent"], 0)]

@@ -146,6 +146,11 @@ fn finish(options: &Options, ran: &Ran) -> Result<(), End> {
     out!("{}", line(&options.plan, outcome));
     // A seed draws far more faults than find their call; who writes one by hand means it.
     if let Some(text) = text {
+        for (number, first, name) in plan.remade(text) {
+            out!(
+                "  line {number} makes another `{name}` than line {first}: one of them comes about"
+            );
+        }
         for at in &outcome.unstruck {
             let number = Plan::line_of_fault(text, *at);
             out!("  fault on line {number} never struck: {}", plan.faults[*at]);
