@@ -178,6 +178,21 @@ fn what_makes_no_story_is_refused_before_anything_is_written() {
 }
 
 #[test]
+fn events_are_asked_for_and_told_by_the_names_of_the_plan() {
+    let folder = Folder::new("named");
+    let (plan, page) = (folder.path("a.plan"), folder.path("a.html"));
+    std::fs::write(&plan, "length 5s\nat 0s caller-1 submit order : check, ship <- check\n")
+        .unwrap();
+    let (code, told) = sim(&["show", &plan, "--only", "order.ship", "--page", &page]);
+    assert_eq!(code, 0, "{told}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("order.ship={fp:"));
+    let (code, told) = sim(&["show", &plan, "--only", "order.ship"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("complete_execution order.ship={fp:"), "{told}");
+    assert!(!told.contains("complete_execution order.check"), "{told}");
+}
+
+#[test]
 fn replay_writes_a_page_too() {
     let folder = Folder::new("replay-page");
     let path = folder.path("a.html");
