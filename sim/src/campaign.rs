@@ -1,6 +1,8 @@
 //! Many seeds: what failed, what was injected, what was reached, and what was excused.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -57,6 +59,8 @@ pub struct Campaign {
     pub excused: BTreeMap<Seed, String>,
     /// Seeds whose plan could not be run, and why.
     pub broken: BTreeMap<Seed, String>,
+    /// Seeds that panicked, and with which words.
+    pub panicked: BTreeMap<Seed, String>,
     /// Seeds of which two runs differed.
     pub nondeterministic: BTreeSet<Seed>,
     /// Faults injected, by kind.
@@ -83,11 +87,12 @@ impl Campaign {
         self.excused.len() as u64 * 50 > self.seeds
     }
 
-    fn add(&mut self, seed: Seed, outcome: Result<Outcome, String>, again: Option<bool>) {
+    fn add(&mut self, seed: Seed, ran: Result<Ran, String>) {
         self.seeds += 1;
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
-            Err(why) => return drop(self.broken.insert(seed, why)),
+        let (outcome, again) = match ran {
+            Ok((Ok(outcome), again)) => (outcome, again),
+            Ok((Err(why), _)) => return drop(self.broken.insert(seed, why)),
+            Err(words) => return drop(self.panicked.insert(seed, words)),
         };
         if again == Some(false) {
             self.nondeterministic.insert(seed);
@@ -126,7 +131,7 @@ pub fn campaign(
     let next = AtomicU64::new(0);
     let campaign = Mutex::new(Campaign::default());
     thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
+        for _ in 0..threads(jobs, seeds) {
             scope.spawn(|| {
                 loop {
                     let at = next.fetch_add(1, Ordering::Relaxed);
@@ -134,14 +139,17 @@ pub fn campaign(
                         return;
                     }
                     let seed = first.plus(at);
-                    let plan = mode.plan(seed);
-                    let outcome = run(&plan, options);
-                    let again = at.is_multiple_of(DOUBLED_ONE_IN).then(|| {
-                        let other = run(&plan, options);
-                        matches!((&outcome, &other), (Ok(one), Ok(two)) if is_same(one, two))
+                    let ran = caught(|| {
+                        let plan = mode.plan(seed);
+                        let outcome = run(&plan, options);
+                        let again = at.is_multiple_of(DOUBLED_ONE_IN).then(|| {
+                            let other = run(&plan, options);
+                            matches!((&outcome, &other), (Ok(one), Ok(two)) if is_same(one, two))
+                        });
+                        (outcome, again)
                     });
                     let mut campaign = campaign.lock().unwrap_or_else(PoisonError::into_inner);
-                    campaign.add(seed, outcome, again);
+                    campaign.add(seed, ran);
                     progress(&campaign);
                 }
             });
@@ -150,18 +158,55 @@ pub fn campaign(
     campaign.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// How many threads are worth it: one that gets no seed only costs.
+fn threads(jobs: usize, seeds: u64) -> usize {
+    jobs.min(usize::try_from(seeds).unwrap_or(usize::MAX)).clamp(1, THREADS_MAX)
+}
+
+/// What a seed came to, and whether a second run was the same.
+type Ran = (Result<Outcome, String>, Option<bool>);
+
+/// What somebody comes to, or the words with which he panics: one seed must not take the others
+/// along.
+fn caught<T>(what: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(what)).map_err(|payload: Box<dyn Any + Send>| {
+        let text = payload.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+        text.unwrap_or("without words").to_owned()
+    })
+}
+
 /// Whether two runs are the same in every event, every draw and the keyspace they left.
 #[must_use]
 pub fn is_same(one: &Outcome, two: &Outcome) -> bool {
     (one.trace.hash(), one.digest, &one.draws) == (two.trace.hash(), two.digest, &two.draws)
 }
 
+/// More threads than any machine has cores.
+const THREADS_MAX: usize = 1_024;
 /// One seed in so many is run twice.
 const DOUBLED_ONE_IN: u64 = 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_kept_with_its_seed_and_its_words() {
+        let mut campaign = Campaign::default();
+        campaign.add(7.into(), caught(|| panic!("at {}", 3)));
+        campaign.add(9.into(), caught(|| panic!("just so")));
+        let panicked = [(7, "at 3"), (9, "just so")];
+        let panicked = panicked.map(|(seed, words)| (Seed::from(seed), words.to_owned()));
+        assert_eq!((campaign.seeds, campaign.panicked), (2, BTreeMap::from(panicked)));
+    }
+
+    #[test]
+    fn no_more_threads_are_started_than_have_something_to_do() {
+        assert_eq!(threads(99_999_999, 3), 3);
+        assert_eq!(threads(99_999_999, 1_000_000), THREADS_MAX);
+        assert_eq!((threads(0, 5), threads(4, 0)), (1, 1));
+    }
 
     #[test]
     fn a_replay_is_of_the_same_kind_of_world() {

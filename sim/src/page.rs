@@ -6,26 +6,29 @@ use std::collections::BTreeMap;
 use crate::event::{Actor, CallId, Event, Learned, What};
 use crate::say;
 
+/// What a plan calls executions and flows, by their ids.
+type Names = BTreeMap<String, String>;
+
 /// Draws events; `title` names the run. So many of the last ones were left out before.
 #[must_use]
-pub fn page(title: &str, events: &[&Event], left_out: usize) -> String {
+pub fn page(title: &str, events: &[&Event], names: &Names, left_out: usize) -> String {
     let lanes = lanes(events);
     // What a client begins is sent at once: one line says enough.
     let shown = |event: &&&Event| say::matters(event) && !is_beginning(event);
     let rows: Vec<&&Event> = events.iter().filter(shown).collect();
     let height = ROW * rows.len() + 2 * ROW;
     let width = LEFT + LANE * lanes.len() + MARGIN;
-    let mut names = format!("<svg width='{width}' height='{HEAD}'>");
+    let mut heads = format!("<svg width='{width}' height='{HEAD}'>");
     let mut svg = format!("<svg width='{width}' height='{height}' role='img'>\n");
     for (at, actor) in lanes.iter().enumerate() {
         let x = LEFT + LANE * at;
-        names.push_str(&format!("<text class='name' x='{x}' y='18'>{actor}</text>"));
+        heads.push_str(&format!("<text class='name' x='{x}' y='18'>{actor}</text>"));
         svg.push_str(&format!("<line class='lane' x1='{x}' y1='0' x2='{x}' y2='{height}'/>\n"));
     }
-    names.push_str("</svg>");
+    heads.push_str("</svg>");
     let calls = calls(events);
     for (row, event) in rows.iter().enumerate() {
-        draw(&mut svg, &lanes, &calls, event, ROW * (row + 1));
+        draw(&mut svg, &lanes, &calls, names, event, ROW * (row + 1));
     }
     svg.push_str("</svg>");
     let title = escape(title);
@@ -36,7 +39,7 @@ pub fn page(title: &str, events: &[&Event], left_out: usize) -> String {
     format!(
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>\n\
          <style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{LEGEND}</p>\n\
-         {cut}<header>{names}</header>\n{svg}\n</html>\n"
+         {cut}<header>{heads}</header>\n{svg}\n</html>\n"
     )
 }
 
@@ -93,6 +96,7 @@ fn draw(
     svg: &mut String,
     lanes: &[Actor],
     calls: &BTreeMap<CallId, Actor>,
+    names: &Names,
     event: &Event,
     y: usize,
 ) {
@@ -120,8 +124,9 @@ fn draw(
         | What::Phase(_)
         | What::Note(_) => ("plain", None),
     };
-    let details = escape(&say::line(event));
-    let label = escape(&say::what(event).chars().take(LABEL).collect::<String>());
+    let details = escape(&say::named(&say::line(event), names));
+    let label = say::named(&say::what(event), names);
+    let label = escape(&label.chars().take(LABEL).collect::<String>());
     svg.push_str(&format!("<g class='{colour}'><title>{details}</title>"));
     if let Some(to) = peer.filter(|to| *to != x) {
         // The head is drawn by hand: a marker cannot take the colour of its line everywhere.
@@ -192,7 +197,7 @@ mod tests {
             event(2, Actor::Engine(1), What::Died),
             event(3, Actor::World, What::Note("a <b> & 'c'".to_owned())),
         ];
-        let page = page("seed 7", &events.iter().collect::<Vec<_>>(), 0);
+        let page = page("seed 7", &events.iter().collect::<Vec<_>>(), &Names::new(), 0);
         assert!(!page.contains("Cut short"));
         for lane in ["worker-1", "engine-1", "node-1", "world"] {
             assert!(page.contains(&format!(">{lane}</text>")), "{lane}");
@@ -210,7 +215,7 @@ mod tests {
         let code = Value::Bulk(b"execution_not_terminal".to_vec());
         let no = reply(vec![Value::Int(0), code.clone()]);
         let yes = reply(vec![Value::Int(1), code]);
-        let drawn = |event: &Event| page("seed 7", &[event], 12);
+        let drawn = |event: &Event| page("seed 7", &[event], &Names::new(), 12);
         assert!(drawn(&no).contains("<g class='refused'>"), "{}", drawn(&no));
         assert!(drawn(&yes).contains("<g class='applied'>"));
         assert!(drawn(&yes).contains("the last 12 events are not drawn"));

@@ -1,5 +1,7 @@
 //! Events in words: one line each, as reports and `cargo sim show` print them.
 
+use std::collections::BTreeMap;
+
 use selvedge_core::value::Value;
 
 use crate::event::{Actor, Argv, Event, Learned, What, arguments_of, function_of};
@@ -158,7 +160,63 @@ pub fn value(reply: &Value) -> String {
     }
 }
 
+/// The text with the plan's name in front of every id that has one.
+#[must_use]
+pub fn named(text: &str, names: &BTreeMap<String, String>) -> String {
+    let (mut said, mut from) = (String::with_capacity(text.len()), 0);
+    for id in ids(text) {
+        let start = id.as_ptr() as usize - text.as_ptr() as usize;
+        // The id of an execution begins with its partition.
+        let tag = text[from..start].ends_with("}:").then(|| text[from..start].rfind('{')).flatten();
+        let starts = [tag.map(|tag| from + tag), Some(start)].into_iter().flatten();
+        let end = start + id.len();
+        let known = starts.filter_map(|start| Some((start, names.get(&text[start..end])?)));
+        if let Some((start, name)) = known.take(1).next() {
+            said.push_str(&format!("{}{name}=", &text[from..start]));
+            from = start;
+        }
+        said.push_str(&text[from..end]);
+        from = end;
+    }
+    said + &text[from..]
+}
+
+/// The uuids in a text: what events can be told by.
+pub fn ids(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_ascii_hexdigit() || c == '-';
+    text.split(move |c| !is_part(c)).filter(|word| word.len() == 36)
+}
+
 /// Longer words are cut.
 const WORD_MAX: usize = 60;
 /// Of more words only the first are said.
 const WORDS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+    #[test]
+    fn ids_are_told_with_their_names() {
+        let execution = format!("{{fp:7}}:{ID}");
+        let names = BTreeMap::from([(execution.clone(), "F1.0".to_owned())]);
+        let other = ID.replace('5', "6");
+        let text = format!("{execution} is stuck, ff:exec:{{fp:7}}:{execution}:core, {other}.");
+        let told =
+            format!("F1.0={execution} is stuck, ff:exec:{{fp:7}}:F1.0={execution}:core, {other}.");
+        assert_eq!(named(&text, &names), told);
+        let flows = BTreeMap::from([(ID.to_owned(), "F1".to_owned())]);
+        assert_eq!(
+            named(&format!("ff:flow:{{fp:7}}:{ID}:core"), &flows),
+            format!("ff:flow:{{fp:7}}:F1={ID}:core")
+        );
+    }
+
+    #[test]
+    fn ids_are_found_in_any_text() {
+        let text = format!("{{fp:7}}:{ID} left ff:idx, cafe");
+        assert_eq!(ids(&text).collect::<Vec<_>>(), [ID]);
+    }
+}

@@ -129,8 +129,14 @@ impl Shelf {
 fn folder_name(seed: Seed, mode: Mode) -> String {
     match mode {
         Mode::Swarm => seed.to_string(),
-        Mode::Lite => format!("{seed}-lite"),
+        Mode::Lite => format!("{seed}{LITE}"),
     }
+}
+
+/// Whether a failure may be kept under this name: no other one leads into a folder of the store.
+#[must_use]
+pub fn is_folder_name(name: &str) -> bool {
+    name.strip_suffix(LITE).unwrap_or(name).parse::<Seed>().is_ok()
 }
 
 fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
@@ -164,6 +170,7 @@ pub fn shape(plan: &str) -> String {
     kinds.join("+")
 }
 
+const LITE: &str = "-lite";
 const SHRUNK: &str = "shrunk.txt";
 const VERDICT: &str = "verdict.txt";
 
@@ -175,6 +182,10 @@ mod tests {
     fn a_seed_has_a_place_of_its_own_in_each_mode() {
         let [swarm, lite] = [Mode::Swarm, Mode::Lite].map(|mode| folder_name(7.into(), mode));
         assert_eq!((swarm.as_str(), lite.as_str()), ("7", "7-lite"));
+        assert!(is_folder_name(&swarm) && is_folder_name(&lite));
+        for name in ["", "-lite", "../7", "7/../8", "/7", "seven"] {
+            assert!(!is_folder_name(name), "{name}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use selvedge_sim::campaign::{Mode, campaign};
 use selvedge_sim::failure::Failure;
 use selvedge_sim::plan::{Plan, Seed};
 use selvedge_sim::runner::{RunOptions, run};
-use selvedge_sim::story::{STORIES, Story, sweep};
+use selvedge_sim::story::{STORIES, Story, Sweep, sweep};
 
 fn sim(arguments: &[&str]) -> (i32, String) {
     let ran = Command::new(env!("CARGO_BIN_EXE_selvedge-sim"))
@@ -35,16 +35,19 @@ fn siblings_are_cancelled_whenever_an_engine_dies() {
 
 #[test]
 fn a_lost_lease_comes_back_whenever_an_engine_dies() {
-    swept("lease-lost");
+    let swept = swept("lease-lost");
+    let of_the_calm_run = swept.singles * (swept.singles - 1) / 2;
+    assert!(swept.pairs > of_the_calm_run, "nobody died over a recovery: {swept:?}");
 }
 
-fn swept(name: &str) {
+fn swept(name: &str) -> Sweep {
     let story = Story::find(name).expect("a story").plan().expect("a plan");
     let swept = sweep(&story, &RunOptions::default(), |_, _| {}).expect("it can be run");
     assert!(swept.singles >= 4 && swept.pairs >= 6, "{name}: nothing was swept: {swept:?}");
     let told: Vec<String> =
         swept.failures.iter().map(|(plan, failure)| format!("{failure:?}\n{plan}")).collect();
     assert!(told.is_empty(), "{}", told.join("\n"));
+    swept
 }
 
 /// Small worlds in which engines die, on all cores; and one of the large ones is drawn differently

@@ -89,6 +89,20 @@ fn a_fault_that_never_struck_is_told_by_its_line() {
 }
 
 #[test]
+fn a_name_that_is_given_twice_is_told_by_its_line() {
+    let folder = Folder::new("twice");
+    let again = "length 5s\nat 0s caller-1 submit F1 chain 2\nat 1s caller-1 submit F1 chain 2\n";
+    let (code, told) = folder.replay(again);
+    assert!(code == 0 && !told.contains("makes another"), "{told}");
+    let (code, told) = folder.replay(&format!("{again}at 2s caller-1 submit F1 chain 3\n"));
+    assert_eq!(code, 0, "{told}");
+    assert!(
+        told.contains("line 4 makes another `F1` than line 2: one of them comes about"),
+        "{told}"
+    );
+}
+
+#[test]
 fn who_stops_reading_ends_the_command_quietly() {
     for (arguments, wanted) in
         [(&["show", "lease-lost", "--all"][..], 1), (&["list", "--failures", "/nonexistent"], 0)]
@@ -107,6 +121,75 @@ fn who_stops_reading_ends_the_command_quietly() {
         let told = String::from_utf8_lossy(&ran.stderr).into_owned();
         assert_eq!((ran.status.code(), told), (Some(0), String::new()), "{arguments:?}");
     }
+}
+
+#[test]
+fn a_verdict_is_the_same_when_nobody_reads_it() {
+    let folder = Folder::new("unread");
+    let path = folder.path("a.plan");
+    std::fs::write(&path, "workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n").unwrap();
+    for (arguments, verdict) in [
+        (&["replay", &path, "--all"][..], 12),
+        (&["replay", "lease-lost", "--all"], 0),
+        (&["run", "--lite", "--seeds", "3"], 0),
+    ] {
+        let mut child = Command::new(SIM)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary is built");
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(verdict), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_plan_that_fails_by_itself_fails_alike_when_it_is_swept() {
+    let folder = Folder::new("swept");
+    let path = folder.path("a.plan");
+    std::fs::write(&path, "workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n").unwrap();
+    assert_eq!(sim(&["replay", &path]).0, 12);
+    let (code, told) = sim(&["sweep", &path]);
+    assert_eq!(code, 12, "{told}");
+    assert!(told.contains("it fails by itself"), "{told}");
+}
+
+#[test]
+fn what_makes_no_story_is_refused_before_anything_is_written() {
+    let folder = Folder::new("no-story");
+    for name in ["store/7", "x"] {
+        std::fs::create_dir_all(folder.0.join(name)).unwrap();
+        let plan = folder.0.join(name).join("shrunk.txt");
+        std::fs::write(plan, "at 0s caller-1 create E1\n").unwrap();
+    }
+    let (store, stories) = (folder.path("store"), folder.path(""));
+    for (seed, about, says) in [
+        ("7", "one line\nlength 1s", "in one line"),
+        ("7", " ", "in one line"),
+        ("../x", "a story", "is no seed"),
+    ] {
+        let promote = ["promote", seed, "a-story", "--about", about];
+        let places = ["--stories", &stories, "--failures", &store];
+        let (code, told) = sim(&[&promote[..], &places].concat());
+        assert_eq!(code, 2, "{told}");
+        assert!(told.contains(says) && !folder.0.join("a-story.plan").exists(), "{told}");
+    }
+}
+
+#[test]
+fn events_are_asked_for_and_told_by_the_names_of_the_plan() {
+    let folder = Folder::new("named");
+    let (plan, page) = (folder.path("a.plan"), folder.path("a.html"));
+    std::fs::write(&plan, "length 5s\nat 0s caller-1 submit order : check, ship <- check\n")
+        .unwrap();
+    let (code, told) = sim(&["show", &plan, "--only", "order.ship", "--page", &page]);
+    assert_eq!(code, 0, "{told}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("order.ship={fp:"));
+    let (code, told) = sim(&["show", &plan, "--only", "order.ship"]);
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("complete_execution order.ship={fp:"), "{told}");
+    assert!(!told.contains("complete_execution order.check"), "{told}");
 }
 
 #[test]

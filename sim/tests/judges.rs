@@ -5,7 +5,7 @@ use selvedge_sim::runner::{Outcome, RunOptions, Verdict, run};
 
 fn outcome(plan: &str) -> Outcome {
     let plan: Plan = plan.parse().unwrap_or_else(|error| panic!("{error}\n{plan}"));
-    run(&plan, &RunOptions::default()).unwrap()
+    run(&plan, &RunOptions::default()).expect("it can be run")
 }
 
 /// Two shards are split; the branch that is dropped first says nothing about the other one.

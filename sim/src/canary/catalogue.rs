@@ -118,10 +118,25 @@ canaries! {
         "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
             => "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
         "at 0s caller-1 create E1 delay 20s\n";
+    purged_before_its_time: "NotBeforeDue", lua!(
+        "    if due and (due > now or not ended) then" => "    if due and (due > now + 86400000 or not ended) then"),
+        "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 20s\n";
+    reset_before_its_time: "NotBeforeDue", lua!(
+        "    if due > now then\n      return ok(\"not_yet_due\"" => "    if due > now + 3600000 then\n      return ok(\"not_yet_due\"",
+        "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
+            => "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
+        "at 0s caller-1 create E1 policy budget\n";
 
     // Accounts.
     slot_not_counted_back: "LedgerAdds", lua!(
         "in_use > call(\"SCARD\", k.admitted_set) then" => "in_use > 99 then");
+    spend_charged_again: "LedgerAdds", lua!(
+        "  if call(\"EXISTS\", dedup_key) == 0 then" => "  if call(\"EXISTS\", dedup_key) < 2 then"),
+        "fault DuplicateDelivery on 1st record_spend ms 20\nat 0s caller-1 create E1 policy budget\n";
+    spend_rounded_up_in_a_cluster: "LedgerAdds", lua!(
+        "    local sum = tally.after[entry.dimension] + entry.delta"
+            => "    local sum = tally.after[entry.dimension] + entry.delta + 1"),
+        "shards 2\nflow_partitions 2\nat 2s caller-1 create E1 policy budget\n";
 
     // What callers are told.
     cancel_says_yes_to_what_ended: "MatchesModel", lua!(

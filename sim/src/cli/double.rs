@@ -1,14 +1,16 @@
 //! `cargo sim double`: two processes, the same seeds, every event compared.
 
 use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
+use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::Class;
+use selvedge_sim::plan::Seed;
 use selvedge_sim::runner::{RunOptions, run as simulate};
 use selvedge_sim::say;
 use selvedge_sim::trace::CHECKPOINT_EVERY;
 
-use super::out::out;
+use super::out::{err, out};
 use super::{End, Seeds, progress};
 
 /// Which seeds.
@@ -62,10 +64,14 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         (Twin::start(&options.seeds, None)?, Twin::start(&options.seeds, None)?);
     for step in 0..options.seeds.seeds {
         let seed = options.seeds.seed.plus(step);
-        let (first, second) = (one.line()?, two.line()?);
+        let (Some(first), Some(second)) = (one.next_line(), two.next_line()) else {
+            progress::done();
+            let status = one.status().filter(|status| !status.success()).or_else(|| two.status());
+            return Err(ended(seed, options.seeds.mode(), status.and_then(|status| status.code())));
+        };
         if first != second {
             progress::done();
-            eprintln!("FAIL  seed {seed}: two runs differ");
+            err!("FAIL  seed {seed}: two runs differ");
             let alone = Seeds { seed, seeds: 1, ..options.seeds.clone() };
             part(&alone, &first, &second)?;
             return Err(End::Failed(Class::Nondeterminism));
@@ -75,6 +81,16 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     progress::done();
     out!("{} seeds, each the same in two processes", options.seeds.seeds);
     Ok(())
+}
+
+/// What it means that a process ended before it had come to a seed's end.
+fn ended(seed: Seed, mode: Mode, code: Option<i32>) -> End {
+    let replay = mode.replay(seed);
+    match code {
+        Some(PANIC) => End::Panicked(format!("seed {seed} panicked;  {replay}")),
+        Some(code) => End::Cannot(format!("seed {seed}: a process ended with {code};  {replay}")),
+        None => End::Cannot(format!("seed {seed}: a process was killed;  {replay}")),
+    }
 }
 
 /// Prints the first event in which two runs differ.
@@ -90,12 +106,12 @@ fn part(seed: &Seeds, first: &str, second: &str) -> Result<(), End> {
     loop {
         let (first, second) = (one.next_line(), two.next_line());
         if first != second {
-            eprintln!("  one:   {}", first.unwrap_or_default());
-            eprintln!("  other: {}", second.unwrap_or_default());
+            err!("  one:   {}", first.unwrap_or_default());
+            err!("  other: {}", second.unwrap_or_default());
             return Ok(());
         }
         if first.is_none() {
-            eprintln!("  the events look the same; their bytes do not");
+            err!("  the events look the same; their bytes do not");
             return Ok(());
         }
     }
@@ -129,9 +145,9 @@ impl Twin {
         self.lines.next().and_then(Result::ok)
     }
 
-    fn line(&mut self) -> Result<String, End> {
-        self.next_line()
-            .ok_or_else(|| End::Cannot("a process ended before its last seed".to_owned()))
+    /// How it ended, if it did before its last line.
+    fn status(&mut self) -> Option<ExitStatus> {
+        self.lines.by_ref().next().is_none().then(|| self.child.wait().ok()).flatten()
     }
 }
 
@@ -140,5 +156,33 @@ impl Drop for Twin {
         // It has ended by itself, unless the other one differed.
         drop(self.child.kill());
         drop(self.child.wait());
+    }
+}
+
+/// The exit code of a process that panicked.
+const PANIC: i32 = 101;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_dies_is_told_with_its_seed() {
+        let told = |code| ended(7.into(), Mode::Lite, code);
+        let End::Panicked(why) = told(Some(101)) else { panic!("a panic has its own code") };
+        assert!(why.contains("seed 7 panicked") && why.contains("replay 7 --lite"), "{why}");
+        for (code, word) in [(Some(1), "ended with 1"), (None, "was killed")] {
+            let End::Cannot(why) = told(code) else { panic!("{code:?} is no panic") };
+            assert!(why.contains(word), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_process_tells_how_it_ended() {
+        let mut child = Command::new("false").stdout(Stdio::piped()).spawn().expect("a process");
+        let out = child.stdout.take().expect("a pipe");
+        let mut twin = Twin { child, lines: BufReader::new(out).lines() };
+        assert_eq!(twin.next_line(), None);
+        assert_eq!(twin.status().and_then(|status| status.code()), Some(1));
     }
 }

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::Failure;
 use selvedge_sim::runner::{RunOptions, run as simulate};
+use selvedge_sim::shelf::is_folder_name;
 use selvedge_sim::shrink::shrink as make_smaller;
 
-use super::out::{self, out};
+use super::out::{self, err, out};
 use super::{End, Failures, at, plan_of};
 
 /// What to shrink.
@@ -30,7 +31,7 @@ pub(crate) struct List {
 /// What becomes a story.
 #[derive(clap::Args)]
 pub(crate) struct Promote {
-    /// The seed of a kept failure.
+    /// The seed of a kept failure, with `-lite` for a small world.
     seed: String,
     /// The name of the story.
     name: String,
@@ -51,7 +52,7 @@ pub(crate) fn shrink(options: &Shrink) -> Result<(), End> {
         return Err(End::Usage(format!("{} does not fail", options.plan)));
     };
     let shrunk = make_smaller(&plan, &failure, &RunOptions::default(), options.runs);
-    eprintln!(
+    err!(
         "{}: {} -> {} lines in {} runs",
         failure.oracle,
         plan.lines(),
@@ -86,6 +87,13 @@ pub(crate) fn promote(options: &Promote) -> Result<(), End> {
     let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if options.name.is_empty() || !options.name.chars().all(is_name) {
         return Err(End::Usage("a story's name has small letters, digits and dashes".to_owned()));
+    }
+    if options.about.trim().is_empty() || options.about.contains(char::is_control) {
+        return Err(End::Usage("what a story is about is said in one line".to_owned()));
+    }
+    if !is_folder_name(&options.seed) {
+        let seed = &options.seed;
+        return Err(End::Usage(format!("`{seed}` is no seed: expected one like 7 or 7-lite")));
     }
     let plan = options.failures.shelf().shrunk(&options.seed).map_err(|error| {
         End::Usage(format!("no failure of seed {} is kept: {error}", options.seed))

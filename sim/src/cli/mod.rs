@@ -21,6 +21,8 @@ use selvedge_sim::plan::{Plan, Seed};
 use selvedge_sim::shelf::Shelf;
 use selvedge_sim::story::Story;
 
+use out::err;
+
 /// Seeded simulations: the same engine and the same Lua under virtual time.
 #[derive(Parser)]
 #[command(name = "cargo sim", version, arg_required_else_help = true, after_help = EXIT_CODES)]
@@ -60,6 +62,26 @@ enum Command {
     /// Print what a run came to, for another process to compare.
     #[command(hide = true)]
     Hashes(double::Hashes),
+}
+
+impl Command {
+    /// Whether its exit code says how something fared.
+    const fn judges(&self) -> bool {
+        match self {
+            Self::Run(_)
+            | Self::Soak(_)
+            | Self::Replay(_)
+            | Self::Sweep(_)
+            | Self::Double(_)
+            | Self::Canary(_) => true,
+            Self::Shrink(_)
+            | Self::List(_)
+            | Self::Show(_)
+            | Self::Promote(_)
+            | Self::Bench(_)
+            | Self::Hashes(_) => false,
+        }
+    }
 }
 
 /// Which seeds.
@@ -104,6 +126,8 @@ pub(crate) enum End {
     Cannot(String),
     /// An input makes no sense.
     Usage(String),
+    /// A simulation panicked.
+    Panicked(String),
 }
 
 impl From<std::io::Error> for End {
@@ -118,7 +142,11 @@ pub(crate) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> End {
 }
 
 pub(crate) fn run() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    if command.judges() {
+        out::go_on_unread();
+    }
+    let done = match command {
         Command::Run(options) => run::run(&options),
         Command::Soak(options) => soak::run(&options),
         Command::Replay(options) => show::replay(&options),
@@ -136,12 +164,16 @@ pub(crate) fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(End::Failed(class)) => ExitCode::from(class.exit_code()),
         Err(End::Cannot(why)) => {
-            eprintln!("cargo sim: {why}");
+            err!("cargo sim: {why}");
             ExitCode::FAILURE
         }
         Err(End::Usage(why)) => {
-            eprintln!("cargo sim: {why}");
+            err!("cargo sim: {why}");
             ExitCode::from(2)
+        }
+        Err(End::Panicked(why)) => {
+            err!("cargo sim: {why}");
+            ExitCode::from(101)
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
+use super::out::err;
+
 /// Shows a line in place of the last one; nothing where nobody looks.
 pub(crate) fn show(line: &str) {
     let mut err = std::io::stderr();
@@ -15,7 +17,7 @@ pub(crate) fn step(done: u64, of: u64, line: &str) {
     if std::io::stderr().is_terminal() {
         show(line);
     } else if done.is_multiple_of(of.div_ceil(20).max(1)) {
-        eprintln!("{line}");
+        err!("{line}");
     }
 }
 

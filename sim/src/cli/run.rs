@@ -1,7 +1,7 @@
 //! `cargo sim run`
 
 use selvedge_sim::campaign::Mode;
-use selvedge_sim::failure::Failure;
+use selvedge_sim::failure::{Class, Failure};
 use selvedge_sim::plan::{Plan, Seed};
 use selvedge_sim::report::report;
 use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
@@ -9,8 +9,8 @@ use selvedge_sim::shelf::Record;
 use selvedge_sim::shrink::shrink;
 use selvedge_sim::{campaign, say};
 
-use super::out::out;
-use super::{End, Failures, Seeds, at};
+use super::out::{err, out};
+use super::{End, Failures, Seeds};
 
 /// Which seeds, and what becomes of a failure.
 #[derive(clap::Args)]
@@ -29,8 +29,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         let outcome = simulate(&plan, &RunOptions::default()).map_err(End::Cannot)?;
         out!("{}", line(&format!("seed {seed}"), &outcome));
         if let Some(failure) = Failure::of(&outcome) {
-            tell(seed, mode, &plan, &failure, &options.failures)?;
-            return Err(End::Failed(failure.class));
+            return Err(End::Failed(tell(seed, mode, &plan, &failure, &options.failures)));
         }
     }
     Ok(())
@@ -62,26 +61,37 @@ fn unsignalled(names: &[String]) -> String {
     }
 }
 
-/// Reports a failing seed, shrinks its plan, and keeps both.
+/// Reports a failing seed, shrinks its plan, and keeps both. Answers the class that it turned out to
+/// be of: what cannot be kept is still told.
 pub(crate) fn tell(
     seed: Seed,
     mode: Mode,
     plan: &Plan,
     failure: &Failure,
     failures: &Failures,
-) -> Result<(), End> {
+) -> Class {
     let options = RunOptions { keep_events: Some(EVENTS_KEPT), ..RunOptions::default() };
-    let outcome = simulate(plan, &options).map_err(End::Cannot)?;
-    let again = simulate(plan, &options).map_err(End::Cannot)?;
+    let (outcome, again) = match (simulate(plan, &options), simulate(plan, &options)) {
+        (Ok(outcome), Ok(again)) => (outcome, again),
+        (Err(why), _) | (_, Err(why)) => {
+            err!("FAIL  {}   seed {seed}: cannot be run again: {why}", failure.oracle);
+            return Class::Nondeterminism;
+        }
+    };
     let mut text = report(&format!("seed {seed}"), plan, &outcome, failure);
     let commit = commit();
     if let Some(commit) = &commit {
         text.push_str(&format!("  commit   {commit}\n"));
     }
     text.push_str(&format!("  replay   {}\n", mode.replay(seed)));
+    let same = campaign::is_same(&outcome, &again);
+    let hash = outcome.trace.hash();
+    let word = if same { "yes" } else { "NO" };
+    text.push_str(&format!("  deterministic: {word} (2 runs, trace {hash:016x})"));
+    err!("{text}");
     let shrunk = shrink(plan, failure, &RunOptions::default(), SHRINK_RUNS);
     let trace: Vec<String> = outcome.trace.tail().map(say::line).collect();
-    let record = Record {
+    let kept = failures.shelf().keep(&Record {
         seed,
         mode,
         commit: commit.as_deref(),
@@ -90,21 +100,16 @@ pub(crate) fn tell(
         shrunk: &shrunk.plan,
         report: &text,
         trace: &trace.join("\n"),
+    });
+    let (from, to, runs) = (plan.lines(), shrunk.plan.lines(), shrunk.runs);
+    let place = match kept {
+        Ok(path) => format!("cargo sim replay {}", path.display()),
+        Err(error) => {
+            format!("NOT KEPT, {}: {error}\n{}", failures.failures.display(), shrunk.plan)
+        }
     };
-    let kept = failures.shelf().keep(&record).map_err(at(&failures.failures))?;
-    text.push_str(&format!(
-        "  shrunk   {} -> {} plan lines in {} runs:  cargo sim replay {}\n",
-        plan.lines(),
-        shrunk.plan.lines(),
-        shrunk.runs,
-        kept.display()
-    ));
-    let same = campaign::is_same(&outcome, &again);
-    let hash = outcome.trace.hash();
-    let word = if same { "yes" } else { "NO" };
-    text.push_str(&format!("  deterministic: {word} (2 runs, trace {hash:016x})"));
-    eprintln!("{text}");
-    if same { Ok(()) } else { Err(End::Failed(selvedge_sim::failure::Class::Nondeterminism)) }
+    err!("  shrunk   {from} -> {to} plan lines in {runs} runs:  {place}");
+    if same { failure.class } else { Class::Nondeterminism }
 }
 
 /// The commit that is checked out here, with a word when more was changed since.
@@ -121,3 +126,20 @@ const EVENTS_KEPT: usize = 20_000;
 const NAMES_TOLD: usize = 3;
 /// Runs that shrinking may cost.
 const SHRINK_RUNS: usize = 400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_cannot_be_kept_is_still_of_its_class() {
+        // Nothing can be kept below a file.
+        let file = std::env::current_exe().expect("this test");
+        let failures = Failures { failures: file.join("failures") };
+        let plan = Plan::parse("workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n");
+        let plan = plan.expect("a plan");
+        let outcome = simulate(&plan, &RunOptions::default()).expect("it can be run");
+        let failure = Failure::of(&outcome).expect("nobody works");
+        assert_eq!(tell(7.into(), Mode::Swarm, &plan, &failure, &failures), Class::Liveness);
+    }
+}

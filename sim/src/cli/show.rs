@@ -10,7 +10,7 @@ use selvedge_sim::report::report;
 use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
 use selvedge_sim::say;
 
-use super::out::{self, out};
+use super::out::{self, err, out};
 use super::run::line;
 use super::{End, at, plan_and_text_of};
 use selvedge_sim::campaign::Mode;
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     /// Only events up to this one, by number.
     #[arg(long, default_value_t = u64::MAX)]
     until: u64,
-    /// Only events that speak of this: an id or a part of one.
+    /// Only events that speak of this: a name of the plan, an id or a part of one.
     #[arg(long)]
     only: Option<String>,
     /// Show the event with this number and what came just before it.
@@ -75,14 +75,27 @@ impl Options {
             || self.all
     }
 
-    fn picks(&self, event: &Event) -> bool {
+    /// The events that were asked for.
+    fn picked<'a>(&'a self, outcome: &'a Outcome) -> impl Iterator<Item = &'a Event> {
+        let named = |only: &String| {
+            let ids = outcome.names.iter().filter(move |(_, name)| *name == only);
+            ids.map(|(id, _)| id.clone()).collect::<Vec<_>>()
+        };
+        let ids = self.only.as_ref().map(named).unwrap_or_default();
+        outcome.trace.tail().filter(move |event| self.picks(event, &ids))
+    }
+
+    /// Whether an event was asked for, where these are the ids of what was named.
+    fn picks(&self, event: &Event, ids: &[String]) -> bool {
         let (from, until) = match self.break_at {
             Some(at) => (at.saturating_sub(BEFORE_A_BREAK), at),
             None => (self.from, self.until),
         };
         (from..=until).contains(&event.ordinal)
             && (self.all || self.break_at.is_some() || say::matters(event))
-            && self.only.as_ref().is_none_or(|text| say::mentions(event, text))
+            && self.only.as_ref().is_none_or(|text| {
+                say::mentions(event, text) || ids.iter().any(|id| say::mentions(event, id))
+            })
     }
 }
 
@@ -108,12 +121,12 @@ pub(crate) fn show(options: &Options) -> Result<(), End> {
 }
 
 fn write_page(options: &Options, outcome: &Outcome, path: &Path) -> Result<(), End> {
-    let mut events: Vec<&Event> =
-        outcome.trace.tail().filter(|event| options.picks(event)).collect();
+    let mut events: Vec<&Event> = options.picked(outcome).collect();
     tell_if_none(events.len(), outcome);
     let left_out = events.len().saturating_sub(PAGE_EVENTS);
     events.truncate(PAGE_EVENTS);
-    std::fs::write(path, page(&options.plan, &events, left_out)).map_err(at(path))?;
+    std::fs::write(path, page(&options.plan, &events, &outcome.names, left_out))
+        .map_err(at(path))?;
     let cut = match left_out {
         0 => String::new(),
         _ => {
@@ -126,8 +139,8 @@ fn write_page(options: &Options, outcome: &Outcome, path: &Path) -> Result<(), E
 
 fn print_events(options: &Options, outcome: &Outcome) {
     let mut count = 0;
-    for event in outcome.trace.tail().filter(|event| options.picks(event)) {
-        out!("{}", say::line(event));
+    for event in options.picked(outcome) {
+        out!("{}", say::named(&say::line(event), &outcome.names));
         count += 1;
     }
     tell_if_none(count, outcome);
@@ -146,6 +159,11 @@ fn finish(options: &Options, ran: &Ran) -> Result<(), End> {
     out!("{}", line(&options.plan, outcome));
     // A seed draws far more faults than find their call; who writes one by hand means it.
     if let Some(text) = text {
+        for (number, first, name) in plan.remade(text) {
+            out!(
+                "  line {number} makes another `{name}` than line {first}: one of them comes about"
+            );
+        }
         for at in &outcome.unstruck {
             let number = Plan::line_of_fault(text, *at);
             out!("  fault on line {number} never struck: {}", plan.faults[*at]);
@@ -158,7 +176,7 @@ fn finish(options: &Options, ran: &Ran) -> Result<(), End> {
     match Failure::of(outcome) {
         None => Ok(()),
         Some(failure) => {
-            eprint!("{}", report(&options.plan, plan, outcome, &failure));
+            err!("{}", report(&options.plan, plan, outcome, &failure).trim_end());
             Err(End::Failed(failure.class))
         }
     }

@@ -11,7 +11,7 @@ use selvedge_sim::plan::Seed;
 use selvedge_sim::runner::RunOptions;
 
 use super::bench::Stopwatch;
-use super::out::out;
+use super::out::{err, out};
 use super::run::tell;
 use super::{End, Failures, Seeds, progress};
 
@@ -100,25 +100,31 @@ fn counts(done: &Campaign) {
     }
 }
 
-/// What outranks what: nondeterminism, then correctness, then liveness, then coverage.
+/// What outranks what: panics, then nondeterminism, then correctness, then liveness, then coverage.
 fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     let mode = options.seeds.mode();
+    for (seed, words) in &done.panicked {
+        err!("FAIL  seed {seed} panicked: {words};  {} --plan-too", mode.replay(*seed));
+    }
+    let mut worst = done.failed.values().map(|failure| failure.class).max();
     if let Some(seed) = done.nondeterministic.first() {
         let flag = mode.flag();
-        eprintln!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}{flag}");
-        return Err(End::Failed(Class::Nondeterminism));
+        err!("FAIL  seed {seed}: two runs differ;  cargo sim double --seed {seed}{flag}");
+        worst = Some(Class::Nondeterminism);
     }
-    if let Some((seed, why)) = done.broken.first_key_value() {
-        return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
-    }
-    let worst = done.failed.values().map(|failure| failure.class).max();
     for (seed, failure) in &done.failed {
         let (class, oracle, subject) = (failure.class, &failure.oracle, &failure.subject);
-        eprintln!("failed: seed {seed} ({class}) {oracle} {subject}: {}", failure.what);
+        err!("failed: seed {seed} ({class}) {oracle} {subject}: {}", failure.what);
     }
     let told = if options.brief { 0 } else { FAILURES_TOLD };
     for (seed, failure) in done.failed.iter().take(told) {
-        tell(*seed, mode, &mode.plan(*seed), failure, &options.failures)?;
+        worst = worst.max(Some(tell(*seed, mode, &mode.plan(*seed), failure, &options.failures)));
+    }
+    if !done.panicked.is_empty() {
+        return Err(End::Panicked(format!("{} seeds panicked", done.panicked.len())));
+    }
+    if let Some((seed, why)) = done.broken.first_key_value() {
+        return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
     }
     if let Some(class) = worst {
         return Err(End::Failed(class));
@@ -128,8 +134,8 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
         return Ok(());
     }
     if !faults.is_empty() || !marks.is_empty() || done.excuses_too_much() {
-        eprintln!("FAIL  never injected: {faults:?}\n      never hit: {marks:?}");
-        eprintln!("      excused: {} of {} seeds", done.excused.len(), done.seeds);
+        err!("FAIL  never injected: {faults:?}\n      never hit: {marks:?}");
+        err!("      excused: {} of {} seeds", done.excused.len(), done.seeds);
         return Err(End::Failed(Class::Coverage));
     }
     Ok(())

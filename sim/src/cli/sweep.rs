@@ -5,7 +5,7 @@ use selvedge_sim::failure::Class;
 use selvedge_sim::runner::RunOptions;
 use selvedge_sim::story::{STORIES, Story, sweep};
 
-use super::out::out;
+use super::out::{err, out};
 use super::{End, plan_of, progress};
 
 /// What to sweep.
@@ -30,6 +30,9 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         let swept = sweep(&plan, &RunOptions::default(), shown)
             .map_err(|why| End::Cannot(format!("{name}: {why}")))?;
         progress::done();
+        if swept.singles == 0 && !swept.failures.is_empty() {
+            out!("  it fails by itself, so that no engine dies in it");
+        }
         out!(
             "  {} calls, a crash at {} boundaries, {} pairs: {} failed",
             swept.calls,
@@ -39,7 +42,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         );
         for (plan, failure) in swept.failures.iter().take(FAILURES_TOLD) {
             let (oracle, subject, what) = (&failure.oracle, &failure.subject, &failure.what);
-            eprintln!("FAIL  {name}  {oracle}  {subject}: {what}\n{plan}");
+            err!("FAIL  {name}  {oracle}  {subject}: {what}\n{plan}");
         }
         worst = worst.max(swept.failures.iter().map(|(_, failure)| failure.class).max());
     }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::key::{BudgetPart, Key, QuotaPart};
 
-use super::call::{Answer, Call};
+use super::call::Call;
 use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use crate::event::{Applied, Event, What};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "LedgerAdds",
@@ -17,11 +17,16 @@ pub(super) const ORACLE: Oracle = Oracle {
     judge: || Box::<LedgerAdds>::default(),
 };
 
+/// How long a report is known by its dedup key.
+const DEDUP_MS: u64 = 86_400_000;
+
 /// What a budget must say, by what it accepted.
 #[derive(Clone, Debug, Default)]
 struct Book {
     usage: BTreeMap<String, i64>,
     by_execution: BTreeMap<String, BTreeMap<String, i64>>,
+    /// Until when a report with this dedup key must not count again, by the server's clock.
+    reported: BTreeMap<String, u64>,
 }
 
 #[derive(Default)]
@@ -30,25 +35,30 @@ struct LedgerAdds {
     books: BTreeMap<Key, Book>,
     /// By the key of the admitted set.
     holders: BTreeMap<Key, BTreeSet<String>>,
-    /// Who keeps these books: with two nodes, nobody knows which of them will be believed.
-    nodes: BTreeSet<u8>,
+    /// Which node keeps an account. What another takes over need not be all that was accepted.
+    keepers: BTreeMap<Key, u8>,
 }
 
 impl Judge for LedgerAdds {
     fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
         match &event.what {
             What::CommitsLost { .. } => self.look_again(view),
-            What::Applied(applied) => {
-                let answer = &applied.answer;
-                self.nodes.insert(applied.node);
-                if let (Some(call), true) =
-                    (Call::of(applied), answer.is_done() && self.nodes.len() == 1)
-                {
-                    self.book(&call, answer);
+            // On a branch that will be lost, nothing counts.
+            What::Applied(applied) if !applied.stray && applied.answer.is_done() => {
+                let Some(call) = Call::of(applied) else { return };
+                let Some(account) = call.key("usage").or_else(|| call.key("admitted_set")) else {
+                    return;
+                };
+                let keeper = self.keepers.insert(account.clone(), applied.node);
+                if keeper.is_some_and(|keeper| keeper != applied.node) {
+                    self.read(&account, view);
+                } else {
+                    self.book(&call, applied);
                     self.compare(&call, view, findings);
                 }
             }
-            What::Sent { .. }
+            What::Applied(_)
+            | What::Sent { .. }
             | What::Delivered { .. }
             | What::Lost { .. }
             | What::Fault { .. }
@@ -64,14 +74,17 @@ impl Judge for LedgerAdds {
 }
 
 impl LedgerAdds {
-    fn book(&mut self, call: &Call<'_>, answer: &Answer) {
+    fn book(&mut self, call: &Call<'_>, applied: &Applied) {
+        let answer = &applied.answer;
         let added = answer.says("OK") || answer.says("SOFT_BREACH");
+        let now_ms = applied.server_time_us / 1000;
         match call.function {
             "report_usage_and_check" if added => {
                 let count = size(call.argument("dim_count"));
                 let words = texts(call);
                 let book = self.book_of(call);
-                for at in 1..=count {
+                let fresh = book.is_new(words.get(count * 2 + 2), now_ms);
+                for at in (1..=count).filter(|_| fresh) {
                     let (name, delta) = (words.get(at), words.get(at + count));
                     book.add(None, name, delta);
                 }
@@ -81,7 +94,8 @@ impl LedgerAdds {
                 let words = texts(call);
                 let spender = words.get(count * 2 + 3).cloned();
                 let book = self.book_of(call);
-                for at in 0..count {
+                let fresh = book.is_new(words.get(count * 2 + 2), now_ms);
+                for at in (0..count).filter(|_| fresh) {
                     let (name, delta) = (words.get(1 + at * 2), words.get(2 + at * 2));
                     book.add(spender.as_deref(), name, delta);
                 }
@@ -90,8 +104,8 @@ impl LedgerAdds {
                 let spender = call.argument("execution_id");
                 self.book_of(call).give_back(spender);
             }
-            "reset_budget" => *self.book_of(call) = Book::default(),
-            "reset_budget_if_due" if answer.says("reset") => *self.book_of(call) = Book::default(),
+            "reset_budget" => self.book_of(call).start_period(),
+            "reset_budget_if_due" if answer.says("reset") => self.book_of(call).start_period(),
             "check_admission_and_record" if answer.says("ADMITTED") => {
                 let id = call.argument("execution_id").to_owned();
                 self.holders_of(call).insert(id);
@@ -140,33 +154,54 @@ impl LedgerAdds {
     }
 
     /// After a loss, what is stored is what was accepted.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "no other key is an account")]
     fn look_again(&mut self, view: &View<'_>) {
         (self.books, self.holders) = (BTreeMap::new(), BTreeMap::new());
         for (key, _) in view.shards.iter().flat_map(|shard| shard.iter()) {
-            match key {
-                Key::Budget(partition, id, BudgetPart::Usage) => {
-                    let snapshot = view.of(*partition);
-                    let book = self.books.entry(key.clone()).or_default();
-                    for (name, _) in snapshot.hash(key).iter().flat_map(|usage| usage.iter()) {
-                        let used = snapshot.hash(key).map_or(0, |usage| usage.number(name));
-                        book.usage.insert(name.to_owned(), used);
-                    }
-                    for spender in snapshot.set(&Key::budget(*partition, *id).ledger_index()) {
-                        book.read_ledger(snapshot, *partition, *id, spender);
-                    }
+            self.read(key, view);
+        }
+    }
+
+    /// Takes an account as it is stored.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other key is an account")]
+    fn read(&mut self, key: &Key, view: &View<'_>) {
+        match key {
+            Key::Budget(partition, id, BudgetPart::Usage) => {
+                let snapshot = view.of(*partition);
+                let mut book = Book::default();
+                for (name, _) in snapshot.hash(key).iter().flat_map(|usage| usage.iter()) {
+                    let used = snapshot.hash(key).map_or(0, |usage| usage.number(name));
+                    book.usage.insert(name.to_owned(), used);
                 }
-                Key::Quota(partition, _, QuotaPart::AdmittedSet) => {
-                    let stored = view.of(*partition).set(key).clone();
-                    self.holders.insert(key.clone(), stored);
+                for spender in snapshot.set(&Key::budget(*partition, *id).ledger_index()) {
+                    book.read_ledger(snapshot, *partition, *id, spender);
                 }
-                _ => {}
+                self.books.insert(key.clone(), book);
             }
+            Key::Quota(partition, _, QuotaPart::AdmittedSet) => {
+                let stored = view.of(*partition).set(key).clone();
+                self.holders.insert(key.clone(), stored);
+            }
+            _ => {}
         }
     }
 }
 
 impl Book {
+    /// Whether a report with this dedup key counts; from now on it does not.
+    fn is_new(&mut self, dedup_key: Option<&String>, now_ms: u64) -> bool {
+        let Some(dedup_key) = dedup_key.filter(|key| !key.is_empty()) else { return true };
+        let known = self.reported.get(dedup_key).is_some_and(|until_ms| now_ms < *until_ms);
+        if !known {
+            self.reported.insert(dedup_key.clone(), now_ms + DEDUP_MS);
+        }
+        !known
+    }
+
+    /// All is given back; who has reported is still known.
+    fn start_period(&mut self) {
+        (self.usage, self.by_execution) = (BTreeMap::new(), BTreeMap::new());
+    }
+
     fn add(&mut self, spender: Option<&str>, name: Option<&String>, delta: Option<&String>) {
         let (Some(name), Some(delta)) = (name, delta.and_then(|delta| delta.parse::<i64>().ok()))
         else {

@@ -3,13 +3,15 @@
 use selvedge_core::state::{EligibilityState, LifecyclePhase, OwnershipState, TerminalOutcome};
 
 use super::call::Call;
+use super::purged_in_time::RETENTION_MS;
 use super::scene::{Change, Seen};
 use super::{Class, Findings, Judge, Oracle, Scene, View};
 use crate::event::{Event, What};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "NotBeforeDue",
-    statement: "no promotion, expiry, closing or purge before its time by the serving node's clock",
+    statement: "no promotion, expiry, closing, purge or reset before its time by the serving node's \
+                clock",
     class: Class::Safety,
     judge: || Box::<NotBeforeDue>::default(),
 };
@@ -45,6 +47,15 @@ impl Judge for NotBeforeDue {
                 findings.add(view, of, format!("closed {} ms early", was.expires_at - now_ms));
             }
         }
+        for Change { of, was, is } in &scene.budgets {
+            if let (Some(was), Some(is)) = (was, is)
+                && call.function == "reset_budget_if_due"
+                && was.resets != is.resets
+                && was.next_reset_at > now_ms
+            {
+                findings.add(view, of, format!("reset {} ms early", was.next_reset_at - now_ms));
+            }
+        }
     }
 }
 
@@ -53,7 +64,9 @@ fn early(call: &Call<'_>, was: &Seen, is: Option<&Seen>) -> Option<(&'static str
     let before = was.vector?;
     let Some(after) = is.and_then(|is| is.vector) else {
         let purged = call.function == "purge_execution" && is.is_none();
-        return purged.then_some(("purged it", was.completed_at));
+        let asked_ms = call.number("retention_ms").unwrap_or(RETENTION_MS);
+        let due_ms = was.completed_at.saturating_add(was.kept_ms.unwrap_or(asked_ms));
+        return purged.then_some(("purged it", due_ms));
     };
     if call.function == "promote_delayed"
         && before.eligibility == EligibilityState::NotEligibleUntilTime

@@ -7,6 +7,7 @@ use selvedge_core::id::{ExecutionId, LaneId};
 use selvedge_core::key::{Key, LaneIndex};
 
 use super::call::Call;
+use super::scene::kept_ms;
 use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
 use crate::event::{Event, Phase, What};
 
@@ -18,7 +19,7 @@ pub(super) const ORACLE: Oracle = Oracle {
 };
 
 /// How long an execution is kept when its policy does not say.
-const RETENTION_MS: i64 = 86_400_000;
+pub(super) const RETENTION_MS: i64 = 86_400_000;
 /// Ended executions of a lane that one cycle looks at.
 const LOOKED_AT_PER_CYCLE: u64 = 20;
 
@@ -53,8 +54,9 @@ impl Judge for PurgedInTime {
         for shard in view.shards {
             let ended = shard.executions().filter(|one| !self.held.contains(one.id));
             for execution in ended.filter(|one| one.core.text("lifecycle_phase") == "terminal") {
+                let kept_ms = kept_ms(shard, execution.id).unwrap_or(RETENTION_MS);
                 let over_ms = shard.now().0 - execution.core.number("completed_at");
-                let over_ms = u64::try_from(over_ms - kept_ms(shard, &execution)).unwrap_or(0);
+                let over_ms = u64::try_from(over_ms - kept_ms).unwrap_or(0);
                 let cycles = ended_in_lane(shard, &execution) / LOOKED_AT_PER_CYCLE + 2;
                 if over_ms.min(calm_ms) > cycles * view.config.cycle_ms() {
                     let what = format!("has ended, and should be gone since {over_ms} ms");
@@ -63,15 +65,6 @@ impl Judge for PurgedInTime {
             }
         }
     }
-}
-
-/// How long an execution is kept after its end.
-fn kept_ms(shard: &Snapshot, execution: &Execution<'_>) -> i64 {
-    let policy = shard.text(&Key::execution(execution.id).policy()).unwrap_or_default();
-    let policy = String::from_utf8_lossy(policy);
-    let said = policy.split_once("\"retention_ttl_ms\":").map(|(_, rest)| rest.trim_start());
-    let digits = said.and_then(|said| said.split(|c: char| !c.is_ascii_digit()).next());
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(RETENTION_MS)
 }
 
 /// How many have ended in its lane, each of whom may be looked at before it.

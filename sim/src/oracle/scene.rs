@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::audit::{Execution, Snapshot};
 use selvedge_core::id::{EdgeId, ExecutionId};
 use selvedge_core::key::{
-    AttemptPart, ExecutionPart, FlowPart, Key, PartitionIndex, WaitpointPart,
+    AttemptPart, BudgetPart, ExecutionPart, FlowPart, Key, PartitionIndex, WaitpointPart,
 };
 use selvedge_core::state::{OwnershipState, StateVector};
 
@@ -37,6 +37,8 @@ pub struct Scene {
     pub owed: Vec<Change<Key, BTreeSet<String>>>,
     /// Waitpoints, by their keys.
     pub waitpoints: Vec<Change<Key, Waitpoint>>,
+    /// Budgets, by the keys of their records.
+    pub budgets: Vec<Change<Key, Budget>>,
 }
 
 /// An execution as it was after a call.
@@ -54,6 +56,8 @@ pub struct Seen {
     pub delay_until: i64,
     /// When it ended.
     pub completed_at: i64,
+    /// How long its policy keeps it after its end, as the policy stood then.
+    pub kept_ms: Option<i64>,
     /// How many attempts it had.
     pub attempts: i64,
     /// The attempt that runs or ran last.
@@ -107,6 +111,15 @@ pub struct Waitpoint {
     pub satisfied: i64,
 }
 
+/// When a budget starts a new period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// How often it has.
+    pub resets: i64,
+    /// When it will; 0 for never.
+    pub next_reset_at: i64,
+}
+
 impl Seen {
     /// Whether somebody holds a lease that was not marked as lost.
     #[must_use]
@@ -147,6 +160,7 @@ pub struct Memory {
     groups: BTreeMap<Key, Group>,
     owed: BTreeMap<Key, BTreeSet<String>>,
     waitpoints: BTreeMap<Key, Waitpoint>,
+    budgets: BTreeMap<Key, Budget>,
 }
 
 impl Memory {
@@ -200,6 +214,10 @@ impl Memory {
             let is = waitpoint(view, &key);
             scene.waitpoints.extend(exchange(&mut self.waitpoints, key, is));
         }
+        for key in touched.budgets {
+            let is = budget(view, &key);
+            scene.budgets.extend(exchange(&mut self.budgets, key, is));
+        }
         scene
     }
 
@@ -211,6 +229,7 @@ impl Memory {
             groups: self.groups.keys().cloned().collect(),
             owed: self.owed.keys().cloned().collect(),
             waitpoints: self.waitpoints.keys().cloned().collect(),
+            budgets: self.budgets.keys().cloned().collect(),
         };
         for shard in view.shards {
             for (key, _) in shard.iter() {
@@ -242,6 +261,7 @@ struct Touched {
     groups: BTreeSet<Key>,
     owed: BTreeSet<Key>,
     waitpoints: BTreeSet<Key>,
+    budgets: BTreeSet<Key>,
 }
 
 impl Touched {
@@ -266,6 +286,7 @@ impl Touched {
             }
             Key::Flow(_, _, FlowPart::EdgeGroup(_)) => drop(self.groups.insert(key)),
             Key::Flow(_, _, FlowPart::PendingCancels) => drop(self.owed.insert(key)),
+            Key::Budget(_, _, BudgetPart::Record) => drop(self.budgets.insert(key)),
             Key::Waitpoint(partition, id, WaitpointPart::Record | WaitpointPart::Condition) => {
                 self.waitpoints.insert(Key::waitpoint(partition, id));
             }
@@ -300,6 +321,9 @@ fn seen(snapshot: &Snapshot, execution: &Execution<'_>) -> Seen {
         lease_expires_at: core.number("lease_expires_at"),
         delay_until: core.number("delay_until"),
         completed_at: core.number("completed_at"),
+        kept_ms: (core.text("lifecycle_phase") == "terminal")
+            .then(|| kept_ms(snapshot, execution.id))
+            .flatten(),
         attempts: core.number("total_attempt_count"),
         attempt_index: core.number("current_attempt_index"),
         timeout_at: suspension.map_or(0, |suspension| suspension.number("timeout_at")),
@@ -308,6 +332,15 @@ fn seen(snapshot: &Snapshot, execution: &Execution<'_>) -> Seen {
         lane: core.text("lane_id").to_owned(),
         edges: edges.collect(),
     }
+}
+
+/// How long the policy of an execution keeps it after its end, if it says.
+pub(super) fn kept_ms(snapshot: &Snapshot, id: &ExecutionId) -> Option<i64> {
+    let policy = snapshot.text(&Key::execution(id).policy()).unwrap_or_default();
+    let policy = String::from_utf8_lossy(policy);
+    let (_, said) = policy.split_once("\"retention_ttl_ms\":")?;
+    let digits = said.trim_start().split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse().ok().filter(|ms| *ms > 0)
 }
 
 fn group(view: &View<'_>, key: &Key) -> Option<Group> {
@@ -334,4 +367,11 @@ fn waitpoint(view: &View<'_>, key: &Key) -> Option<Waitpoint> {
         expires_at: record.number("expires_at"),
         satisfied: condition.map_or(0, |condition| condition.number("satisfied_count")),
     })
+}
+
+fn budget(view: &View<'_>, key: &Key) -> Option<Budget> {
+    let Key::Budget(partition, ..) = key else { return None };
+    let record = view.of(*partition).hash(key)?;
+    let (resets, next_reset_at) = (record.number("reset_count"), record.number("next_reset_at"));
+    Some(Budget { resets, next_reset_at })
 }

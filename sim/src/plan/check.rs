@@ -1,7 +1,7 @@
 //! What reads well and still cannot be: an actor that the world does not have, a name that nobody
 //! makes, a step or a fault after the end, a time that no run lives to see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::check_fault::check_fault;
 use super::words::show_ms;
@@ -158,6 +158,26 @@ impl Names {
             format!("no step makes `{name}`")
         })
     }
+}
+
+/// Steps that make a flow or an execution otherwise than an earlier one did, by their places: the
+/// later one, the one that stands, and the name. A swarm wants that, for callers do get in each
+/// other's way; who writes a plan by hand hardly does.
+pub(super) fn remade(plan: &Plan) -> Vec<(usize, usize, &str)> {
+    let mut made: BTreeMap<&str, (usize, &Deed)> = BTreeMap::new();
+    let mut remade = Vec::new();
+    for (at, Step { deed, .. }) in plan.steps.iter().enumerate() {
+        let name = match deed {
+            Deed::Submit(flow) | Deed::Build(flow) => &flow.name,
+            Deed::Create(task) => &task.name,
+            Deed::Cancel(_) | Deed::CancelFlow(_) | Deed::Replay(_) | Deed::Signal(..) => continue,
+        };
+        let (first, before) = *made.entry(name).or_insert((at, deed));
+        if before != deed {
+            remade.push((at, first, name.as_str()));
+        }
+    }
+    remade
 }
 
 /// Refuses a flow partition that the world does not have.

@@ -106,6 +106,16 @@ impl Plan {
         line_of(&lines, &Place::Fault(at)) + 1
     }
 
+    /// What this text of a plan makes under a name that it has given to something else: the line,
+    /// the line that gave it first, and the name.
+    #[must_use]
+    pub fn remade<'a>(&'a self, text: &str) -> Vec<(usize, usize, &'a str)> {
+        let lines: Vec<&str> = text.lines().collect();
+        let line = |at| line_of(&lines, &Place::Step(at)) + 1;
+        let remade = check::remade(self).into_iter();
+        remade.map(|(at, first, name)| (line(at), line(first), name)).collect()
+    }
+
     /// How many lines it has.
     #[must_use]
     pub fn lines(&self) -> usize {
@@ -240,6 +250,15 @@ fault EnginePause at 8s to engine-2 for 12s
         assert!(Plan::parse("idle 0s..1ms\nlink 0s..0s\n").is_ok());
         let error = Plan::parse("seed 1\n# again\nseed 2\n").unwrap_err();
         assert!(error.line == 3 && error.reason.contains("line 1 has set this"), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_is_given_to_something_else_is_found_on_its_line() {
+        let text = "at 0s caller-1 submit F1 chain 2\n\nat 1s caller-2 submit F1 chain 2\n\
+                    at 1s caller-1 submit F1 chain 3\nat 1s caller-1 create E1\n\
+                    at 2s caller-1 create E1 policy retry\nat 3s caller-1 cancel E1\n";
+        let plan = Plan::parse(text).unwrap();
+        assert_eq!(plan.remade(text), [(4, 1, "F1"), (6, 5, "E1")]);
     }
 
     #[test]
