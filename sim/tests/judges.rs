@@ -49,3 +49,14 @@ fn a_debt_that_can_be_paid_is_waited_for() {
     let told: Vec<&str> = ended.violations.iter().map(|found| found.oracle).collect();
     assert_eq!(told, ["RightKind", "AttemptsHonest"], "the record itself, and nothing else");
 }
+
+/// A slot goes to and fro; the node that is about to get it back takes no calls before that.
+#[test]
+fn a_slot_on_its_way_is_served_at_one_place() {
+    let ended = outcome(
+        "shards 2\nat 2.54s caller-1 submit F3 fan_in 6 any_of let_run\n\
+         at 4.949s caller-1 create E2 delay 690ms priority 10 policy capped\n\
+         fault SlotMove at 2.869s for 939ms\nfault SlotMove at 4.205s for 7.157s\n",
+    );
+    assert_eq!(ended.verdict, Verdict::Passed, "{:?}", ended.violations);
+}

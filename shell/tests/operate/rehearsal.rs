@@ -1,5 +1,7 @@
 //! A dry run judges by the rules of the real call, and changes nothing.
 
+use selvedge_core::value::Value;
+
 use crate::kit::{Operator, REPORT, text};
 use crate::signals::suspended;
 
@@ -58,9 +60,9 @@ fn a_signal_is_promised_only_where_it_is_waited_for() {
 }
 
 fn waitpoint(operator: &Operator, id: &str) -> String {
-    let record = format!("ff:exec:{}:{id}:core", &id[..=id.find('}').unwrap()]);
-    match operator.call(&["HGET", &record, "current_waitpoint_id"]) {
-        selvedge_core::value::Value::Bulk(id) => text(&id),
-        other => panic!("no waitpoint: {other:?}"),
-    }
+    let (tag, _) = id.split_once('}').expect("an id begins with its partition");
+    let record = format!("ff:exec:{tag}}}:{id}:core");
+    let reply = operator.call(&["HGET", &record, "current_waitpoint_id"]);
+    let Value::Bulk(waitpoint) = reply else { panic!("no waitpoint: {reply:?}") };
+    text(&waitpoint)
 }

@@ -6,9 +6,9 @@ use crate::kit::{Operator, REPORT, text};
 fn is_seen(spoil: impl Fn(&Operator, &str, &str, &str), oracle: &str, what: &str, to_do: &str) {
     let operator = Operator::new();
     let submitted = operator.submitted(REPORT);
-    let flow = submitted["flow_id"].as_str().unwrap();
-    let render = submitted["tasks"]["render"].as_str().unwrap();
-    let tag = &render[..=render.find('}').unwrap()];
+    let flow = submitted["flow_id"].as_str().expect("a flow");
+    let render = submitted["tasks"]["render"].as_str().expect("a task");
+    let tag = &render[..=render.find('}').expect("a partition")];
     operator.json(&["fsck"]);
     spoil(&operator, tag, flow, render);
     for arguments in [&["fsck"][..], &["fsck", "--repair"]] {

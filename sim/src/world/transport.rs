@@ -283,14 +283,14 @@ impl World {
         if self.servers.nodes[node].deposed {
             return Some(Onward::To(self.servers.primary(owner)));
         }
-        if let Some(step) = self.servers.moves.get(&slot).copied() {
-            let here = shard == step.from;
-            if here && step.handed_over {
+        let moves = self.servers.moves.get(&slot).copied();
+        if let Some(step) = moves.filter(|step| step.from == shard) {
+            if step.handed_over {
                 self.inflict(Fault::Ask, format!("slot {slot} for {sender}"));
                 return Some(Onward::To(self.servers.primary(step.to)));
             }
             let hit = Ratio { hits: 1, of: 3 };
-            if here && self.chance(Purpose::Network, Actor::World).chance(hit) {
+            if self.chance(Purpose::Network, Actor::World).chance(hit) {
                 self.inflict(Fault::TryAgain, format!("slot {slot} for {sender}"));
                 return Some(Onward::Refused(
                     "TRYAGAIN Multiple keys request during rehashing of slot",
