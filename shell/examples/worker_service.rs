@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         });
     let worker = tokio::spawn(worker.run_until(stop.clone()));
     if url == "memory://" {
-        let id = client.start(Task::new("greet", "greet").payload("Ada")).await?;
+        let id = client.start(Task::new("greet", "greet").payload("world")).await?;
         println!("{}", String::from_utf8_lossy(&client.wait(&id).await?.result));
     } else {
         println!("working");

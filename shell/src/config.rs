@@ -277,8 +277,8 @@ mod tests {
         assert_eq!(settings.secret_source(), SecretSource::Stored);
         assert!(!format!("{settings:?}").contains("s3cret"));
         assert_eq!(settings.credentials_in_url(), (false, false));
-        let elsewhere = settings.at("valkey://ada@other".parse().unwrap());
-        assert_eq!(elsewhere.store.to_string(), "valkey://ada:***@other:6379");
+        let elsewhere = settings.at("valkey://reader@other".parse().unwrap());
+        assert_eq!(elsewhere.store.to_string(), "valkey://reader:***@other:6379");
         assert_eq!(elsewhere.credentials_in_url(), (true, false));
     }
 

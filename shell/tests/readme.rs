@@ -70,7 +70,7 @@ fn the_examples_end_well_without_a_server_and_with_one() {
     assert!(run("submit_flow", "memory://").contains("report: an answer after 20 ms"));
     assert!(run("submit_flow", &store).contains("report: an answer after 20 ms"));
     // With a server it runs until it is told to stop; the other test does that.
-    assert!(run("worker_service", "memory://").contains("Hello, Ada!"));
+    assert!(run("worker_service", "memory://").contains("Hello, world!"));
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl FromStr for SignalTicket {
 /// ```
 /// use selvedge::client::Signal;
 ///
-/// let signal = Signal::new("approved").payload(b"by the board").from("user", "ada");
+/// let signal = Signal::new("approved").payload(b"by the board").from("user", "board-7");
 /// assert_eq!(signal.name(), "approved");
 /// ```
 #[derive(Clone, Debug)]

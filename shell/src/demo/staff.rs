@@ -24,7 +24,7 @@ pub(super) struct Staff {
 }
 
 impl Staff {
-    /// Ada and Ben do the work; Eve takes one task, and is killed as soon as she has it.
+    /// Two workers do the work; a third one takes one task, and is killed as soon as it has it.
     pub(super) fn hire(client: &Client, lanes: &Lanes, tell: &Tell) -> Self {
         let stop = CancellationToken::new();
         let worker = |name: &str| {
@@ -32,26 +32,26 @@ impl Staff {
             worker.drain_within(Duration::from_millis(500))
         };
         let mut workers = Vec::new();
-        for name in ["ada", "ben"] {
+        for name in [FIRST, SECOND] {
             let worker = everything(worker(name).lane(&lanes.all), name, tell);
             workers.push(tokio::spawn(worker.run_until(stop.clone())));
         }
         let started = Arc::new(Notify::new());
         let (begun, said) = (started.clone(), tell.clone());
-        let eve = worker("eve").lane(&lanes.mortal).handler("mortal", move |_: Context| {
+        let doomed = worker(DOOMED).lane(&lanes.mortal).handler("mortal", move |_: Context| {
             let (begun, said) = (begun.clone(), said.clone());
             async move {
-                say(&said, "eve", "starts `mortal`, and is killed in the middle of it").await;
+                say(&said, DOOMED, "starts `mortal`, and is killed in the middle of it").await;
                 begun.notify_one();
                 std::future::pending::<Result<(), Failed>>().await
             }
         });
-        let eve = tokio::spawn(eve.run_until(stop.clone()));
-        let heir = mortal(worker("ben").lane(&lanes.mortal), "ben", tell);
+        let doomed = tokio::spawn(doomed.run_until(stop.clone()));
+        let heir = mortal(worker(SECOND).lane(&lanes.mortal), SECOND, tell);
         let heir_stop = stop.clone();
         let fate = tokio::spawn(async move {
             started.notified().await;
-            eve.abort();
+            doomed.abort();
             // Errors are no surprise here: without a store there is no demo.
             let _ = heir.run_until(heir_stop).await;
         });
@@ -108,7 +108,7 @@ async fn flaky(context: Context, name: &str, tell: Tell) -> Result<Done, Failed>
     Ok(().into())
 }
 
-/// Asks, and is answered: the boss is a second later in the same house.
+/// Asks, and is answered: who approves is a moment later in the same house.
 async fn approve(context: Context, name: &str, tell: Tell) -> Result<Done, Failed> {
     if context.is_resumed() {
         let said = context.signals().await?.pop().map(|signal| signal.payload).unwrap_or_default();
@@ -124,10 +124,10 @@ async fn approve(context: Context, name: &str, tell: Tell) -> Result<Done, Faile
     let client = context.client().clone();
     tokio::spawn(async move {
         sleep(Duration::from_millis(500)).await;
-        let signal = Signal::new("approved").payload("fine with me").from("person", "the boss");
+        let signal = Signal::new("approved").payload("fine with me").from("person", APPROVER);
         match client.signal(&ticket, signal).await {
-            Ok(_) => say(&tell, "boss", "approves; the token is genuine").await,
-            Err(error) => say(&tell, "boss", &format!("cannot approve: {error}")).await,
+            Ok(_) => say(&tell, APPROVER, "approves; the token is genuine").await,
+            Err(error) => say(&tell, APPROVER, &format!("cannot approve: {error}")).await,
         }
     });
     Ok(Done::Suspended)
@@ -148,9 +148,14 @@ fn mortal(worker: WorkerBuilder, name: &'static str, tell: &Tell) -> WorkerBuild
 
 async fn say(tell: &Tell, who: &str, what: &str) {
     // When nobody prints any more, nobody needs to hear it.
-    let _ = tell.send(format!("{who:<5} {what}")).await;
+    let _ = tell.send(format!("{who:<8} {what}")).await;
 }
 
+/// Who works, who dies at it, and who approves.
+const FIRST: &str = "worker-1";
+const SECOND: &str = "worker-2";
+const DOOMED: &str = "worker-3";
+const APPROVER: &str = "approver";
 /// How long a lease lasts; a dead worker's task is back this much later.
 const LEASE: Duration = Duration::from_millis(1_500);
 /// Tries that the flaky task needs.

@@ -7,7 +7,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let client = Client::connect("memory://").await?;
-//! let greeting = client.start(Task::new("greet", "greet").payload("Ada")).await?;
+//! let greeting = client.start(Task::new("greet", "greet").payload("world")).await?;
 //!
 //! let stop = CancellationToken::new();
 //! let worker = Worker::builder(client.clone())
@@ -18,7 +18,7 @@
 //!     .run_until(stop.clone());
 //! let worker = tokio::spawn(worker);
 //!
-//! assert_eq!(client.wait(&greeting).await?.result, b"Hello, Ada!");
+//! assert_eq!(client.wait(&greeting).await?.result, b"Hello, world!");
 //! stop.cancel();
 //! worker.await??;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

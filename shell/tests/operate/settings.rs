@@ -21,15 +21,15 @@ fn setting(operator: &Operator, name: &str, environment: &[(&str, &str)], more: 
 #[test]
 fn settings_tell_their_values_and_where_they_come_from() {
     let operator = Operator::new();
-    let elsewhere = operator.url("ada:s3cret@");
-    let beside = [("SELVEDGE_USER", "ben"), ("SELVEDGE_PASSWORD", "s3cret")];
+    let elsewhere = operator.url("reader:s3cret@");
+    let beside = [("SELVEDGE_USER", "writer"), ("SELVEDGE_PASSWORD", "s3cret")];
     let tls = [("SELVEDGE_TLS_CA_FILE", "ca.pem"), ("SELVEDGE_NAMESPACE", "tests")];
     for (name, environment, more, value, origin) in [
         ("store", &[][..], &[][..], operator.url("").as_str(), "environment"),
         ("store", &[], &["--store", "memory://"], "memory://", "flag"),
         ("user", &[], &[], "none", "default"),
-        ("user", &beside, &[], "ben", "environment"),
-        ("user", &beside, &["--store", &elsewhere], "ada", "URL"),
+        ("user", &beside, &[], "writer", "environment"),
+        ("user", &beside, &["--store", &elsewhere], "reader", "URL"),
         ("password", &[], &[], "none", "default"),
         ("password", &beside, &[], "given", "environment"),
         ("password", &[], &["--store", &elsewhere], "given", "URL"),
