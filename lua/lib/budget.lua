@@ -219,9 +219,9 @@ function budget.is_stale(by_exec, period)
   return text.set(recorded) and budget.amount(recorded) ~= period
 end
 
--- Drops a ledger.
+-- Drops a ledger; answers how many keys that were.
 function budget.forget(by_exec)
-  call("DEL", by_exec, budget.period_of(by_exec))
+  return call("DEL", by_exec, budget.period_of(by_exec))
 end
 
 -- Whether a report was applied before, nil and a refusal when its mark is something foreign.

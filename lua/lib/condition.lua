@@ -50,6 +50,27 @@ local function matcher_names(listed)
   return #names > 0 and names or { "" }
 end
 
+-- The places of the open matchers by name, the first at the end of its list: thousands of signals
+-- may come ahead of a suspension, and none of them should have to look at every matcher.
+local function open_by_name(matchers)
+  local open = {}
+  for i = #matchers, 1, -1 do
+    local matcher = matchers[i]
+    if not matcher.satisfied then
+      open[matcher.name] = open[matcher.name] or {}
+      text.append(open[matcher.name], { i })
+    end
+  end
+  return open
+end
+
+-- Takes the first open matcher for a signal of this name: its place, nil when there is none.
+local function take_matcher(cond, name)
+  local own, any = cond.open[name] or {}, cond.open[""] or {}
+  local first = (any[#any] or math.huge) < (own[#own] or math.huge) and any or own
+  return table.remove(first)
+end
+
 local function parse_simple(given)
   local names, refused = matcher_names(given.required_signal_names)
   if not names then
@@ -68,12 +89,15 @@ local function parse_simple(given)
     kind = word(given.condition_type, "signal_set"),
     mode = word(given.signal_match_mode, "any"),
     minimum = minimum, matchers = matchers, satisfied_count = 0, changed = {},
+    open = open_by_name(matchers),
   }
 end
 
 -- A tree with what satisfied it so far; `tokens` and `signals` are sets as lists.
 local function composite(tree, tokens, signals)
-  local cond = { tree = tree, tokens = {}, signals = {}, new_tokens = {}, new_signals = {} }
+  local cond = {
+    tree = tree, tokens = {}, signals = {}, new_tokens = {}, new_signals = {}, reached = {},
+  }
   for _, token in ipairs(tokens) do
     cond.tokens[token] = true
   end
@@ -134,25 +158,32 @@ function condition.load(stored, composite_keys)
     minimum = number.either(stored.minimum_signal_count, 1),
     total = number.either(stored.total_matchers, 0),
     satisfied_count = number.either(stored.satisfied_count, 0),
-    matchers = matchers, changed = {},
+    matchers = matchers, changed = {}, open = open_by_name(matchers),
   }
 end
 
 -- Feeds one signal = { id, name, source_type, source_identity } that reached the waitpoint
--- { id, key }; answers the effect.
-function condition.feed(cond, sig, at)
+-- { id, key }; answers the effect, which never tells that the condition is met: whoever feeds many
+-- signals asks once, in the end.
+function condition.take(cond, sig, at)
   if cond.tree then
-    return condition.feed_tree(cond, sig, at)
+    return condition.take_in_tree(cond, sig, at)
   end
-  for i, matcher in ipairs(cond.matchers) do
-    if not matcher.satisfied and (matcher.name == "" or matcher.name == sig.name) then
-      matcher.satisfied, matcher.signal_id = true, sig.id
-      cond.satisfied_count = cond.satisfied_count + 1
-      cond.changed[#cond.changed + 1] = i
-      return condition.met(cond) and condition.MET or condition.COUNTED
-    end
+  local place = take_matcher(cond, sig.name)
+  if not place then
+    return condition.NO_MATCH
   end
-  return condition.NO_MATCH
+  local matcher = cond.matchers[place]
+  matcher.satisfied, matcher.signal_id = true, sig.id
+  cond.satisfied_count = cond.satisfied_count + 1
+  cond.changed[#cond.changed + 1] = place
+  return condition.COUNTED
+end
+
+-- The same for a signal that comes alone: also answers that it met the condition.
+function condition.feed(cond, sig, at)
+  local effect = condition.take(cond, sig, at)
+  return effect == condition.COUNTED and condition.met(cond) and condition.MET or effect
 end
 
 -- Whether the condition is met.

@@ -53,15 +53,38 @@ local function candidates(node, path, key, found)
   return found
 end
 
-local function accepts(matcher, name)
+-- Which signals a matcher takes: true for all, a name for those of that name, nil for none.
+local function takes(matcher)
   if matcher == nil or matcher == cjson.null then
     return true
   end
-  if type(matcher) ~= "table" then
-    return false
+  local kind = type(matcher) == "table" and (matcher.kind == nil and "Wildcard" or matcher.kind)
+  if kind == "ByName" then
+    return type(matcher.name) == "string" and matcher.name or nil
   end
-  return matcher.kind == nil or matcher.kind == "Wildcard"
-    or (matcher.kind == "ByName" and matcher.name == name)
+  return kind == "Wildcard" or nil
+end
+
+-- What a signal on the waitpoint `key` could satisfy: `count` nodes, and by what they take the
+-- Singles that are still open and the Counts. Found once for all signals of a call: thousands may
+-- have come ahead of a suspension, and a tree may be as large.
+local function reach(cond, key)
+  local reached = cond.reached[key]
+  if reached then
+    return reached
+  end
+  local found = candidates(cond.tree, "", key, {})
+  reached = { count = #found, by = {} }
+  for _, candidate in ipairs(found) do
+    local taken = takes(candidate.node.matcher)
+    if taken then
+      local nodes = reached.by[taken] or { singles = {}, counts = {} }
+      reached.by[taken] = nodes
+      text.append(candidate.node.kind == "Single" and nodes.singles or nodes.counts, { candidate })
+    end
+  end
+  cond.reached[key] = reached
+  return reached
 end
 
 local function satisfier(candidate, sig, at)
@@ -94,8 +117,8 @@ local function tally(tokens)
   return counts
 end
 
--- Whether a node is true. `found_true`, when given, collects the names of the Counts and AllOfs
--- below the root that are.
+-- Whether a node is true. `found_true` collects the names of the Counts and AllOfs below the root
+-- that are.
 local function holds(node, path, cond, counts, found_true)
   if type(node) ~= "table" then
     return false
@@ -115,32 +138,47 @@ local function holds(node, path, cond, counts, found_true)
       result = holds(member, member_path(path, i), cond, counts, found_true) and result
     end
   end
-  if result and path ~= "" and found_true then
+  if result and path ~= "" then
     found_true[#found_true + 1] = "node:" .. path
   end
   return result
 end
 
+-- Whether the tree is true. What became true below its root since it was loaded becomes a token too.
 function condition.tree_met(cond)
-  return holds(cond.tree, "", cond, tally(cond.tokens))
+  local found_true = {}
+  local met = holds(cond.tree, "", cond, tally(cond.tokens), found_true)
+  for _, token in ipairs(#cond.new_tokens > 0 and found_true or {}) do
+    add(cond, token)
+  end
+  return met
 end
 
--- Feeds one signal to a tree, as `condition.feed`.
-function condition.feed_tree(cond, sig, at)
-  local reached = candidates(cond.tree, "", at.key, {})
-  if #reached == 0 then
-    return condition.NOT_IN_TREE
-  end
-  local accepted, added = false, false
-  for _, candidate in ipairs(reached) do
-    if accepts(candidate.node.matcher, sig.name) then
-      accepted = true
+-- Adds what a signal satisfies among the nodes that take it; answers whether that is new. A Single
+-- is met by the first signal and asks for no other.
+local function satisfy(cond, nodes, sig, at)
+  local added = false
+  for _, list in ipairs({ nodes.singles, nodes.counts }) do
+    for _, candidate in ipairs(list) do
       added = add(cond, satisfier(candidate, sig, at)) or added
     end
   end
-  if not accepted then
+  nodes.singles = {}
+  return added
+end
+
+-- Feeds one signal to a tree, as `condition.take`.
+function condition.take_in_tree(cond, sig, at)
+  local reached = reach(cond, at.key)
+  if reached.count == 0 then
+    return condition.NOT_IN_TREE
+  end
+  local all, named = reached.by[true], reached.by[sig.name]
+  if not all and not named then
     return condition.REJECTED
   end
+  local added = all and satisfy(cond, all, sig, at)
+  added = named and satisfy(cond, named, sig, at) or added
   if not added then
     return condition.COUNTED_BEFORE
   end
@@ -148,12 +186,7 @@ function condition.feed_tree(cond, sig, at)
     cond.signals[sig.id] = true
     cond.new_signals[#cond.new_signals + 1] = sig.id
   end
-  local found_true = {}
-  local met = holds(cond.tree, "", cond, tally(cond.tokens), found_true)
-  for _, token in ipairs(found_true) do
-    add(cond, token)
-  end
-  return met and condition.MET or condition.COUNTED
+  return condition.COUNTED
 end
 
 -- How many signals had added a token before this call.

@@ -74,7 +74,10 @@ function dependency.applying(k, core, a)
   local plan = { open = number.floor(meta.unsatisfied_required_count, 0) + 1, group = {} }
   local decided = false
   if text.set(k.edgegroup) then
-    local group = record.read(k.edgegroup)
+    local group, refused = edge_group.read(k.edgegroup, a.upstream_eid)
+    if refused then
+      return nil, refused
+    end
     plan.group, plan.repeats = edge_group.grow(group, a.upstream_eid)
     decided = edge_group.counted(group) and group.group_state == "satisfied"
   end

@@ -84,14 +84,13 @@ local function declared_edges(k)
 end
 
 -- The fields that judging an edge needs: of the child's record, unless it has to be skipped while it
--- runs; of the edge; of a group that its own counters do not decide; of the child's counters.
+-- runs; of the edge; of the child's counters.
 local CHILD = {
   "execution_id", "flow_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
   "current_attempt_index", "eligibility_state", "terminal_outcome", "attempt_state", "priority",
   "created_at", "delay_until", "held_as", "held_detail", "unsealed",
 }
 local EDGE = { "state", "outlived_run", "data_passing_ref", "repeats_upstream" }
-local GROUP = { "policy_variant", "group_state", "succeeded", "failed" }
 local COUNTERS = { "unsatisfied_required_count", "impossible_required_count" }
 
 -- The child's record as `dependency.records` wants it.
@@ -113,13 +112,10 @@ function dependency.records(k, core)
     found.dep, refused = record.part(k.dep, EDGE)
   end
   if not refused and text.set(k.edgegroup) then
-    found.group, refused = record.part(k.edgegroup, GROUP)
+    found.group, refused = edge_group.read(k.edgegroup)
   end
   if refused then
     return nil, refused
-  end
-  if edge_group.counted(found.group) then
-    found.group = record.read(k.edgegroup)
   end
   return found
 end

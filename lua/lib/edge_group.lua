@@ -58,6 +58,23 @@ function edge_group.fired(group)
   return FIRED[group.group_state] == true
 end
 
+local COUNTS = {
+  "n", "succeeded", "failed", "skipped", "repeats", "repeats_succeeded", "repeats_lost",
+}
+
+-- The group at `key` as far as anything is decided by it, and its note of one upstream if that is
+-- asked for; nil when there is none, or nil and the refusal of a foreign key. There is a note for
+-- every upstream, so a call that looks at a group once per edge must not read all of them.
+function edge_group.read(key, upstream_eid)
+  local names = { "policy_variant", "group_state", "on_satisfied", "k" }
+  return record.part(key, text.append(names, COUNTS, { edge_group.note_of(upstream_eid) }))
+end
+
+-- The field that notes that an edge from this upstream was applied.
+function edge_group.note_of(upstream_eid)
+  return upstream_eid and "upstream:" .. upstream_eid
+end
+
 -- The group of the child with this core, nil when it has none.
 function edge_group.of_child(core_key, core)
   if not text.set(core.flow_id) or not text.set(core.execution_id) then
@@ -65,10 +82,8 @@ function edge_group.of_child(core_key, core)
   end
   local prefix = flow.prefix(text.tag(core_key), core.flow_id)
   local key = prefix .. ":edgegroup:" .. core.execution_id
-  if guard.mismatch(key, "hash") then
-    return nil
-  end
-  return record.read(key), key
+  local group, refused = edge_group.read(key)
+  return group, not refused and key or nil
 end
 
 local function threshold(group)
@@ -81,8 +96,7 @@ end
 -- The numbers of a group; missing ones are 0.
 function edge_group.counts(group)
   local counts = {}
-  for _, name in ipairs({ "n", "succeeded", "failed", "skipped", "repeats", "repeats_succeeded",
-    "repeats_lost" }) do
+  for _, name in ipairs(COUNTS) do
     counts[name] = number.floor(group[name], 0)
   end
   return counts
@@ -146,7 +160,7 @@ function edge_group.grow(group, upstream_eid)
     end
     return fields, false
   end
-  local noted = "upstream:" .. upstream_eid
+  local noted = edge_group.note_of(upstream_eid)
   if group[noted] then
     return text.append(fields, { "repeats", counts.repeats + 1 }), true
   end

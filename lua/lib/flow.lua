@@ -2,7 +2,7 @@
 
 local CLOSED = { cancelled = true, completed = true, failed = true }
 
--- How much of a graph one search may read, per direction and in all.
+-- How much of a graph one search may read, per direction.
 local EXECUTIONS_SEARCHED = 1000
 local EDGES_SEARCHED = 10000
 
@@ -72,26 +72,32 @@ local function walk(prefix, start, adjacency, far_end)
     count = 1,
     queue = { start },
     head = 1,
+    edges_left = EDGES_SEARCHED,
     adjacency = prefix .. ":" .. adjacency .. ":",
     edges = prefix .. ":edge:",
     far_end = far_end,
   }
 end
 
+-- Whether everything on a side was visited, every edge of it.
 local function exhausted(side)
-  return side.head > #side.queue
+  return side.head > #side.queue and side.edges_left >= 0
 end
 
--- Visits the neighbours of the next execution of `side`. Answers whether the other side was met,
--- and how many edges were read.
-local function step(side, other, edges_left)
+-- Whether a side has read as much as it may.
+local function spent(side)
+  return side.count > EXECUTIONS_SEARCHED or side.edges_left <= 0
+end
+
+-- Visits the neighbours of the next execution of `side`. Answers whether the other side was met.
+local function step(side, other)
   local id = side.queue[side.head]
   side.head = side.head + 1
   local edges = call("SMEMBERS", side.adjacency .. id)
-  for i = 1, math.min(#edges, edges_left) do
+  for i = 1, math.min(#edges, side.edges_left) do
     local neighbour = call("HGET", side.edges .. edges[i], side.far_end)
     if neighbour and other.seen[neighbour] then
-      return true, i
+      return true
     end
     if neighbour and not side.seen[neighbour] then
       side.seen[neighbour] = true
@@ -99,7 +105,8 @@ local function step(side, other, edges_left)
       side.queue[#side.queue + 1] = neighbour
     end
   end
-  return false, #edges
+  side.edges_left = side.edges_left - #edges
+  return false
 end
 
 -- Whether an edge from `upstream` to `downstream` would close a cycle. The search goes forward from
@@ -108,22 +115,15 @@ end
 function flow.closes_cycle(prefix, upstream, downstream)
   local forward = walk(prefix, downstream, "out", "downstream_execution_id")
   local backward = walk(prefix, upstream, "in", "upstream_execution_id")
-  local edges_left = EDGES_SEARCHED
   while not exhausted(forward) and not exhausted(backward) do
     local ahead, behind = #forward.queue - forward.head, #backward.queue - backward.head
     local side, other = forward, backward
-    if forward.count > EXECUTIONS_SEARCHED
-      or (behind < ahead and backward.count <= EXECUTIONS_SEARCHED) then
+    if spent(forward) or (behind < ahead and not spent(backward)) then
       side, other = backward, forward
     end
-    if side.count > EXECUTIONS_SEARCHED or edges_left <= 0 then
+    if spent(side) or step(side, other) then
       return true
     end
-    local met, edges = step(side, other, edges_left)
-    if met then
-      return true
-    end
-    edges_left = edges_left - edges
   end
-  return edges_left < 0
+  return false
 end

@@ -50,7 +50,7 @@ local function feed_buffered(wp_signals, cond, at)
     for i = 1, #entry[2], 2 do
       fields[entry[2][i]] = entry[2][i + 1]
     end
-    condition.feed(cond, signal.of(fields), at)
+    condition.take(cond, signal.of(fields), at)
   end
   return condition.met(cond)
 end

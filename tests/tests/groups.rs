@@ -103,12 +103,42 @@ fn one_end_that_fires_many_large_groups_is_cut_into_steps_and_spares_who_is_need
     assert_eq!(listed, PARENTS - 1, "each is given up once");
 }
 
+#[test]
+fn an_edge_reads_what_its_group_counts_and_not_what_it_notes_of_all_others() {
+    const EDGES: usize = 2_048;
+    let mut world = World::patient(SOURCE, 8_000_000);
+    for first in (1..=EDGES).step_by(256) {
+        let members: Vec<String> = (first..first + 256).map(|i| member(&upstream(i))).collect();
+        world.submit(&format!(r#"{{"members":[{}]}}"#, members.join(",")));
+    }
+    let edge = |i| {
+        let (from, to) = (id(&upstream(i)), id("child"));
+        format!(r#"{{"edge_id":"e{i}","upstream_eid":"{from}","downstream_eid":"{to}"}}"#)
+    };
+    let edges: Vec<String> = (1..=EDGES).map(edge).collect();
+    let any_of = r#""policy_variant":"any_of","on_satisfied":"let_run""#;
+    let document = format!(
+        r#"{{"members":[{}],"edges":[{}],"groups":[{{"downstream_eid":"{}",{any_of}}}]}}"#,
+        member("child"),
+        edges.join(","),
+        id("child")
+    );
+    world.submit(&document);
+    let counted = world.run(&["HGET", &group("child"), "n"]);
+    assert_eq!(counted, Value::Bulk(EDGES.to_string().into()));
+}
+
 /// One flow, put together by hand: only what firing a group looks at.
 struct World(Host);
 
 impl World {
     fn holding(library: &str) -> Self {
-        let mut host = Host::new(HostConfig::default());
+        Self::patient(library, HostConfig::default().instruction_budget)
+    }
+
+    /// The same, where a call is stopped after so many instructions.
+    fn patient(library: &str, instruction_budget: u64) -> Self {
+        let mut host = Host::new(HostConfig { instruction_budget, ..HostConfig::default() });
         let reply = host.call(&["FUNCTION", "LOAD", library]);
         assert!(!matches!(reply, Value::Error(_)), "{reply:?}");
         Self(host)
@@ -226,6 +256,16 @@ impl World {
         self.resolve(from, cursor, "")
     }
 
+    /// Submits a chunk of the flow.
+    fn submit(&mut self, document: &str) {
+        let (core, members) = (of_flow("core"), of_flow("members"));
+        let keys = ["3", &core, &members, "ff:idx:{fp:0}:flow_index"];
+        let args = [FLOW, "kind", "ns", document];
+        let reply = self.run(&[&["FCALL", "ff_submit_flow"][..], &keys, &args].concat());
+        let Value::Array(words) = &reply else { panic!("{reply:?}") };
+        assert_eq!(words.first(), Some(&Value::Int(1)), "{reply:?}");
+    }
+
     /// The reply of `ff_resolve_outgoing`, without its envelope.
     fn resolve(&mut self, from: &str, cursor: &str, edge: &str) -> Vec<String> {
         let reply = self.run(&[
@@ -272,6 +312,10 @@ fn spoilt(sound: &str, defect: &str) -> String {
 
 fn upstream(number: usize) -> String {
     format!("parent-{number:05}")
+}
+
+fn member(name: &str) -> String {
+    format!(r#"{{"execution_id":"{}","execution_kind":"work"}}"#, id(name))
 }
 
 fn id(name: &str) -> String {

@@ -7,7 +7,7 @@
 -- Replies: OK
 -- Errors: self_referencing_edge, flow_not_found, flow_already_terminal, stale_graph_revision,
 --   execution_not_in_flow, cycle_detected, dependency_already_exists, invalid_input
--- Bound: 12030
+-- Bound: 22030
 -- Keeps: ErrorMeansUntouched, BoundedWork
 define("ff_stage_dependency_edge",
   { "flow_core!=hash", "members!=set", "edge!=hash", "outgoing!:set", "incoming!:set", "grant" },

@@ -80,6 +80,8 @@ local function write_chunk(k, a, core, chunk, now)
   end
   call("SADD", k.flow_index, a.flow_id)
   if not chunk then
+    -- Whoever sends a chunk again has not abandoned the flow.
+    call("HSET", k.flow_core, "last_mutation_at", number.digits(now))
     return
   end
   local prefix = flow.prefix_of(k.flow_core)

@@ -104,6 +104,13 @@ impl LedgerAdds {
                 let spender = call.argument("execution_id");
                 self.book_of(call).give_back(spender);
             }
+            "forget_ledger" => {
+                if let Some(Key::Budget(partition, id, _)) = call.key("by_exec_index")
+                    && let Some(book) = self.books.get_mut(&Key::budget(partition, id).usage())
+                {
+                    book.by_execution.remove(call.argument("execution_id"));
+                }
+            }
             "reset_budget" => self.book_of(call).start_period(),
             "reset_budget_if_due" if answer.says("reset") => self.book_of(call).start_period(),
             "check_admission_and_record" if answer.says("ADMITTED") => {

@@ -16,12 +16,13 @@ pub(super) const ORACLE: Oracle = Oracle {
 const CALLS_PER_SECOND: u64 = 60;
 
 /// What has its time at rest too: old records are purged, periods end, summaries tell the time.
-const HOUSEKEEPING: [&str; 7] = [
+const HOUSEKEEPING: [&str; 8] = [
     "purge_execution",
     "purge_flow",
     "project_flow",
     "reset_budget_if_due",
     "reconcile_budget",
+    "forget_ledger",
     "reconcile_quota",
     "expire_pending_waitpoint_if_due",
 ];

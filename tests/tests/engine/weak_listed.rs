@@ -168,6 +168,31 @@ fn g1_a_budget_with_limits_is_read_and_marked() {
 }
 
 #[test]
+fn g4_a_ledger_goes_with_its_execution_and_stays_while_nobody_knows() {
+    let mut rig = settled(ScannerName::BudgetReconciler);
+    plant(&mut rig, ScannerName::BudgetReconciler, 1);
+    let budget = "ff:budget:{b:0}:00000000-0000-4000-8000-000000000001";
+    let ledger = |n| format!("{budget}:by_exec:{}", execution(n));
+    for n in 1..=250 {
+        rig.run(&format!("HSET {} tokens 5", ledger(n)));
+        rig.run(&format!("SADD {budget}:by_exec:index {}", execution(n)));
+    }
+    rig.run(&format!("HSET {} lifecycle_phase terminal", core(&execution(1))));
+    rig.rule = Some(Box::new(|command| {
+        let silence = || Answer::PerhapsApplied(ServerError::silence("a blip"));
+        (command.argv[0] == b"EXISTS").then(silence)
+    }));
+    rig.run_for(1_200);
+    assert!(exists(&mut rig, &ledger(250)), "it may still be there");
+    rig.rule = None;
+    rig.run_for(1_200);
+    assert!(!exists(&mut rig, &ledger(250)), "one more page than fits into two");
+    assert!(exists(&mut rig, &ledger(1)), "its execution has ended, and is not gone");
+    assert_eq!(rig.call(&["SCARD", &format!("{budget}:by_exec:index")]), Value::Int(1));
+    assert_eq!(rig.field(&format!("{budget}:usage"), "tokens"), "20", "nothing is given back");
+}
+
+#[test]
 fn g1_a_budget_with_room_releases() {
     let mut rig = settled(ScannerName::Unblock);
     rig.run(&format!("HSET ff:budget:{{b:0}}:{BUDGET}:limits hard:tokens 10 soft:tokens 1"));

@@ -2,6 +2,7 @@
 
 mod block_execution_for_admission;
 mod create_budget;
+mod forget_ledger;
 mod reconcile_budget;
 mod record_spend;
 mod release_budget;
@@ -12,7 +13,8 @@ mod unblock_execution;
 
 pub use block_execution_for_admission::{BlockExecutionForAdmission, HoldReason};
 pub use create_budget::{BudgetCreation, CreateBudget, DimensionLimits};
-pub use reconcile_budget::{BreachMark, ReconcileBudget};
+pub use forget_ledger::{ForgetLedger, Forgotten};
+pub use reconcile_budget::{BreachMark, BudgetState, ReconcileBudget};
 pub use record_spend::RecordSpend;
 pub use release_budget::{ReleaseBudget, Released};
 pub use report_usage_and_check::{Breach, Delta, ReportUsageAndCheck, UsageVerdict};
@@ -26,6 +28,7 @@ use super::Signature;
 pub const SIGNATURES: &[Signature] = &[
     Signature::of::<BlockExecutionForAdmission>(),
     Signature::of::<CreateBudget>(),
+    Signature::of::<ForgetLedger>(),
     Signature::of::<ReconcileBudget>(),
     Signature::of::<RecordSpend>(),
     Signature::of::<ReleaseBudget>(),

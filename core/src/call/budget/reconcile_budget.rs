@@ -1,3 +1,4 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::call::args::args;
@@ -7,13 +8,18 @@ use crate::id::BudgetId;
 use crate::key::Key;
 use crate::partition::Partition;
 
-/// Brings the mark of a breach in step with usage and limits. An added function.
+/// Brings the mark of a breach in step with usage and limits, and answers a page of the executions
+/// that have a ledger: whoever of them is gone needs none any more. An added function.
 #[derive(Clone, Debug)]
 pub struct ReconcileBudget {
     /// Where the budget lives.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
+    /// Where the page starts: what the last page answered, zero at first.
+    pub cursor: u64,
+    /// How long a page is, about.
+    pub count: u32,
 }
 
 words! {
@@ -30,24 +36,50 @@ words! {
     }
 }
 
+/// A budget after its reconciliation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BudgetState {
+    /// What became of the mark.
+    pub mark: BreachMark,
+    /// Where the next page starts; zero after the last.
+    pub next_cursor: u64,
+    /// Executions of the page, as they are stored; one may come twice.
+    pub spenders: Vec<String>,
+}
+
 impl Function for ReconcileBudget {
     const NAME: &'static str = "ff_reconcile_budget";
-    const KEYS: &'static [&'static str] = &["def", "limits", "usage", "policies"];
-    const ARGS: &'static [&'static str] = &["budget_id"];
+    const KEYS: &'static [&'static str] = &["def", "limits", "usage", "policies", "by_exec_index"];
+    const ARGS: &'static [&'static str] = &["budget_id", "cursor", "count"];
 
-    type Reply = BreachMark;
+    type Reply = BudgetState;
 
     fn keys(&self) -> Vec<Key> {
         let budget = Key::budget(self.partition, self.budget_id);
         let policies = Key::index(self.partition).budget_policies();
-        alloc::vec![budget.record(), budget.limits(), budget.usage(), policies]
+        alloc::vec![
+            budget.record(),
+            budget.limits(),
+            budget.usage(),
+            policies,
+            budget.ledger_index()
+        ]
     }
 
     fn args(&self) -> Vec<Vec<u8>> {
-        args![self.budget_id]
+        args![self.budget_id, self.cursor, self.count]
     }
 
-    fn read(envelope: Envelope) -> Result<BreachMark, CallError> {
-        envelope.ok()?.parse("an outcome of a reconciliation")
+    fn read(envelope: Envelope) -> Result<BudgetState, CallError> {
+        let mut fields = envelope.ok()?;
+        let mut state = BudgetState {
+            mark: fields.parse("an outcome of a reconciliation")?,
+            next_cursor: fields.parse("a cursor")?,
+            spenders: Vec::new(),
+        };
+        while !fields.is_empty() {
+            state.spenders.push(fields.text()?);
+        }
+        Ok(state)
     }
 }

@@ -88,7 +88,12 @@ impl World {
     }
 
     pub(in crate::history) fn reconcile_budget(&mut self) {
-        self.call(&ReconcileBudget { partition: BUDGETS, budget_id: BUDGET });
+        self.call(&ReconcileBudget {
+            partition: BUDGETS,
+            budget_id: BUDGET,
+            cursor: 0,
+            count: 100,
+        });
     }
 
     pub(in crate::history) fn admit(&mut self, slot: u8) {

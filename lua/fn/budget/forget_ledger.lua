@@ -1,0 +1,17 @@
+-- Drops the ledger of an execution that is gone. What it spent stays spent: nobody is left to give it
+-- back. An added function; whether an execution is gone is written in another slot, so the engine
+-- asks there.
+-- Keys: by_exec (hash, the execution's ledger), by_exec_index (set of executions with a ledger)
+-- Arguments: execution_id
+-- Replies: forgotten, nothing
+-- Errors: invalid_input
+-- Bound: 3
+-- Keeps: LedgerAdds, NoOrphans, RepeatIsHarmless
+define("ff_forget_ledger",
+  { "by_exec!=hash", "by_exec_index!:set" },
+  { "execution_id!" },
+  function(k, a)
+    -- write; nothing below can fail
+    local listed = call("SREM", k.by_exec_index, a.execution_id)
+    return ok(listed + budget.forget(k.by_exec) > 0 and "forgotten" or "nothing")
+  end)
