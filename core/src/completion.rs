@@ -6,6 +6,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::id::{ExecutionId, FlowId};
+use crate::object::Object;
 use crate::state::TerminalOutcome;
 
 /// Channel on which completions are published.
@@ -44,7 +45,7 @@ impl Completion {
     /// When the message is no JSON object with the three members, or one of them is no id or
     /// no terminal outcome.
     pub fn read(message: &[u8]) -> Result<Self, InvalidCompletion> {
-        let message: Message = serde_json::from_slice(message).map_err(invalid)?;
+        let Object(message): Object<Message> = serde_json::from_slice(message).map_err(invalid)?;
         let outcome: TerminalOutcome = message.outcome.parse().map_err(invalid)?;
         if outcome == TerminalOutcome::None {
             return Err(invalid("`none` is no outcome of something that ended"));
@@ -75,6 +76,16 @@ mod tests {
         .unwrap();
         assert_eq!(read.outcome, TerminalOutcome::Skipped);
         assert_eq!(read.execution_id.partition().index, 7);
+    }
+
+    #[test]
+    fn a_list_of_the_three_is_no_message() {
+        let error = Completion::read(
+            br#"["{fp:7}:550e8400-e29b-41d4-a716-446655440000",
+                 "123e4567-e89b-12d3-a456-426614174000","success"]"#,
+        )
+        .unwrap_err();
+        assert!(error.reason.contains("invalid type: sequence"), "{error}");
     }
 
     #[test]

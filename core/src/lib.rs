@@ -6,6 +6,7 @@
 //! | [`partition`] | partition families, CRC16, hash slots |
 //! | [`key`] | every key of the keyspace, written and read |
 //! | [`state`] | the execution state vector and its table of legal transitions |
+//! | [`object`] | values that are written as objects, and in no other way |
 //! | [`policy`] | policies stored with an execution |
 //! | [`completion`] | the message that announces the end of a flow member |
 //! | [`token`] | signed waitpoint tokens |
@@ -38,6 +39,7 @@ pub mod engine;
 pub mod error;
 pub mod id;
 pub mod key;
+pub mod object;
 pub mod partition;
 pub mod policy;
 pub mod push;

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
+use crate::object::{self, Object};
+
 /// Everything that an execution's author may decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -20,18 +22,18 @@ pub struct ExecutionPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<i64>,
     /// Whether and when to try again.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
     pub retry_policy: Option<RetryPolicy>,
     /// How long an attempt, or the whole execution, may take.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
     pub timeout_policy: Option<TimeoutPolicy>,
     /// How often a lost lease may be reclaimed.
     pub max_reclaim_count: u32,
     /// What a suspension does by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
     pub suspension_policy: Option<SuspensionPolicy>,
     /// What to fall back to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
     pub fallback_policy: Option<FallbackPolicy>,
     /// How often it may be replayed.
     pub max_replay_count: u32,
@@ -41,13 +43,13 @@ pub struct ExecutionPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_policy_id: Option<Uuid>,
     /// Who may run it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
     pub routing_requirements: Option<RoutingRequirements>,
     /// How long its idempotency key is remembered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dedup_window_ms: Option<u64>,
     /// How its output is kept.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
     pub stream_policy: Option<StreamPolicy>,
     /// How many signals it may receive.
     pub max_signals_per_execution: u32,
@@ -81,6 +83,7 @@ pub struct RetryPolicy {
     /// How often, after the first attempt.
     pub max_retries: u32,
     /// How long to wait in between.
+    #[serde(deserialize_with = "object::whole")]
     pub backoff: Backoff,
     /// Only failures of these categories; empty means all.
     pub retryable_categories: Vec<String>,
@@ -186,6 +189,7 @@ impl Default for SuspensionPolicy {
 #[serde(default)]
 pub struct FallbackPolicy {
     /// The tiers.
+    #[serde(deserialize_with = "object::all")]
     pub tiers: Vec<FallbackTier>,
 }
 
@@ -257,6 +261,7 @@ impl ExecutionPolicy {
             return Ok(Self::default());
         }
         serde_json::from_slice(json)
+            .map(|Object(policy)| policy)
             .map_err(|error| InvalidPolicy { reason: alloc::string::ToString::to_string(&error) })
     }
 
@@ -297,6 +302,19 @@ mod tests {
         assert_eq!(retry.max_retries, 3);
         assert_eq!(retry.backoff, Backoff::Fixed { delay_ms: 1_000 });
         assert_eq!(policy.timeout_policy.unwrap().max_reclaim_count, 100);
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        for list in [
+            r#"[5]"#,
+            r#"{"timeout_policy":[7,8,9]}"#,
+            r#"{"retry_policy":{"backoff":["fixed",7]}}"#,
+            r#"{"fallback_policy":{"tiers":[["p","m",1]]}}"#,
+        ] {
+            let error = ExecutionPolicy::read(list.as_bytes()).unwrap_err();
+            assert!(error.reason.contains("invalid type: sequence"), "{list}: {error}");
+        }
     }
 
     #[test]

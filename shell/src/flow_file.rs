@@ -36,6 +36,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use selvedge_core::id::{BudgetId, QuotaPolicyId};
+use selvedge_core::object::Object;
 use serde::{Deserialize, Deserializer};
 use thiserror::Error;
 
@@ -100,7 +101,7 @@ pub fn read(text: &str, format: Format) -> Result<Flow, InvalidFlowFile> {
     if text.len() > FILE_BYTES_MAX {
         return Err(InvalidFlowFile::TooLarge(text.len()));
     }
-    let file: FlowFile = match format {
+    let Object(file): Object<FlowFile> = match format {
         Format::Toml => {
             toml::from_str(text).map_err(|error| InvalidFlowFile::Toml(error.to_string()))?
         }
@@ -120,7 +121,7 @@ struct FlowFile {
     idempotency_key: Option<String>,
     #[serde(default)]
     tags: BTreeMap<String, String>,
-    tasks: Vec<TaskEntry>,
+    tasks: Vec<Object<TaskEntry>>,
 }
 
 #[derive(Deserialize)]
@@ -139,7 +140,7 @@ struct TaskEntry {
     attempt_timeout: Option<Duration>,
     #[serde(default, deserialize_with = "duration")]
     deadline: Option<Duration>,
-    retries: Option<Retries>,
+    retries: Option<Object<Retries>>,
     #[serde(default)]
     needs: Vec<String>,
     #[serde(default)]
@@ -165,8 +166,8 @@ struct Retries {
 )]
 enum After {
     All(Vec<String>),
-    Any(AnyOf),
-    Quorum(QuorumOf),
+    Any(Object<AnyOf>),
+    Quorum(Object<QuorumOf>),
 }
 
 #[derive(Deserialize)]
@@ -235,7 +236,7 @@ impl FlowFile {
         for (name, value) in self.tags {
             flow = flow.tag(name, value);
         }
-        for entry in self.tasks {
+        for Object(entry) in self.tasks {
             flow = flow.task(entry.into_task()?);
         }
         Ok(flow)
@@ -266,7 +267,7 @@ impl TaskEntry {
         if let Some(within) = self.deadline {
             task = task.deadline(within);
         }
-        if let Some(retries) = self.retries {
+        if let Some(Object(retries)) = self.retries {
             task = task.retries(retries.max, retries.pause.unwrap_or_default());
         }
         for Id(budget) in self.budgets {
@@ -281,8 +282,8 @@ impl TaskEntry {
         Ok(match self.after {
             None => task,
             Some(After::All(upstreams)) => task.after(upstreams),
-            Some(After::Any(AnyOf { any, rest })) => task.after_any(any, rest.into()),
-            Some(After::Quorum(QuorumOf { quorum, of, rest })) => {
+            Some(After::Any(Object(AnyOf { any, rest }))) => task.after_any(any, rest.into()),
+            Some(After::Quorum(Object(QuorumOf { quorum, of, rest }))) => {
                 task.after_quorum(quorum, of, rest.into())
             }
         })
@@ -339,6 +340,9 @@ mod tests {
             ("after = [\"b\"]", "wait for each other"),
             ("after = [\"nobody\"]", "no task of this flow"),
             ("after = \"a\"", "expected a list of names"),
+            ("after = [[\"a\"]]", "expected a list of names"),
+            ("after = [1, [\"a\"]]", "expected a list of names"),
+            ("retries = [3, \"2s\"]", "expected retries as { max = N, pause"),
             ("after = { any = [\"a\"], quorum = 1 }", "expected a list of names"),
             ("delay = 5", "line 8"),
             ("delay = \"5\"", "is no duration"),

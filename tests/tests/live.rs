@@ -1,30 +1,51 @@
 //! A few short schedules of faults against real processes; the binary `live` plays long ones.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use selvedge_tests::live::plan::{Plan, Shape};
+use selvedge_tests::live::plan::{Fault, Plan, Shape};
 use selvedge_tests::live::run::run;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_under_fire_loses_and_doubles_nothing() {
-    play(Shape::Standalone, 3).await;
+    play(SCHEDULES[0]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failover_under_load_loses_and_doubles_nothing() {
-    play(Shape::Pair, 4).await;
+    play(SCHEDULES[1]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_under_fire_loses_and_doubles_nothing() {
-    play(Shape::Cluster, 5).await;
+    play(SCHEDULES[2]).await;
 }
 
-async fn play(shape: Shape, seed: u64) {
-    let plan = Plan::from_seed(seed, Duration::from_secs(8), Some(shape));
+#[test]
+fn the_short_schedules_deal_every_kind_of_fault() {
+    let strikes = SCHEDULES.into_iter().flat_map(|schedule| plan(schedule).strikes);
+    let dealt: BTreeSet<Fault> = strikes.map(|strike| strike.fault).collect();
+    let missing: Vec<_> = Fault::ALL.iter().filter(|(fault, _)| !dealt.contains(fault)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+fn plan((shape, seed): (Shape, u64)) -> Plan {
+    Plan::from_seed(seed, Duration::from_secs(8), Some(shape))
+}
+
+async fn play(schedule: (Shape, u64)) {
+    let plan = plan(schedule);
     let live = Path::new(env!("CARGO_BIN_EXE_live"));
     let report = run(plan, live).await.unwrap_or_else(|error| panic!("{error}"));
     assert!(report.accepted > 0, "nothing was accepted: {report}");
     assert!(report.verdict.faults.is_empty(), "{report}");
+    assert!(report.faults.len() >= KINDS_MIN, "only {:?} struck", report.faults);
 }
+
+/// Chosen among many for the kinds of faults that they deal within seconds, together all of them.
+const SCHEDULES: [(Shape, u64); 3] =
+    [(Shape::Standalone, 517), (Shape::Pair, 2595), (Shape::Cluster, 2098)];
+
+/// A clock may not be shiftable here, and a server not ready for a fault; most must strike.
+const KINDS_MIN: usize = 5;

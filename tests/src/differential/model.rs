@@ -25,8 +25,7 @@ impl Books {
     pub fn hear(&mut self, command: &[Vec<u8>], reply: &Value) -> Result<(), String> {
         let Some(asked) = Call::read(command) else { return Ok(()) };
         if asked.function == "submit_flow" {
-            self.hear_of_members(asked.argument("document"));
-            return Ok(());
+            return self.hear_of_members(asked.argument("document"), &Answer::read(reply));
         }
         let Ok(id) = asked.argument("execution_id").parse::<ExecutionId>() else { return Ok(()) };
         let execution = self.executions.entry(id.clone()).or_default();
@@ -66,16 +65,26 @@ impl Books {
         Ok(())
     }
 
-    /// The members of a flow may be there from now on, whatever the submission was told.
-    fn hear_of_members(&mut self, document: &str) {
+    /// The members of a flow are there once a submission was taken; a refusal has changed nothing.
+    fn hear_of_members(&mut self, document: &str, answer: &Answer) -> Result<(), String> {
+        if !matches!(answer, Answer::Done(_)) {
+            return Ok(());
+        }
         for id in document.split('"').filter_map(|word| word.parse::<ExecutionId>().ok()) {
             self.judged += 1;
             let execution = self.executions.entry(id).or_default();
             execution.fate.in_flow = true;
             execution.fate.may_expire = true;
             execution.begin(self.judged, Operation::Create);
-            execution.lose(self.judged);
+            let may_be = |told| execution.clone().end(self.judged, told).is_ok();
+            match (may_be(Told::Done), may_be(Told::Already)) {
+                (true, false) => execution.end(self.judged, Told::Done)?,
+                (false, true) => execution.end(self.judged, Told::Already)?,
+                // It has ended, and may have been purged and made once more.
+                _ => execution.lose(self.judged),
+            }
         }
+        Ok(())
     }
 }
 
@@ -89,4 +98,77 @@ fn operation(function: &str) -> Option<Operation> {
         "replay_execution" => Operation::Replay,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use selvedge_core::audit::{Entry, Stored};
+    use selvedge_core::key::Key;
+    use selvedge_core::time::ServerTime;
+
+    const ID: &str = "{fp:0}:00000000-0000-4000-8000-000000000001";
+
+    /// A call of a function about the execution, with nothing else that the model reads.
+    fn call(function: &str) -> Vec<Vec<u8>> {
+        let signatures = selvedge_core::call::signatures();
+        let signature = signatures.iter().find(|known| known.name == function).expect("a function");
+        let argument = |name: &&str| match *name {
+            "execution_id" => ID.to_owned(),
+            "document" => format!(r#"{{"members":[{{"execution_id":"{ID}"}}]}}"#),
+            _ => String::new(),
+        };
+        let head = ["FCALL".to_owned(), function.to_owned(), signature.keys.len().to_string()];
+        let keys = signature.keys.iter().map(|name| (*name).to_owned());
+        let words = head.into_iter().chain(keys).chain(signature.args.iter().map(argument));
+        words.map(String::into_bytes).collect()
+    }
+
+    fn hear(books: &mut Books, function: &str, head: i64, word: &str) -> Result<(), String> {
+        let reply = Value::Array(vec![Value::Int(head), Value::Bulk(word.into())]);
+        books.hear(&call(function), &reply)
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_is_found_however_the_execution_came_to_be() {
+        for made_by in ["ff_create_execution", "ff_submit_flow"] {
+            let mut books = Books::default();
+            for function in [made_by, "ff_claim_execution", "ff_complete_execution"] {
+                assert_eq!(hear(&mut books, function, 1, "OK"), Ok(()), "{function}");
+            }
+            let mut refused = Books { executions: books.executions.clone(), judged: books.judged };
+            assert_eq!(hear(&mut refused, "ff_complete_execution", 0, "stale_lease"), Ok(()));
+            for again in ["ff_claim_execution", "ff_complete_execution", "ff_cancel_execution"] {
+                let mut books =
+                    Books { executions: books.executions.clone(), judged: books.judged };
+                let told = hear(&mut books, again, 1, "OK");
+                assert!(told.is_err(), "{again} was done once more, made by {made_by}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_refused_submission_brought_is_found() {
+        let mut books = Books::default();
+        assert_eq!(hear(&mut books, "ff_submit_flow", 0, "flow_already_terminal"), Ok(()));
+        let told = hear(&mut books, "ff_claim_execution", 1, "OK");
+        assert!(told.is_err(), "nobody made it, and it was claimed");
+    }
+
+    #[test]
+    fn a_keyspace_that_cannot_be_is_found() {
+        // A record that says nothing of an end.
+        let key = Key::execution(&ID.parse().expect("an id")).core().to_string();
+        let stored = Stored::Hash([("lane_id".to_owned(), b"default".to_vec())].into());
+        let mut live = Snapshot::new(ServerTime(0));
+        live.put(key.as_bytes(), Some(Entry { stored, expires_at: None }));
+        let mut books = Books::default();
+        assert_eq!(hear(&mut books, "ff_create_execution", 1, "OK"), Ok(()));
+        assert_eq!(books.close(&live), Ok(()));
+        assert_eq!(hear(&mut books, "ff_complete_execution", 1, "OK"), Ok(()));
+        assert!(books.close(&live).is_err(), "it was completed, and has not ended");
+        let mut unmade = Books::default();
+        assert_eq!(hear(&mut unmade, "ff_create_execution", 0, "invalid_input"), Ok(()));
+        assert!(unmade.close(&live).is_err(), "nobody made it, and it is there");
+    }
 }

@@ -2,6 +2,7 @@
 
 use selvedge_core::completion::Completion;
 use selvedge_core::state::TerminalOutcome;
+use serde_json::Value;
 
 /// Reads a message as a completion.
 ///
@@ -18,6 +19,13 @@ pub fn run(data: &[u8]) {
         "flow_id": completion.flow_id.to_string(),
         "outcome": completion.outcome.to_string(),
     });
+    // Whoever passes over other members takes numbers in them that no one else can keep.
+    if let Ok(said) = serde_json::from_slice::<Value>(data) {
+        assert_eq!(said["execution_id"], message["execution_id"], "in {said}");
+        assert_eq!(said["outcome"], message["outcome"], "in {said}");
+        let flow = said["flow_id"].as_str().and_then(|text| text.parse().ok());
+        assert_eq!(flow, Some(completion.flow_id), "in {said}");
+    }
     let again = Completion::read(message.to_string().as_bytes());
     assert_eq!(again, Ok(completion), "told again as {message}");
 }

@@ -124,6 +124,10 @@ struct Stage<'a> {
     /// An engine of the same seed, which is ahead: its tickets are those that are to come.
     forerunner: Neighbour,
     draining: bool,
+    /// How many ended executions it may have in mind.
+    dispatch_queue: usize,
+    /// Those that it was told of and did not hand over, since it last got to know of anything else.
+    in_mind: BTreeSet<ExecutionId>,
 }
 
 impl<'a> Stage<'a> {
@@ -143,6 +147,9 @@ impl<'a> Stage<'a> {
             closed: Vec::new(),
             seen: BTreeSet::new(),
             draining: false,
+            // Without any room nothing would ever be dispatched.
+            dispatch_queue: usize::from(story.dispatch_queue % 8).max(1),
+            in_mind: BTreeSet::new(),
         }
     }
 
@@ -178,7 +185,11 @@ impl<'a> Stage<'a> {
                 }
             }
             Event::Completed { partition, number, outcome } => {
-                self.feed(Input::Completed(completion(*partition, *number, *outcome)));
+                let ended = completion(*partition, *number, *outcome);
+                if !self.draining {
+                    self.in_mind.insert(ended.execution_id.clone());
+                }
+                self.feed(Input::Completed(ended));
             }
             Event::PushGap => self.feed(Input::PushGap),
             Event::LibraryLoaded => self.feed(Input::LibraryLoaded),
@@ -221,6 +232,8 @@ impl<'a> Stage<'a> {
                 .collect(),
         };
         self.close(ticket);
+        // What it does with an answer may end what it has in mind.
+        self.in_mind.clear();
         self.feed(Input::Settled { ticket, answers });
     }
 
@@ -299,11 +312,14 @@ impl<'a> Stage<'a> {
             assert!(effects < EFFECTS_MAX, "effects without end");
             match effect {
                 Effect::Send { ticket, slot, batch } => self.sent(ticket, slot, batch),
-                Effect::Observe(fact) => {
-                    if let Observation::TicketExpired(ticket) = fact {
-                        self.close(ticket);
-                    }
+                Effect::Observe(Observation::TicketExpired(ticket)) => {
+                    self.close(ticket);
+                    self.in_mind.clear();
                 }
+                Effect::Observe(Observation::HandedOver { execution, .. }) => {
+                    self.in_mind.remove(&execution);
+                }
+                Effect::Observe(_) => {}
             }
         }
         assert!(self.twin.next_effect().is_none(), "the same inputs had another effect");
@@ -330,6 +346,8 @@ impl<'a> Stage<'a> {
         self.open.values().for_each(|(slot, _)| *by_slot.entry(*slot).or_default() += 1);
         let most = by_slot.values().max().copied().unwrap_or(0);
         assert!(most <= self.window_per_slot, "{most} batches in flight to one slot");
+        let in_mind = self.in_mind.len();
+        assert!(in_mind <= self.dispatch_queue, "{in_mind} ended executions in mind");
         assert!(self.engine.deadline().is_some() || self.draining, "nothing will ever wake it");
     }
 }

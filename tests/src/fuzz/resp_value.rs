@@ -7,12 +7,13 @@ use selvedge_core::value::Value;
 /// Reads bytes as one reply, and gives it to every parser.
 ///
 /// # Panics
-/// When a reply of the older protocol is not read as what it says.
+/// When a reply whose meaning is beyond doubt is refused, or read as another one.
 pub fn run(data: &[u8]) {
-    let Some(reply) = read_wire(data) else { return };
-    if let Some(meant) = plain(data) {
-        assert_eq!(reply, meant, "{} is read otherwise", data.escape_ascii());
+    let read = read_wire(data);
+    if let Some((meant, _)) = meant(data, 0) {
+        assert_eq!(read, Some(meant), "{} is read otherwise", data.escape_ascii());
     }
+    let Some(reply) = read else { return };
     for signature in signatures() {
         let read = (signature.check)(reply.clone());
         if matches!(reply, Value::Error(_)) {
@@ -21,20 +22,51 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// What one line of the older protocol means, as far as that is beyond doubt.
-fn plain(data: &[u8]) -> Option<Value> {
+/// The first reply among these bytes, as far as its meaning is beyond doubt, and what follows it:
+/// the whole older protocol, and of the newer one what it says in another way.
+fn meant(data: &[u8], depth: usize) -> Option<(Value, &[u8])> {
     let (sign, rest) = data.split_first()?;
-    let line = rest.strip_suffix(b"\r\n")?;
-    let text = str::from_utf8(line).ok()?;
-    if text.contains(['\r', '\n']) {
-        return None;
-    }
-    match sign {
-        b'+' => Some(Value::Status(text.to_owned())),
-        b'-' => Some(Value::Error(text.to_owned())),
-        b':' if text.bytes().all(|byte| byte.is_ascii_digit()) => text.parse().ok().map(Value::Int),
-        b'$' if text == "-1" => Some(Value::Nil),
-        b'*' if text == "-1" => Some(Value::Nil),
-        _ => None,
-    }
+    let end = rest.windows(2).position(|two| two == b"\r\n").filter(|_| depth < DEPTH_MAX)?;
+    let (line, rest) = (str::from_utf8(&rest[..end]).ok()?, &rest[end + 2..]);
+    let reply = match sign {
+        b'+' => Value::Status(line.to_owned()),
+        b'-' => Value::Error(line.to_owned()),
+        b':' => Value::Int(number(line)?),
+        b'$' | b'*' if line == "-1" => Value::Nil,
+        b'_' if line.is_empty() => Value::Nil,
+        b'#' if line == "t" || line == "f" => Value::Int(i64::from(line == "t")),
+        b'$' => return text(rest, count(line)?),
+        b'*' | b'~' => return list(rest, count(line)?, depth),
+        // Names and values in turn, as the older protocol has it.
+        b'%' => return list(rest, count(line)?.checked_mul(2)?, depth),
+        _ => return None,
+    };
+    Some((reply, rest))
 }
+
+fn text(data: &[u8], length: usize) -> Option<(Value, &[u8])> {
+    let (text, rest) = data.split_at_checked(length)?;
+    Some((Value::Bulk(text.to_vec()), rest.strip_prefix(b"\r\n")?))
+}
+
+fn list(mut data: &[u8], length: usize, depth: usize) -> Option<(Value, &[u8])> {
+    let mut elements = Vec::new();
+    for _ in 0..length {
+        let (element, rest) = meant(data, depth + 1)?;
+        elements.push(element);
+        data = rest;
+    }
+    Some((Value::Array(elements), data))
+}
+
+fn count(text: &str) -> Option<usize> {
+    usize::try_from(number(text)?).ok()
+}
+
+/// A number in the one spelling that servers use.
+fn number(text: &str) -> Option<i64> {
+    text.parse::<i64>().ok().filter(|number| number.to_string() == text)
+}
+
+/// Deeper than any reply of ours; the client library gives up at 100.
+const DEPTH_MAX: usize = 64;

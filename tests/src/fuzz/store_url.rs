@@ -14,9 +14,18 @@ pub fn run(data: &[u8]) {
     }
     if let Ok(url) = text.parse::<StoreUrl>() {
         let shown = url.to_string();
-        let again = shown.parse::<StoreUrl>().map(|url| url.to_string());
-        assert_eq!(again.as_ref(), Ok(&shown), "`{text}` is shown as something that is no URL");
+        let again = shown.parse::<StoreUrl>();
+        let told = again.as_ref().map(ToString::to_string);
+        assert_eq!(told.as_ref(), Ok(&shown), "`{text}` is shown as something that is no URL");
+        assert_eq!(again.as_ref().map(means), Ok(means(&url)), "`{text}` is shown as another one");
+        let tls = text.starts_with("valkeys://") || text.starts_with("rediss://");
+        assert_eq!(url.is_tls(), tls, "`{text}` is reached in another way than it says");
     }
+}
+
+/// What a URL means, as far as whoever connects can ask.
+fn means(url: &StoreUrl) -> (bool, bool, Option<&str>, bool) {
+    (url.is_memory(), url.is_tls(), url.user(), url.has_password())
 }
 
 /// All that anybody gets to see of a URL.

@@ -43,8 +43,11 @@ impl Evidence<'_> {
         for (id, accepted) in &self.told.accepted {
             self.judge_accepted(id, accepted, &mut verdict);
         }
+        self.judge_unheard(&mut verdict);
+        self.judge_denials(&mut verdict);
         self.judge_ends(&mut verdict);
         self.judge_runs(&mut verdict);
+        self.judge_attempts(&mut verdict);
         verdict
     }
 
@@ -62,6 +65,28 @@ impl Evidence<'_> {
         // Only what is gone can have died with a server.
         let has = |heir: &Snapshot| !outcome.is_empty() || heir.execution(id).is_some();
         self.find(verdict, what, id, accepted.at_ms, has);
+    }
+
+    /// What is there has ended, even where a caller never heard that it was accepted.
+    fn judge_unheard(&self, verdict: &mut Verdict) {
+        let open = self.snapshot.executions().filter(|execution| {
+            !self.told.accepted.contains_key(execution.id)
+                && execution.core.text("terminal_outcome") == "none"
+        });
+        for execution in open {
+            let (id, state) = (execution.id, execution.core.text("public_state"));
+            verdict.faults.push(format!("{id} never ended, and nobody heard of it: {state}"));
+        }
+    }
+
+    /// What was accepted is not said to be nowhere, and nobody is refused what he may ask for.
+    fn judge_denials(&self, verdict: &mut Verdict) {
+        verdict.faults.extend(self.told.refused.iter().cloned());
+        for id in &self.told.denied {
+            let what = format!("{id} was accepted, and a caller was told that it is not there");
+            let at_ms = self.told.accepted.get(id).map_or(0, |accepted| accepted.at_ms);
+            self.find(verdict, what, id, at_ms, |heir| heir.execution(id).is_some());
+        }
     }
 
     /// An end that somebody was told stays the end.
@@ -130,6 +155,33 @@ impl Evidence<'_> {
         }
     }
 
+    /// Nothing runs on behind its success, and what ran is there, whether or not its caller was
+    /// told of it.
+    fn judge_attempts(&self, verdict: &mut Verdict) {
+        // When it first ran, and its last attempt.
+        let mut ran = BTreeMap::<ExecutionId, (u64, u32)>::new();
+        for run in self.runs {
+            let Ok(id) = run.execution.parse() else { continue };
+            let (first_ms, last) = ran.entry(id).or_insert((run.at_ms, run.attempt));
+            (*first_ms, *last) = ((*first_ms).min(run.at_ms), (*last).max(run.attempt));
+        }
+        for (id, (first_ms, last)) in ran {
+            if self.snapshot.execution(&id).is_none() && !self.told.accepted.contains_key(&id) {
+                let what = format!("{id} ran and is lost");
+                self.find(verdict, what, &id, first_ms, |heir| heir.execution(&id).is_some());
+            }
+            let succeeded = |attempt: &u32| {
+                let key = Key::execution(&id).attempt(AttemptIndex(*attempt));
+                let record = self.snapshot.hash(&key);
+                record.is_some_and(|record| record.text("attempt_state") == SUCCEEDED)
+            };
+            if let Some(attempt) = (0..last).find(succeeded) {
+                let what = format!("attempt {attempt} of {id} succeeded, and yet {last} ran");
+                verdict.faults.push(what);
+            }
+        }
+    }
+
     /// A fault, unless it is the loss of a server that died: then what was told of the execution
     /// was in its slots, and its heir has not got it.
     fn find(
@@ -154,6 +206,9 @@ fn field(snapshot: &Snapshot, id: &ExecutionId, name: &str) -> String {
 fn result(snapshot: &Snapshot, id: &ExecutionId) -> Vec<u8> {
     snapshot.text(&Key::execution(id).result()).unwrap_or_default().to_vec()
 }
+
+/// The state of an attempt whose completion was taken.
+const SUCCEEDED: &str = "ended_success";
 
 /// Whether a store knows of a run: that its attempt began, or went on after a wait.
 fn knows(snapshot: &Snapshot, id: &ExecutionId, run: &Run) -> bool {
@@ -182,7 +237,7 @@ mod tests {
         let accepted = Accepted { at_ms: TOLD_AT_MS, outcomes: &[TerminalOutcome::Success] };
         let outcome = TerminalOutcome::Success;
         let end = Ended { at_ms: TOLD_AT_MS, id: id(), outcome, result: b"result".to_vec() };
-        Told { accepted: [(id(), accepted)].into(), ended: vec![end], unanswered: 0 }
+        Told { accepted: [(id(), accepted)].into(), ended: vec![end], ..Told::default() }
     }
 
     /// A keyspace in which the first attempt has ended like this.
@@ -239,6 +294,56 @@ mod tests {
         assert_eq!(found(&ended("success", "result"), &waited), "");
         let waited_twice = [run(1, 0, "first"), resumed(2, "result"), resumed(3, "again")];
         assert!(found(&ended("success", "result"), &waited_twice).contains("went on at"));
+    }
+
+    #[test]
+    fn it_finds_what_ran_behind_a_success_and_what_only_a_worker_knew_of() {
+        let retried = [run(1, 0, "first"), run(2, 1, "result")];
+        let mut snapshot = ended_by("1", "success", "result");
+        let mut first = |state: &str| {
+            let fields = [("attempt_state".to_owned(), state.as_bytes().to_vec())];
+            let entry = Entry { stored: Stored::Hash(fields.into()), expires_at: None };
+            let key = Key::execution(&id()).attempt(AttemptIndex(0)).to_string();
+            snapshot.put(key.as_bytes(), Some(entry));
+            judge(&snapshot, &retried, &[]).faults.join("\n")
+        };
+        assert_eq!(first("interrupted_reclaimed"), "");
+        let doubled = first("ended_success");
+        assert!(doubled.contains("succeeded, and yet 1 ran"), "{doubled}");
+
+        let nobody = Told::default();
+        let nothing = Snapshot::new(ServerTime(0));
+        let runs = [run(TOLD_AT_MS, 0, "result")];
+        let unheard = |crashes: &[Crash]| {
+            let evidence = Evidence { snapshot: &nothing, told: &nobody, runs: &runs, crashes };
+            let Verdict { faults, excused } = evidence.judge();
+            (faults.join("\n"), excused.len())
+        };
+        assert_eq!(unheard(&[]), (format!("{ID} ran and is lost"), 0));
+        let died = crash(0..=u16::MAX, Snapshot::new(ServerTime(0)));
+        assert_eq!(unheard(&[died]), (String::new(), 1));
+        let open = ended("none", "");
+        let left = Evidence { snapshot: &open, told: &nobody, runs: &[], crashes: &[] }.judge();
+        let left = left.faults.join("\n");
+        assert!(left.contains("never ended, and nobody heard of it"), "{left}");
+    }
+
+    #[test]
+    fn it_finds_callers_who_were_told_what_is_not_so() {
+        let snapshot = ended("success", "result");
+        let runs = [run(1, 0, "result")];
+        let found = |told: &Told, crashes: &[Crash]| {
+            let mut verdict = Evidence { snapshot: &snapshot, told, runs: &runs, crashes }.judge();
+            verdict.faults.retain(|fault| !fault.starts_with("fsck"));
+            (verdict.faults.join("\n"), verdict.excused.len())
+        };
+        let denied = Told { denied: vec![id()], ..told() };
+        let (faults, excused) = found(&denied, &[]);
+        assert!(faults.contains("told that it is not there") && excused == 0, "{faults}");
+        let lost = crash(0..=u16::MAX, Snapshot::new(ServerTime(0)));
+        assert_eq!(found(&denied, &[lost]), (String::new(), 1));
+        let refused = Told { refused: vec!["submit was told: no".to_owned()], ..told() };
+        assert_eq!(found(&refused, &[]), ("submit was told: no".to_owned(), 0));
     }
 
     /// A server that held these slots, and died just after it had told the caller.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use selvedge::client::{Client, Flow, OnSatisfied, Outcome, SubmittedFlow, Task, TerminalOutcome};
+use selvedge::client::{
+    Client, ClientError, Flow, OnSatisfied, Outcome, SubmittedFlow, Task, TerminalOutcome,
+};
 use selvedge_core::id::ExecutionId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +22,10 @@ pub struct Told {
     pub accepted: BTreeMap<ExecutionId, Accepted>,
     /// Executions that are said to have ended.
     pub ended: Vec<Ended>,
+    /// Executions that were accepted, and later said not to be there.
+    pub denied: Vec<ExecutionId>,
+    /// What callers were told instead of an answer, although only faults were against it.
+    pub refused: Vec<String>,
     /// Flows whose submission nobody answered.
     pub unanswered: usize,
 }
@@ -82,11 +88,16 @@ async fn submit(
     match client.submit(flow(shape).idempotency_key(key)).await {
         Ok(submitted) => {
             book.accept(&submitted, shape);
-            if let Ok(end) = client.wait_within(&submitted[watched], WAIT_MAX).await {
-                book.end(end);
+            match client.wait_within(&submitted[watched], WAIT_MAX).await {
+                Ok(end) => book.end(end),
+                Err(ClientError::NotFound { .. }) => book.deny(submitted[watched].clone()),
+                Err(error) => book.hear("wait", &error),
             }
         }
-        Err(_) => book.miss(),
+        Err(error) => {
+            book.miss();
+            book.hear("submit", &error);
+        }
     }
 }
 
@@ -107,6 +118,21 @@ impl Book {
         let Outcome { id, outcome, result, .. } = end;
         let ended = Ended { at_ms: clock_ms(), id, outcome, result };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).ended.push(ended);
+    }
+
+    fn deny(&self, id: ExecutionId) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).denied.push(id);
+    }
+
+    /// A store that is away or slow is what faults are about; any other error is an answer.
+    fn hear(&self, asked: &str, error: &ClientError) {
+        if !matches!(
+            error,
+            ClientError::Unavailable(_) | ClientError::TimedOut(_) | ClientError::Store(_)
+        ) {
+            let told = format!("{asked} was told: {error}");
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).refused.push(told);
+        }
     }
 
     fn miss(&self) {

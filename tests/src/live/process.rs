@@ -32,6 +32,8 @@ pub struct Cast {
     folder: PathBuf,
     players: Vec<(Role, Keeper)>,
     started: usize,
+    /// Those that had ended by themselves when somebody came to kill them.
+    deserted: Vec<String>,
 }
 
 /// How a process of each role is started.
@@ -49,7 +51,8 @@ impl Cast {
     /// Nobody yet; logs will be in this folder.
     #[must_use]
     pub fn new(commands: Commands, folder: &Path) -> Self {
-        Self { commands, folder: folder.to_owned(), players: Vec::new(), started: 0 }
+        let (players, deserted) = (Vec::new(), Vec::new());
+        Self { commands, folder: folder.to_owned(), players, started: 0, deserted }
     }
 
     /// Starts one more; its clock goes right, or is so far off.
@@ -75,7 +78,9 @@ impl Cast {
     /// Kills one of a role with SIGKILL; says whether there was any.
     pub fn kill(&mut self, role: Role, whom: usize) -> io::Result<bool> {
         let Some(at) = self.pick(role, whom) else { return Ok(false) };
-        self.players.remove(at).1.kill()?;
+        let (role, mut keeper) = self.players.remove(at);
+        self.deserted.extend(deserter(role, &mut keeper)?);
+        keeper.kill()?;
         Ok(true)
     }
 
@@ -89,11 +94,9 @@ impl Cast {
 
     /// Those that ended although nobody killed them.
     pub fn deserters(&mut self) -> io::Result<Vec<String>> {
-        let mut found = Vec::new();
+        let mut found = self.deserted.clone();
         for (role, keeper) in &mut self.players {
-            if let Some(status) = keeper.ended()? {
-                found.push(format!("{role:?} {} ended by itself: {status}", keeper.server_pid()));
-            }
+            found.extend(deserter(*role, keeper)?);
         }
         Ok(found)
     }
@@ -108,6 +111,12 @@ impl Cast {
             .collect();
         of_role.get(whom % of_role.len().max(1)).copied()
     }
+}
+
+/// What to say of a process that has ended, though nobody has killed it.
+fn deserter(role: Role, keeper: &mut Keeper) -> io::Result<Option<String>> {
+    let pid = keeper.server_pid();
+    Ok(keeper.ended()?.map(|status| format!("{role:?} {pid} ended by itself: {status}")))
 }
 
 /// A wall clock that is off, by the means of libfaketime.
