@@ -9,9 +9,9 @@ use crate::say;
 /// What a plan calls executions and flows, by their ids.
 type Names = BTreeMap<String, String>;
 
-/// Draws events; `title` names the run. So many of the last ones were left out before.
+/// Draws events; `title` names the run, and `told` says what there is to say about all of it.
 #[must_use]
-pub fn page(title: &str, events: &[&Event], names: &Names, left_out: usize) -> String {
+pub fn page(title: &str, told: &[String], events: &[&Event], names: &Names) -> String {
     let lanes = lanes(events);
     // What a client begins is sent at once: one line says enough.
     let shown = |event: &&&Event| say::matters(event) && !is_beginning(event);
@@ -32,14 +32,14 @@ pub fn page(title: &str, events: &[&Event], names: &Names, left_out: usize) -> S
     }
     svg.push_str("</svg>");
     let title = escape(title);
-    let cut = match left_out {
-        0 => String::new(),
-        _ => format!("<p><b>Cut short: the last {left_out} events are not drawn.</b></p>\n"),
-    };
+    let told: String = told
+        .iter()
+        .map(|words| format!("<p><b>{}</b></p>\n", escape(&say::named(words, names))))
+        .collect();
     format!(
         "<!doctype html><html lang='en'><meta charset='utf-8'><title>{title}</title>\n\
          <style>{STYLE}</style>\n<h1>{title}</h1>\n<p>{LEGEND}</p>\n\
-         {cut}<header>{heads}</header>\n{svg}\n</html>\n"
+         {told}<header>{heads}</header>\n{svg}\n</html>\n"
     )
 }
 
@@ -197,8 +197,7 @@ mod tests {
             event(2, Actor::Engine(1), What::Died),
             event(3, Actor::World, What::Note("a <b> & 'c'".to_owned())),
         ];
-        let page = page("seed 7", &events.iter().collect::<Vec<_>>(), &Names::new(), 0);
-        assert!(!page.contains("Cut short"));
+        let page = page("seed 7", &[], &events.iter().collect::<Vec<_>>(), &Names::new());
         for lane in ["worker-1", "engine-1", "node-1", "world"] {
             assert!(page.contains(&format!(">{lane}</text>")), "{lane}");
         }
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_not_drawn_as_applied_and_a_cut_is_told() {
+    fn a_refusal_is_not_drawn_as_applied_and_the_verdict_is_told() {
         let reply = |words: Vec<Value>| {
             let learned = Learned::Reply(Value::Array(words));
             event(1, Actor::Caller(1), What::Returned { call: 1, learned })
@@ -215,9 +214,10 @@ mod tests {
         let code = Value::Bulk(b"execution_not_terminal".to_vec());
         let no = reply(vec![Value::Int(0), code.clone()]);
         let yes = reply(vec![Value::Int(1), code]);
-        let drawn = |event: &Event| page("seed 7", &[event], &Names::new(), 12);
+        let told = ["Stuck <at> last".to_owned()];
+        let drawn = |event: &Event| page("seed 7", &told, &[event], &Names::new());
         assert!(drawn(&no).contains("<g class='refused'>"), "{}", drawn(&no));
         assert!(drawn(&yes).contains("<g class='applied'>"));
-        assert!(drawn(&yes).contains("the last 12 events are not drawn"));
+        assert!(drawn(&yes).contains("<b>Stuck &lt;at&gt; last</b>"));
     }
 }

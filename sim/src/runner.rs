@@ -100,6 +100,11 @@ pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
         let backlog_ms = plan.config.dispatch_ms(&world.servers.audited);
         let end = world.now_ms + backlog_ms + 2 * plan.config.cycle_ms();
         run_until(&mut world, end);
+        // Books that were closed at rest may have left a note of late, which has its time too.
+        if unexcused(&world) == 0 {
+            let now = world.now_ms;
+            come_to_rest(&mut world, now, now + plan.config.bound.0);
+        }
         if unexcused(&world) == 0 {
             world.rest(Rest::Reached);
         }

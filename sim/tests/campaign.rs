@@ -102,6 +102,7 @@ fn a_run_becomes_a_page() {
     let page = std::fs::read_to_string(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(page.contains("engine-1") && page.contains("worker-1"), "no lanes");
+    assert!(page.contains("lease-lost: Passed after"), "no verdict");
 }
 
 #[test]

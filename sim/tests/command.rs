@@ -209,7 +209,7 @@ fn a_page_that_is_cut_short_says_so() {
     let (code, told) = sim(&["show", &plan, "--all", "--page", &path]);
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("5000 events on") && told.contains("cut short"), "{told}");
-    assert!(std::fs::read_to_string(&path).unwrap().contains("Cut short"));
+    assert!(std::fs::read_to_string(&path).unwrap().contains("cut short"));
 }
 
 #[test]

@@ -60,3 +60,152 @@ fn a_slot_on_its_way_is_served_at_one_place() {
     );
     assert_eq!(ended.verdict, Verdict::Passed, "{:?}", ended.violations);
 }
+
+/// A record is damaged, and the record that belongs with it tells of it too: the damage explains
+/// either.
+#[test]
+fn damage_explains_what_is_wrong_with_the_other_half() {
+    let plan = "signals no\ntask E0 does suspend\nat 1s caller-1 create E0\n";
+    let suspension =
+        "ff:exec:{fp:0}:{fp:0}:d471743f-69f6-43b3-a125-9d35a2139495:suspension:current";
+    let waitpoint = "ff:wp:{fp:0}:3940206c-56c5-4c86-8832-148dbd3b356c";
+    for damage in [
+        format!("WrongType at 5s about {suspension}"),
+        format!("Eviction at 5s about {suspension}"),
+        format!("Eviction at 5s about {waitpoint}"),
+        format!("Eviction at 5s about {waitpoint}:condition"),
+    ] {
+        let ended = outcome(&format!("{plan}fault {damage}\n"));
+        assert_eq!(ended.verdict, Verdict::Excused, "{damage}: {:?}", ended.violations);
+    }
+}
+
+/// A slow engine closes the edges of a cancelled flow long after its members have ended. That leaves
+/// a note of siblings to cancel, all of whom have ended, and somebody has to take it away.
+#[test]
+fn a_note_that_is_left_at_rest_is_taken_away_at_rest() {
+    let ended = outcome(
+        "flow_partitions 7\nlink 20ms..700ms\nwindow 1\ndispatch_queue 3\n\
+         at 490ms caller-2 submit F0 chunk 4 policy capped diamond 4 quorum 3 cancel_remaining\n\
+         at 2.885s caller-2 cancel_flow F0\n",
+    );
+    assert_eq!(ended.verdict, Verdict::Passed, "{:?}", ended.violations);
+}
+
+/// The reply to a suspension is lost, and the worker asks again: it is told of the waitpoint, so that
+/// the signal of the plan comes, and the wait ends.
+#[test]
+fn a_lost_reply_to_a_suspension_leaves_nobody_waiting() {
+    let ended = outcome(
+        "seed 12\nworkers 2\ntask pay.approve does suspend complete\n\
+         at 1s caller-1 submit pay : check, approve <- check, send <- approve\n\
+         at 3s signaller-1 signal pay.approve yes\n\
+         fault ReplyLost on 1st suspend_execution\nfault ReplyLost on 1st deliver_signal\n",
+    );
+    assert_eq!(ended.verdict, Verdict::Passed, "{:?}", ended.violations);
+    assert!(ended.unsignalled.is_empty() && ended.unstruck.is_empty(), "{:?}", ended.unsignalled);
+}
+
+/// A key of a stranger keeps somebody from being purged until the engines leave him alone for ten
+/// cycles, as the contract has it. That the stranger is gone meanwhile they see after that.
+#[test]
+fn who_could_not_be_purged_is_looked_at_again_after_a_while() {
+    let ended = outcome(
+        "seed 1104\n\
+         engines 2\n\
+         shards 1\n\
+         workers 3\n\
+         habits complete:4,suspend:11,suspend_ahead:9,delay:6,die:10\n\
+         flow_partitions 1\n\
+         tenants 1\n\
+         interval 250ms\n\
+         length 12s\n\
+         lease 2s\n\
+         signals yes\n\
+         at 1564ms caller-1 submit F0 policy quota diamond 4 quorum 2 let_run\n\
+         at 1634ms caller-1 submit F1 policy brief chain 3\n\
+         at 199ms caller-2 create E0 policy deadline\n\
+         at 2345ms caller-2 create E1 policy capped\n\
+         at 4040ms caller-3 replay E0\n\
+         at 7745ms caller-3 cancel E0\n\
+         fault PoisonHead at 9397ms\n\
+         fault ForeignKey at 3683ms\n",
+    );
+    assert_eq!(ended.verdict, Verdict::Passed, "{:?}", ended.violations);
+}
+
+/// A node comes back empty, without functions; budgets and quotas are put back all the same.
+#[test]
+fn an_empty_node_gets_its_accounts_back() {
+    let ended = outcome(
+        "seed 1020\n\
+         engines 1\n\
+         shards 1\n\
+         workers 4\n\
+         habits complete:13,suspend_timed:6,fail:17\n\
+         flow_partitions 1\n\
+         tenants 2\n\
+         interval 0s\n\
+         length 12s\n\
+         lease 2s\n\
+         signals no\n\
+         at 755ms caller-1 submit F0 policy budget diamond 4 quorum 2 let_run\n\
+         at 2684ms caller-1 submit F1 policy retry fan_in 3\n\
+         at 628ms caller-1 submit F2 policy budget chain 3\n\
+         at 2149ms caller-2 create E0 policy retry\n\
+         at 2567ms caller-2 create E1 policy quota\n\
+         at 1ms caller-2 create E2 policy budget\n\
+         at 1627ms caller-2 create E3 policy deadline\n\
+         at 2905ms caller-2 cancel_flow F0\n\
+         at 3507ms caller-3 cancel E0\n\
+         fault PoisonHead at 4699ms\n\
+         fault AmnesiaRestart at 1319ms\n",
+    );
+    assert_ne!(ended.verdict, Verdict::Incorrect, "{:?}", ended.violations);
+}
+
+/// In a split the new primary comes back empty. What the old one answers is true of its branch.
+#[test]
+fn who_is_lost_on_one_branch_may_end_on_the_other() {
+    let ended = outcome(
+        "seed 1112\n\
+         engines 2\n\
+         shards 1\n\
+         workers 3\n\
+         habits complete:17,suspend:3,delay:17,slow:3,die:7\n\
+         flow_partitions 1\n\
+         tenants 2\n\
+         interval 0s\n\
+         length 12s\n\
+         lease 5s\n\
+         signals yes\n\
+         at 1841ms caller-1 submit F0 policy timeout fan_in 3 quorum 2 cancel_remaining\n\
+         at 2902ms caller-1 submit F1 policy deadline fan_out 4\n\
+         at 2968ms caller-2 create E0 policy quota\n\
+         at 6285ms caller-2 cancel_flow F0\n\
+         at 2649ms caller-3 replay E0\n\
+         fault SplitBrainBranch at 6861ms\n\
+         fault AmnesiaRestart at 9984ms\n\
+         fault AmnesiaRestart at 7107ms\n",
+    );
+    assert_ne!(ended.verdict, Verdict::Incorrect, "{:?}", ended.violations);
+}
+
+/// The reply to a claim is held up, and a node forgets the claim meanwhile. The worker asks again
+/// under the same lease id, and gets somebody else: there is still one holder of that lease.
+#[test]
+fn a_claim_that_was_lost_may_be_repeated() {
+    let ended = outcome(
+        "seed 40014\n\
+         engines 2\n\
+         workers 2\n\
+         at 1.515s caller-1 build F0 policy timeout diamond 3\n\
+         at 2.055s caller-2 build F1 chain 5\n\
+         fault ServerClockJump at 1.275s ms 25765\n\
+         fault AmnesiaRestart at 828ms ms 1155\n\
+         fault AmnesiaRestart at 1.771s ms 132\n\
+         fault SwizzleClog at 1.534s for 6.691s\n\
+         fault SwizzleClog at 1.225s for 2.032s\n",
+    );
+    assert_ne!(ended.verdict, Verdict::Incorrect, "{:?}", ended.violations);
+}

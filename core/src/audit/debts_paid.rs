@@ -1,7 +1,7 @@
 //! `DebtsPaid`
 
 use alloc::format;
-use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::{Execution, Fields, Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::id::ExecutionId;
@@ -31,13 +31,24 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
             findings.expect(owed.is_empty(), &key, || format!("{owed:?} were never cancelled"));
         }
         Subject::Key(key @ Key::Flow(_, _, FlowPart::EdgeGroup(_))) => {
-            let owes = snapshot
-                .hash(key)
-                .is_some_and(|group| group.text("cancel_siblings_pending_flag") == "true");
-            findings.expect(!owes, key, || String::from("owes cancels to siblings"));
+            let owing = |group: &Fields<'_>| group.text("cancel_siblings_pending_flag") == "true";
+            if let Some(group) = snapshot.hash(key).filter(owing) {
+                findings.add(key, format!("owes cancels to siblings: {:?}", owed(snapshot, group)));
+            }
         }
         Subject::Key(_) | Subject::Stranger(_) => {}
     }
+}
+
+/// The siblings whom a group owes a cancel: those that have not ended yet.
+fn owed<'a>(snapshot: &Snapshot, group: Fields<'a>) -> Vec<&'a str> {
+    let names = group.text("cancel_siblings_pending_members").split('|');
+    let live = |name: &&str| {
+        let sibling = name.parse::<ExecutionId>();
+        let ended = |one: Execution<'_>| one.vector().is_ok_and(|vector| vector.is_terminal());
+        sibling.is_ok_and(|id| snapshot.execution(&id).is_some_and(|one| !ended(one)))
+    };
+    names.filter(live).collect()
 }
 
 /// Every open edge has an upstream that still runs, or whose end it outlived by a replay of its

@@ -43,10 +43,11 @@ fn suspension(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Fin
     });
     if let (true, Some(suspension)) = (suspended, open) {
         let timed = suspension.number("timeout_at") > 0;
+        let waitpoint = suspension.text("waitpoint_id");
         findings.expect(
-            timed || can_be_signalled(snapshot, execution, suspension.text("waitpoint_id")),
+            timed || can_be_signalled(snapshot, execution, waitpoint),
             execution.id,
-            || String::from("nothing can wake it"),
+            || format!("nothing can wake it, its waitpoint `{waitpoint}` being closed or gone"),
         );
     }
 }
@@ -77,15 +78,15 @@ fn waitpoint(
 ) {
     match record.text("state") {
         "active" => {
-            let owner = record.text("execution_id").parse();
-            let open = owner.is_ok_and(|owner| {
+            let owner = record.text("execution_id");
+            let open = owner.parse().is_ok_and(|owner| {
                 snapshot.execution(&owner).is_some_and(|execution| {
                     open_suspension(snapshot, &execution).is_some_and(|suspension| {
                         suspension.text("suspension_id") == record.text("suspension_id")
                     })
                 })
             });
-            findings.expect(open, key, || String::from("is active without its suspension"));
+            findings.expect(open, key, || format!("is active, `{owner}` is not suspended on it"));
         }
         "pending" => {
             findings.expect(closing, key, || String::from("is pending, and nobody will close it"))

@@ -3,10 +3,10 @@
 use selvedge_core::call::Function;
 use selvedge_core::call::signal::{BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal};
 use selvedge_core::call::suspension::{
-    BoundWaitpoint, CreatePendingWaitpoint, NewWaitpoint, SuspendExecution, SuspendOn, Suspended,
-    SuspensionReason, SuspensionRequester, TimeoutBehavior,
+    BoundWaitpoint, CreatePendingWaitpoint, NewWaitpoint, SuspendExecution, SuspendIdempotency,
+    SuspendOn, Suspended, SuspensionReason, SuspensionRequester, TimeoutBehavior,
 };
-use selvedge_core::id::{ExecutionId, WaitpointId, WaitpointKey};
+use selvedge_core::id::{ExecutionId, SuspensionId, WaitpointId, WaitpointKey};
 use selvedge_core::value::Value;
 
 use super::worker::{Chore, Work, written};
@@ -15,6 +15,9 @@ use crate::event::Actor;
 use crate::plan::{Deed, Doing, Rule};
 use crate::world::World;
 use crate::world::stream::{Purpose, Ratio};
+
+/// How long a suspension is remembered for whoever asks again.
+const REMEMBERED_MS: u64 = 60_000;
 
 /// A waitpoint that somebody was told about.
 #[derive(Clone, Debug)]
@@ -49,13 +52,17 @@ impl World {
                 SuspendOn::New { primary, additional: Vec::new() }
             }
         };
+        let suspension_id: SuspensionId = self.fresh_id(actor).into();
+        // Whoever asks again is told of the waitpoint again, as real workers are: nobody could
+        // signal what nobody knows.
+        let once = SuspendIdempotency { key: suspension_id.to_string(), ttl_ms: REMEMBERED_MS };
         SuspendExecution {
             execution_id: claimed.execution_id.clone(),
             lane: work.lane.clone(),
             worker_instance_id: work.instance.clone(),
             attempt_index: claimed.attempt_index,
             fence: claimed.fence,
-            suspension_id: self.fresh_id(actor).into(),
+            suspension_id,
             on,
             reason: SuspensionReason::WaitingForSignal,
             requested_by: SuspensionRequester::Worker,
@@ -65,7 +72,7 @@ impl World {
             resume_policy_json: "{}".to_owned(),
             continuation_metadata_pointer: None,
             lease_history_maxlen: 100,
-            idempotency: None,
+            idempotency: Some(once),
         }
     }
 

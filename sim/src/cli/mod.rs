@@ -57,7 +57,7 @@ enum Command {
     Promote(kept::Promote),
     /// Plant every known bug in turn; each must be caught by the oracle meant for it.
     Canary(canary::Options),
-    /// Measure how fast seeds are run, and where the time goes.
+    /// Measure how fast seeds are run, 20 at least, and where the time goes.
     Bench(bench::Options),
     /// Print what a run came to, for another process to compare.
     #[command(hide = true)]
@@ -91,7 +91,7 @@ pub(crate) struct Seeds {
     #[arg(long, default_value_t = Seed::from(0))]
     seed: Seed,
     /// How many seeds, counting up.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Small worlds in which only engines die.
     #[arg(long)]

@@ -124,14 +124,25 @@ fn write_page(options: &Options, outcome: &Outcome, path: &Path) -> Result<(), E
     let mut events: Vec<&Event> = options.picked(outcome).collect();
     tell_if_none(events.len(), outcome);
     let left_out = events.len().saturating_sub(PAGE_EVENTS);
-    events.truncate(PAGE_EVENTS);
-    std::fs::write(path, page(&options.plan, &events, &outcome.names, left_out))
-        .map_err(at(path))?;
+    // A failure is at the end of its run.
+    let which = if Failure::of(outcome).is_some() {
+        events.drain(..left_out);
+        "first"
+    } else {
+        events.truncate(PAGE_EVENTS);
+        "last"
+    };
+    let cut = format!("cut short: the {which} {left_out} are not drawn");
+    let mut told = vec![line(&options.plan, outcome)];
+    told.extend(outcome.violations.iter().map(|found| {
+        let excuse = found.excuse.as_ref().map_or(String::new(), |why| format!(" ({why})"));
+        format!("{} {}: {}{excuse}", found.oracle, found.subject, found.what)
+    }));
+    told.extend((left_out > 0).then(|| cut.clone()));
+    std::fs::write(path, page(&options.plan, &told, &events, &outcome.names)).map_err(at(path))?;
     let cut = match left_out {
         0 => String::new(),
-        _ => {
-            format!("; cut short: the last {left_out} are not drawn, choose with --from or --only")
-        }
+        _ => format!("; {cut}, choose with --from or --only"),
     };
     out!("{} events on {}{cut}", events.len(), path.display());
     Ok(())

@@ -57,7 +57,8 @@ impl World {
             return false;
         }
         let When::Call(pattern) = &self.plan.faults[at].when else { return false };
-        if !pattern.fits(sender, argv) {
+        let strikes = self.plan.faults[at].fault.strikes_calls_of(sender);
+        if !strikes || !pattern.fits(sender, argv) {
             return false;
         }
         self.seen_calls[at] += 1;
@@ -68,6 +69,9 @@ impl World {
     fn unsee(&mut self, batch: &[Vec<Vec<u8>>], sender: Actor) {
         for at in 0..self.plan.faults.len() {
             let When::Call(pattern) = &self.plan.faults[at].when else { continue };
+            if !self.plan.faults[at].fault.strikes_calls_of(sender) {
+                continue;
+            }
             let unsent = batch.iter().filter(|argv| pattern.fits(sender, argv)).count();
             if self.seen_calls[at] < pattern.nth {
                 let unsent = u32::try_from(unsent).unwrap_or(0);

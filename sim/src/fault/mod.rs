@@ -58,9 +58,9 @@ macro_rules! faults {
 }
 
 faults! {
-    /// the engine dies after deciding, before anything is sent
+    /// the engine, or another sender, dies after deciding, before anything is sent
     1 CrashBeforeSend asks "is work re-derived from the keyspace alone?";
-    /// the engine dies when the call is applied, its reply unseen
+    /// the engine, or another sender, dies when the call is applied, its reply unseen
     2 CrashAfterApply asks "does the next engine see it as done?";
     /// the engine dies between the cancels of siblings and the drain of their note
     3 CrashBetweenSaddAndDrain asks "is it finished by anyone, drained once, none missed?";

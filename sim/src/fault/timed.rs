@@ -127,7 +127,17 @@ impl World {
                 let age = positive.filter(|age| *age > 0);
                 self.inflict(rule.fault, format!("shard {shard}, {amount} ms"));
                 let lost = self.servers.forget(shard, age, self.now_ms);
-                self.tell_loss(self.servers.primary(shard), lost);
+                let primary = self.servers.primary(shard);
+                // An empty node has no functions, and what operators put back takes some: they have
+                // them for that long, and nobody else has.
+                let empty = age.is_none();
+                if empty {
+                    self.servers.lend_library(primary);
+                }
+                self.tell_loss(primary, lost);
+                if empty {
+                    self.servers.drop_library(primary);
+                }
             }
             Fault::LibraryMissing => {
                 let node = self.node_of(rule);

@@ -1,15 +1,16 @@
 //! `FenceNeverRepeats`
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use selvedge_core::id::ExecutionId;
+use selvedge_core::key::Key;
 
 use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use crate::event::{Actor, Event, What};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "FenceNeverRepeats",
-    statement: "every new lease has a higher epoch, and no triple is issued twice, lost branches \
+    statement: "every new lease has a higher epoch, and no triple is issued to two, lost branches \
                 included",
     class: Class::Safety,
     judge: || Box::<FenceNeverRepeats>::default(),
@@ -17,8 +18,24 @@ pub(super) const ORACLE: Oracle = Oracle {
 
 #[derive(Default)]
 struct FenceNeverRepeats {
-    fences: BTreeSet<[String; 3]>,
+    fences: BTreeMap<[String; 3], Issued>,
     epochs: BTreeMap<ExecutionId, i64>,
+}
+
+/// Who got a triple, for what, and when.
+struct Issued {
+    to: Actor,
+    of: ExecutionId,
+    at_ms: u64,
+}
+
+impl Issued {
+    /// Whether it was lost together with its lease, so that who asks again, not having heard, gets
+    /// a lease under the same triple: one holder, as before.
+    fn may_go_again(&self, to: Actor, view: &View<'_>) -> bool {
+        let record = Key::execution(&self.of).core().to_string();
+        self.to == to && view.ledger.loss_excuse(record.as_bytes(), self.at_ms).is_some()
+    }
 }
 
 impl Judge for FenceNeverRepeats {
@@ -33,7 +50,10 @@ impl Judge for FenceNeverRepeats {
             }
             let Some(is) = change.got_a_lease() else { continue };
             let last = self.epochs.insert(change.of.clone(), is.epoch);
-            if !self.fences.insert(is.fence.clone()) || last.is_some_and(|last| is.epoch <= last) {
+            let issued = Issued { to: event.actor, of: change.of.clone(), at_ms: event.at_ms };
+            let before = self.fences.insert(is.fence.clone(), issued);
+            let again = before.is_some_and(|before| !before.may_go_again(event.actor, view));
+            if again || last.is_some_and(|last| is.epoch <= last) {
                 findings.add(view, &change.of, format!("{:?} after epoch {last:?}", is.fence));
             }
         }

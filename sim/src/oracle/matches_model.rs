@@ -29,6 +29,8 @@ struct MatchesModel {
     /// Which node served an execution; whoever was served by two is not judged.
     nodes: BTreeMap<ExecutionId, u8>,
     two_faced: BTreeSet<ExecutionId>,
+    /// Which node lost what it had last heard of an execution.
+    set_back: BTreeMap<ExecutionId, u8>,
 }
 
 impl Judge for MatchesModel {
@@ -41,7 +43,7 @@ impl Judge for MatchesModel {
             }
             What::Applied(applied) => {
                 let Some(asked) = Call::of(applied) else { return };
-                self.served(&asked, applied.node);
+                self.served(&asked, applied.node, applied.stray);
                 let answer = &applied.answer;
                 if matches!(event.actor, Actor::Engine(_)) {
                     // Engines act for nobody whom the model knows.
@@ -53,7 +55,7 @@ impl Judge for MatchesModel {
                 }
             }
             What::Delivered { call, learned } => self.end(*call, learned, view, findings),
-            What::CommitsLost { .. } => self.set_back(event.at_ms, view),
+            What::CommitsLost { node, .. } => self.set_back(event.at_ms, *node, view),
             What::Sent { .. }
             | What::Lost { .. }
             | What::Fault { .. }
@@ -137,16 +139,18 @@ impl MatchesModel {
         }
     }
 
-    /// Notes who served an execution. In a split two nodes do, and one of them will be forgotten.
-    fn served(&mut self, asked: &Call<'_>, node: u8) {
+    /// Notes who served an execution. In a split two nodes do, and one of them will be forgotten;
+    /// or it is served by that one alone, while the other has lost it.
+    fn served(&mut self, asked: &Call<'_>, node: u8, stray: bool) {
         let Some(id) = asked.execution() else { return };
-        if *self.nodes.entry(id.clone()).or_insert(node) != node {
+        let lost_elsewhere = stray && self.set_back.get(&id).is_some_and(|loser| *loser != node);
+        if lost_elsewhere || *self.nodes.entry(id.clone()).or_insert(node) != node {
             self.two_faced.insert(id);
         }
     }
 
     /// A loss sets back those whose record it concerns; `NoLostAck` speaks of what was promised.
-    fn set_back(&mut self, at_ms: u64, view: &View<'_>) {
+    fn set_back(&mut self, at_ms: u64, node: u8, view: &View<'_>) {
         let lost = view.ledger.lost().filter(|commit| commit.lost_at_ms == Some(at_ms));
         let keys = lost.flat_map(|commit| &commit.keys).filter_map(|key| str::from_utf8(key).ok());
         for key in keys.filter_map(|key| key.parse().ok()) {
@@ -154,6 +158,7 @@ impl MatchesModel {
                 && let Some(execution) = self.executions.get_mut(&id)
             {
                 execution.set_back(Life::of(view.of(id.partition()), &id));
+                self.set_back.insert(id, node);
             }
         }
     }

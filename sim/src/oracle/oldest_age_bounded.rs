@@ -62,11 +62,10 @@ impl Judge for OldestAgeBounded {
             return;
         }
         for shard in view.shards {
-            for (key, entry) in shard.iter() {
+            for (key, _) in shard.iter() {
                 let Key::Index(_, IndexPart::Lane(_, LaneIndex::Eligible)) = key else { continue };
-                if entry.members() > 0 {
-                    let count = entry.members();
-                    findings.add(view, key, format!("{count} wait since {waited} ms of calm"));
+                for member in shard.zset(key).keys() {
+                    findings.add(view, member, format!("waits in {key} since {waited} ms of calm"));
                 }
             }
         }

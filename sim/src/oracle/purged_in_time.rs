@@ -1,6 +1,6 @@
 //! `PurgedInTime`
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::audit::{Execution, Snapshot};
 use selvedge_core::id::{ExecutionId, LaneId};
@@ -22,6 +22,9 @@ pub(super) const ORACLE: Oracle = Oracle {
 pub(super) const RETENTION_MS: i64 = 86_400_000;
 /// Ended executions of a lane that one cycle looks at.
 const LOOKED_AT_PER_CYCLE: u64 = 20;
+/// After so many failures in a row an engine leaves a candidate alone for so many cycles.
+const FAILURES_MAX: u64 = 3;
+const BACKOFF_CYCLES: u64 = 10;
 
 #[derive(Default)]
 struct PurgedInTime {
@@ -29,6 +32,8 @@ struct PurgedInTime {
     calm_since_ms: Option<u64>,
     /// Who was kept for the sake of a child the last time that somebody asked.
     held: BTreeSet<ExecutionId>,
+    /// How often somebody could not be purged, since he was last answered for.
+    failed: BTreeMap<ExecutionId, u64>,
 }
 
 impl Judge for PurgedInTime {
@@ -40,7 +45,12 @@ impl Judge for PurgedInTime {
         let Some(call) = Call::of(applied).filter(|call| call.function == "purge_execution") else {
             return;
         };
-        let Some(id) = call.execution().filter(|_| applied.answer.is_done()) else { return };
+        let Some(id) = call.execution() else { return };
+        if !applied.answer.is_done() {
+            *self.failed.entry(id).or_default() += 1;
+            return;
+        }
+        self.failed.remove(&id);
         if applied.answer.says("held") {
             self.held.insert(id);
         } else {
@@ -57,7 +67,10 @@ impl Judge for PurgedInTime {
                 let kept_ms = kept_ms(shard, execution.id).unwrap_or(RETENTION_MS);
                 let over_ms = shard.now().0 - execution.core.number("completed_at");
                 let over_ms = u64::try_from(over_ms - kept_ms).unwrap_or(0);
-                let cycles = ended_in_lane(shard, &execution) / LOOKED_AT_PER_CYCLE + 2;
+                let failed = self.failed.get(execution.id).is_some_and(|n| *n >= FAILURES_MAX);
+                let left_alone = if failed { BACKOFF_CYCLES } else { 0 };
+                let looks = ended_in_lane(shard, &execution) / LOOKED_AT_PER_CYCLE + 2;
+                let cycles = looks + left_alone;
                 if over_ms.min(calm_ms) > cycles * view.config.cycle_ms() {
                     let what = format!("has ended, and should be gone since {over_ms} ms");
                     findings.add(view, execution.id, what);

@@ -1,6 +1,11 @@
 //! `QuietAtRest`
 
+use std::collections::BTreeSet;
+
+use selvedge_core::key::Key;
+
 use super::call::{Answer, Call};
+use super::scene::{Change, Group};
 use super::{Class, Findings, Judge, Oracle, Scene, View};
 use crate::event::{Actor, Event, Phase, What};
 
@@ -32,10 +37,12 @@ struct QuietAtRest {
     calls: u64,
     since_ms: Option<u64>,
     told: bool,
+    /// Groups that books closed at rest left a note for.
+    noted: BTreeSet<Key>,
 }
 
 impl Judge for QuietAtRest {
-    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
+    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
         if matches!(event.what, What::Phase(Phase::Rest)) {
             self.since_ms = Some(event.at_ms + view.config.dispatch_ms(view.shards));
         }
@@ -47,18 +54,22 @@ impl Judge for QuietAtRest {
             }
             return;
         }
+        let function = Call::of(applied).map_or("a command", |call| call.function);
+        let closing = closes_books(function, &applied.answer);
+        if closing {
+            self.noted.extend(scene.groups.iter().filter_map(noted));
+        }
+        let paying = self.takes_a_note(scene);
         // The first cycle may find what is left to do; the second must not.
         let since = since + view.config.cycle_ms();
         if event.at_ms < since {
             return;
         }
         self.calls += 1;
-        if !applied.writes.is_empty() {
-            let function = Call::of(applied).map_or("a command", |call| call.function);
+        let due = HOUSEKEEPING.contains(&function) || closing || paying;
+        if !applied.writes.is_empty() && !due {
             let answer = &applied.answer;
-            if !HOUSEKEEPING.contains(&function) && !closes_books(function, answer) {
-                findings.add(view, function, format!("still writes at rest: {answer:?}"));
-            }
+            findings.add(view, function, format!("still writes at rest: {answer:?}"));
         }
         let partitions = view.config.flow_partitions
             + view.config.budget_partitions
@@ -72,6 +83,22 @@ impl Judge for QuietAtRest {
             findings.add(view, "engines", format!("made {calls} calls in {seconds} s of rest"));
         }
     }
+}
+
+impl QuietAtRest {
+    /// Whether a call did nothing but take a note away that closed books had left at rest: nobody
+    /// was left to be cancelled. Each is taken once, and must be in the end.
+    fn takes_a_note(&mut self, scene: &Scene) -> bool {
+        let [Change { of, was: Some(was), is }] = &scene.groups[..] else { return false };
+        let taken = was.owes && is.as_ref().is_none_or(|is| !is.owes);
+        taken && scene.executions.is_empty() && self.noted.remove(of)
+    }
+}
+
+/// The group that owes cancels from now on.
+fn noted(change: &Change<Key, Group>) -> Option<Key> {
+    let owes = |group: &Option<Group>| group.as_ref().is_some_and(|group| group.owes);
+    (owes(&change.is) && !owes(&change.was)).then(|| change.of.clone())
 }
 
 /// Whether a dispatch only closed edges of children that had ended. An engine with one batch in

@@ -11,6 +11,9 @@ use crate::event::Actor;
 /// Most tags that a plan may give one execution.
 const TAGS_MAX: u64 = 10_000;
 
+/// Most batches or completions that an engine can be told to have at once.
+const MANY: u64 = 1_000_000;
+
 const DAY_MS: u64 = 24 * 3_600_000;
 
 /// The longest time that a setting or a fault may take: a run has to end while somebody waits.
@@ -58,6 +61,10 @@ fn settings(plan: &Plan) -> Result<(), (Place, String)> {
         ("flow_partitions", config.flow_partitions, 1, 256),
         ("budget_partitions", config.budget_partitions, 1, 256),
         ("quota_partitions", config.quota_partitions, 1, 256),
+        ("window", config.window, 1, MANY),
+        ("window_per_slot", config.window_per_slot, 1, MANY),
+        ("dispatch_concurrency", config.dispatch_concurrency, 1, MANY),
+        ("dispatch_queue", config.dispatch_queue, 1, MANY),
     ] {
         if !(least..=most).contains(&value) {
             let reason = format!("{name} must be {least} to {most}, not {value}");
@@ -165,6 +172,7 @@ impl Names {
 /// other's way; who writes a plan by hand hardly does.
 pub(super) fn remade(plan: &Plan) -> Vec<(usize, usize, &str)> {
     let mut made: BTreeMap<&str, (usize, &Deed)> = BTreeMap::new();
+    let members = members(plan);
     let mut remade = Vec::new();
     for (at, Step { deed, .. }) in plan.steps.iter().enumerate() {
         let name = match deed {
@@ -173,11 +181,26 @@ pub(super) fn remade(plan: &Plan) -> Vec<(usize, usize, &str)> {
             Deed::Cancel(_) | Deed::CancelFlow(_) | Deed::Replay(_) | Deed::Signal(..) => continue,
         };
         let (first, before) = *made.entry(name).or_insert((at, deed));
+        let member_of = members.get(name.as_str()).filter(|_| matches!(deed, Deed::Create(_)));
         if before != deed {
             remade.push((at, first, name.as_str()));
+        } else if let Some(flow) = member_of {
+            remade.push((at, *flow, name.as_str()));
         }
     }
     remade
+}
+
+/// The members of all flows by name, and the first step that makes each.
+fn members(plan: &Plan) -> BTreeMap<String, usize> {
+    let mut members = BTreeMap::new();
+    for (at, step) in plan.steps.iter().enumerate() {
+        let (Deed::Submit(flow) | Deed::Build(flow)) = &step.deed else { continue };
+        for (name, ..) in flow.members() {
+            members.entry(format!("{}.{name}", flow.name)).or_insert(at);
+        }
+    }
+    members
 }
 
 /// Refuses a flow partition that the world does not have.
@@ -201,6 +224,9 @@ fn check_step(plan: &Plan, names: &Names, step: &Step) -> Result<(), String> {
         ));
     }
     match &step.deed {
+        Deed::Build(FlowSpec { chunk: Some(_), .. }) => {
+            Err("a flow is built piece by piece: leave `chunk` out".to_owned())
+        }
         Deed::Submit(flow) | Deed::Build(flow) => {
             check_partition(plan, flow.partition)?;
             can_be_met(flow)

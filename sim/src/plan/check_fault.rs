@@ -9,6 +9,7 @@ use selvedge_lua::library;
 use super::check::{Names, SPAN_MAX_MS, check_partition, present};
 use super::rule::name_fits;
 use super::step::read_partition;
+use super::words::show_ms;
 use super::{CallPattern, Plan, Rule, When};
 use crate::event::Actor;
 use crate::fault::Fault;
@@ -46,11 +47,15 @@ pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &Rule) -> Result<(),
     match &rule.when {
         When::At(ms) if *ms >= length => {
             return Err(format!(
-                "faults strike until the length of {length} ms, this one comes later"
+                "faults strike until the length of {}, this one comes later: raise `length`",
+                show_ms(length)
             ));
         }
         When::At(_) => {}
-        When::Call(pattern) => check_call(plan, pattern)?,
+        When::Call(pattern) => {
+            check_call(plan, pattern)?;
+            check_kind(fault, pattern)?;
+        }
     }
     check_target(plan, rule)?;
     check_lasting(rule)?;
@@ -71,6 +76,21 @@ fn check_call(plan: &Plan, pattern: &CallPattern) -> Result<(), String> {
     }
     check_partition(plan, pattern.partition)?;
     pattern.by.map_or(Ok(()), |by| present(plan, by))
+}
+
+/// Refuses calls that a fault is not about: it would hurt somebody else, under its name.
+fn check_kind(fault: Fault, pattern: &CallPattern) -> Result<(), String> {
+    let Some((calls, _)) = fault.about_calls() else { return Ok(()) };
+    if !calls.iter().any(|call| name_fits(&pattern.verb, call)) {
+        let (verb, calls) = (&pattern.verb, calls.join(", "));
+        return Err(format!("{fault} does not strike {verb}: expected {calls}"));
+    }
+    match pattern.by {
+        Some(by) if !fault.strikes_calls_of(by) => {
+            Err(format!("{fault} does not strike calls of {by}"))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// The functions of the library, by what it defines.
@@ -106,6 +126,9 @@ fn check_lasting(rule: &Rule) -> Result<(), String> {
     }
     if ms > SPAN_MAX_MS {
         return Err("a fault lasts 7 days at most".to_owned());
+    }
+    if ms == 0 {
+        return Err("a fault that lasts no time does nothing".to_owned());
     }
     Ok(())
 }
@@ -147,7 +170,62 @@ fn check_subject(plan: &Plan, names: &Names, rule: &Rule) -> Result<(), String> 
     }
 }
 
+/// Who sends the calls that some faults are about.
+#[derive(Clone, Copy)]
+enum Sender {
+    Engine,
+    Worker,
+    Caller,
+    EngineOrCaller,
+}
+
 impl Fault {
+    /// The only calls that it strikes, and whose; none where it strikes any call of anybody.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others strike any call")]
+    const fn about_calls(self) -> Option<(&'static [&'static str], Sender)> {
+        Some(match self {
+            Self::CrashBetweenSaddAndDrain => (
+                &[
+                    "drain_sibling_cancel_group",
+                    "drain_sibling_cancel_group_checked",
+                    "reconcile_sibling_cancel_group",
+                    "cancel_execution",
+                ],
+                Sender::Engine,
+            ),
+            Self::CrashMidFanOut => (
+                &[
+                    "resolve_outgoing",
+                    "resolve_dependency",
+                    "purge_execution",
+                    "purge_flow",
+                    "submit_flow",
+                ],
+                Sender::EngineOrCaller,
+            ),
+            Self::CrashBetweenStageAndApply => (&["apply_dependency_to_child"], Sender::Caller),
+            Self::ClaimReplyLost | Self::WorkerZombie | Self::EpochRepeats => {
+                (&["claim_next"], Sender::Worker)
+            }
+            Self::WorkerDoubleReport => {
+                (&["complete_execution", "fail_execution", "suspend_execution"], Sender::Worker)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Whether it strikes what this one sends.
+    #[must_use]
+    pub(crate) const fn strikes_calls_of(self, sender: Actor) -> bool {
+        let Some((_, whose)) = self.about_calls() else { return true };
+        match whose {
+            Sender::Engine => matches!(sender, Actor::Engine(_)),
+            Sender::Worker => matches!(sender, Actor::Worker(_)),
+            Sender::Caller => matches!(sender, Actor::Caller(_)),
+            Sender::EngineOrCaller => matches!(sender, Actor::Engine(_) | Actor::Caller(_)),
+        }
+    }
+
     /// Whether it lasts for a while, where it strikes at a time.
     #[must_use]
     pub(super) const fn lasts(self) -> bool {
@@ -226,6 +304,13 @@ mod tests {
             ("ReplyLost on 1st drain in fp:4", "there is no fp:4"),
             ("ReplyLost on 1st drain for 3s", "leave `for` out"),
             ("TimerStorm at 1s for 3s", "leave `for` out"),
+            ("EnginePause at 1s for 0s", "does nothing"),
+            ("CrashBetweenSaddAndDrain on 1st claim_next", "does not strike claim_next"),
+            ("CrashBetweenSaddAndDrain on 1st call", "does not strike call"),
+            ("CrashBetweenSaddAndDrain on 1st drain by caller-1", "calls of caller-1"),
+            ("CrashBetweenStageAndApply on 1st drain", "expected apply_dependency_to_child"),
+            ("ClaimReplyLost on 1st complete_execution", "expected claim_next"),
+            ("WorkerDoubleReport on 1st claim_next", "expected complete_execution"),
             ("EnginePause at 1s for 5124095576030h", "7 days"),
             (&format!("OversizeGroup at 1s members {many}"), "1 to 5000"),
             ("OversizeGroup at 1s members 5001", "1 to 5000"),

@@ -7,11 +7,11 @@
 //! F4 : a, b, c <- a b quorum 1 let_run, d <- c
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::policy::Policy;
-use super::step::{read_number, read_partition};
+use super::step::{once, read_number, read_partition};
 use super::words::Words;
 
 /// Most members that a plan may give one flow.
@@ -124,8 +124,10 @@ impl FlowSpec {
     pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
         let name = words.want("the name of the flow")?.to_owned();
         let (mut partition, mut chunk, mut policy) = (None, None, Policy::Plain);
+        let mut said = BTreeSet::new();
         loop {
             let word = words.want("the shape of the flow")?;
+            once(!said.insert(word), word)?;
             let count = |words: &mut Words<'_>| {
                 let count = read_number::<usize>(words.want("how many")?)?;
                 if count == 0 || count > MEMBERS_MAX {
@@ -140,6 +142,9 @@ impl FlowSpec {
                 }
                 "chunk" => {
                     chunk = Some(read_number(words.want("a number")?)?);
+                    if chunk == Some(0) {
+                        return Err("a chunk has 1 member or more, not 0".to_owned());
+                    }
                     continue;
                 }
                 "policy" => {
@@ -204,6 +209,9 @@ fn read_graph(words: &mut Words<'_>) -> Result<Shape, String> {
                 if matches!(word, "any_of" | "quorum" | "all_of") {
                     group = Group::read(&mut words)?;
                     break;
+                }
+                if after.iter().any(|known| known == word) {
+                    return Err(format!("`{name}` waits for `{word}` twice"));
                 }
                 if !members.iter().any(|member| member.name == word) {
                     return Err(format!(

@@ -223,6 +223,11 @@ fault EnginePause at 8s to engine-2 for 12s
             ("ticket_timeout 2ms", "before any reply"),
             ("habits complete:18446744073709551615,die:5", "no weight"),
             ("habits complete:0", "no weight"),
+            ("window 0", "1 to 1000000"),
+            ("window_per_slot 0", "1 to 1000000"),
+            ("dispatch_concurrency 0", "1 to 1000000"),
+            ("dispatch_queue 0", "1 to 1000000"),
+            ("at 1s caller-1 build F2 chunk 2 chain 3", "leave `chunk` out"),
             ("at 2s caller-1 cancel F1", "`F1` is a flow"),
             ("at 2s caller-1 replay F1", "`F1` is a flow"),
             ("at 2s signaller-1 signal F1 go", "`F1` is a flow"),
@@ -256,9 +261,10 @@ fault EnginePause at 8s to engine-2 for 12s
     fn a_name_that_is_given_to_something_else_is_found_on_its_line() {
         let text = "at 0s caller-1 submit F1 chain 2\n\nat 1s caller-2 submit F1 chain 2\n\
                     at 1s caller-1 submit F1 chain 3\nat 1s caller-1 create E1\n\
-                    at 2s caller-1 create E1 policy retry\nat 3s caller-1 cancel E1\n";
+                    at 2s caller-1 create E1 policy retry\nat 3s caller-1 cancel E1\n\
+                    at 3s caller-1 create F1.1\n";
         let plan = Plan::parse(text).unwrap();
-        assert_eq!(plan.remade(text), [(4, 1, "F1"), (6, 5, "E1")]);
+        assert_eq!(plan.remade(text), [(4, 1, "F1"), (6, 5, "E1"), (8, 1, "F1.1")]);
     }
 
     #[test]
@@ -310,6 +316,16 @@ fault EnginePause at 8s to engine-2 for 12s
             ("at 1s caller-1 create E1 policy odd", "expected plain, retry"),
             ("task E1 complete", "comes `does`"),
             ("habits complete:80,sleep:3", "`sleep`"),
+            ("habits complete:80,die:1,complete:3", "`complete` is said twice"),
+            ("lease 0.0001s", "finer than a millisecond"),
+            ("at 1s caller-1 create E1 delay 1s delay 2s", "`delay` is said twice"),
+            (
+                "at 1s caller-1 submit F1 policy retry policy brief chain 2",
+                "`policy` is said twice",
+            ),
+            ("at 1s caller-1 submit F1 chunk 0 chain 2", "1 member or more"),
+            ("at 1s caller-1 submit F1 : a, b <- a a", "waits for `a` twice"),
+            ("fault EnginePause at 3s for 3s for 4s", "`for` is said twice"),
         ] {
             let error = Plan::parse(&format!("seed 1\n\n{line}\n")).unwrap_err();
             assert_eq!(error.line, 3, "{line}");

@@ -139,7 +139,15 @@ impl Setting for Habits {
             let number = number.ok_or_else(|| format!("`{weight}` is no weight: 1 to 1000000"))?;
             Ok((word.parse()?, number))
         };
-        text.split(',').map(habit).collect::<Result<_, _>>().map(Self)
+        let habits: Vec<(Doing, u64)> = text.split(',').map(habit).collect::<Result<_, _>>()?;
+        let twice = habits
+            .iter()
+            .enumerate()
+            .find(|(at, (doing, _))| habits[..*at].iter().any(|(before, _)| before == doing));
+        match twice {
+            Some((_, (doing, _))) => Err(format!("`{doing}` is said twice")),
+            None => Ok(Self(habits)),
+        }
     }
 
     fn show(&self) -> String {

@@ -6,8 +6,10 @@
 //! fault EnginePause at 8s to engine-2 for 12s
 //! ```
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use super::step::once;
 use super::words::{Words, read_ms, read_ordinal, show_ms, show_ordinal};
 use crate::event::{Actor, function_of, keys_of};
 use crate::fault::Fault;
@@ -147,7 +149,9 @@ impl Rule {
             }
         };
         let mut rule = Self { when, ..Self::at(fault, 0) };
+        let mut said = BTreeSet::new();
         while let Some(word) = words.next() {
+            once(!said.insert(word), word)?;
             match word {
                 "to" => rule.to = Some(words.want("an actor")?.parse()?),
                 "for" => rule.lasting_ms = Some(read_ms(words.want("a time")?)?),

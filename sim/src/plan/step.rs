@@ -7,6 +7,7 @@
 //! at 3s signaller-1 signal E4 go
 //! ```
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::flow::FlowSpec;
@@ -215,7 +216,9 @@ impl TaskSpec {
 
     fn read(words: &mut Words<'_>) -> Result<Self, String> {
         let mut task = Self::named(words.want("a name")?.to_owned());
+        let mut said = BTreeSet::new();
         while let Some(word) = words.next() {
+            once(!said.insert(word), word)?;
             match word {
                 "in" => task.partition = Some(read_partition(words.want("a partition")?)?),
                 "delay" => task.delay_ms = Some(read_ms(words.want("a time")?)?),
@@ -233,6 +236,11 @@ impl TaskSpec {
         }
         Ok(task)
     }
+}
+
+/// Refuses what a line has said before.
+pub(super) fn once(said_before: bool, word: &str) -> Result<(), String> {
+    if said_before { Err(format!("`{word}` is said twice")) } else { Ok(()) }
 }
 
 pub(super) fn read_partition(text: &str) -> Result<u16, String> {

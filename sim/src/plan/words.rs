@@ -108,8 +108,13 @@ pub(super) fn read_ms(text: &str) -> Result<u64, String> {
     }
     let places = u32::try_from(part.len()).map_err(|_| wrong())?;
     let scale = 10_u64.checked_pow(places).ok_or_else(wrong)?;
-    let part = number(part)?.checked_mul(unit).ok_or_else(wrong)? / scale;
-    whole.checked_add(part).ok_or_else(wrong)
+    let part = number(part)?.checked_mul(unit).ok_or_else(wrong)?;
+    if part % scale != 0 {
+        return Err(format!(
+            "`{text}` is finer than a millisecond, the shortest time that there is"
+        ));
+    }
+    whole.checked_add(part / scale).ok_or_else(wrong)
 }
 
 /// Writes milliseconds as [`read_ms`] reads them.

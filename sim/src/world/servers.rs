@@ -401,11 +401,16 @@ impl Servers {
     /// Puts our library on every node.
     pub fn load_library(&mut self) {
         for node in 0..self.nodes.len() {
-            self.turn_to(node);
-            let mut data = self.host.snapshot();
-            data.take_libraries(&self.host.fresh);
-            self.host.swap(&mut data);
+            self.lend_library(node);
         }
+    }
+
+    /// Puts our library on one node.
+    pub fn lend_library(&mut self, node: usize) {
+        self.turn_to(node);
+        let mut data = self.host.snapshot();
+        data.take_libraries(&self.host.fresh);
+        self.host.swap(&mut data);
     }
 
     /// Moves the keys of a slot to another shard.

@@ -92,6 +92,9 @@ fn config(seed: Seed, stream: &mut Stream) -> Config {
     if !config.push && config.interval.0 == 0 {
         config.bound.0 += LINKS_MAX * RECONCILED_EVERY_MS;
     }
+    // Workers ask every partition and lane in turn, one round trip each, before they find a link.
+    let asked = config.flow_partitions * config.lanes + REPORTS_PER_LINK;
+    config.bound.0 += LINKS_MAX * asked * 2 * config.link.0.to;
     if config.window == 1 {
         config.bound.0 += LINKS_MAX * LONE_ROUND_TRIPS * 2 * config.link.0.to;
     }
@@ -108,6 +111,9 @@ const LINKS_MAX: u64 = 110;
 
 /// How often engines look for what no push told them of, left to themselves.
 const RECONCILED_EVERY_MS: u64 = 15_000;
+
+/// Round trips of a link beside those: it is completed, its end is pushed and dispatched.
+const REPORTS_PER_LINK: u64 = 3;
 
 /// Round trips in a row that a link of a chain takes an engine with one batch in flight: all its
 /// scanners take turns.

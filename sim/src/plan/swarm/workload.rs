@@ -81,7 +81,9 @@ fn deed(
     let execution = |stream: &mut Stream, known: &Known| stream.pick(&known.executions).cloned();
     match kind {
         Kind::Submit => Some(Deed::Submit(flow(stream, hot, known, false))),
-        Kind::Build => Some(Deed::Build(flow(stream, hot, known, true))),
+        Kind::Build => {
+            Some(Deed::Build(FlowSpec { chunk: None, ..flow(stream, hot, known, true) }))
+        }
         Kind::Create => {
             let name = name(stream, "E", hot, &known.executions);
             known.executions.push(name.clone());
