@@ -33,6 +33,7 @@ mod list;
 mod read;
 mod signal;
 mod submit;
+mod task;
 mod wait;
 mod wording;
 
@@ -54,7 +55,7 @@ use tokio::time::{Instant, sleep};
 
 pub use control::CancelledFlow;
 pub use error::ClientError;
-pub use flow::{DEFAULT_LANE, Flow, PAYLOAD_BYTES_MAX, PRIORITY_MAX, SPAN_MAX, Task};
+pub use flow::Flow;
 pub use frames::{Frame, FramePage, Tail};
 pub use invalid_flow::InvalidFlow;
 pub use limits::{Budget, BudgetSpec, Quota, QuotaSpec};
@@ -65,6 +66,7 @@ pub use selvedge_core::policy::{Backoff, ExecutionPolicy, RetryPolicy};
 pub use selvedge_core::state::{PublicState, TerminalOutcome};
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
+pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, SPAN_MAX, Task};
 pub use wait::{FlowOutcome, Outcome};
 pub use wording::NAME_BYTES_MAX;
 pub(crate) use wording::check_name;
