@@ -61,6 +61,7 @@ pub use invalid_flow::InvalidFlow;
 pub use limits::{Budget, BudgetSpec, Quota, QuotaSpec};
 pub use list::{ExecutionCursor, FlowCursor, ListedExecution, MemberCursor};
 pub use read::{Execution, FlowRecord};
+pub use selvedge_core::call::budget::UsageVerdict;
 pub use selvedge_core::call::flow::{CancellationPolicy, OnSatisfied};
 pub use selvedge_core::policy::{Backoff, ExecutionPolicy, RetryPolicy};
 pub use selvedge_core::state::{PublicState, TerminalOutcome};
@@ -305,7 +306,7 @@ pub(crate) struct Pauses {
 
 impl Pauses {
     pub(crate) fn new(patience: Duration) -> Self {
-        Self { until: Instant::now() + patience, pause: PAUSE_FIRST }
+        Self { until: Instant::now() + patience.min(AN_AGE), pause: PAUSE_FIRST }
     }
 
     /// Waits, unless patience has ended.
@@ -332,6 +333,9 @@ pub(crate) fn passes(error: &ServerError) -> bool {
 fn replies(answers: Vec<Answer>) -> Result<Vec<Value>, ServerError> {
     answers.into_iter().map(Answer::into_result).collect()
 }
+
+/// As long as anybody waits who waits for ever: no clock can add the longest [`Duration`].
+pub(crate) const AN_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// Whole milliseconds, never too many for the wire.
 pub(crate) fn millis(duration: Duration) -> u64 {
