@@ -10,14 +10,18 @@ use std::error::Error;
 use std::time::Duration;
 
 use selvedge::client::{Client, Task};
+use selvedge::config::Settings;
+use selvedge::store::Store;
 use selvedge::worker::{Context, Failed, Worker};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let url = std::env::var("SELVEDGE_URL").unwrap_or_else(|_| "memory://".to_owned());
+    // The store, its credentials and certificates: the same variables as for `selvedge`.
+    let settings = Settings::from_env()?;
+    let store = Store::open(&settings.store, settings.options).await?;
+    let client = Client::builder(store).build().await?;
     let lane = std::env::var("LANE").unwrap_or_else(|_| "default".to_owned());
-    let client = Client::connect(&url).await?;
     let stop = CancellationToken::new();
     let worker = Worker::builder(client.clone())
         .name("example")
@@ -38,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         });
     let worker = tokio::spawn(worker.run_until(stop.clone()));
-    if url == "memory://" {
+    if settings.store.is_memory() {
         let id = client.start(Task::new("greet", "greet").payload("world")).await?;
         println!("{}", String::from_utf8_lossy(&client.wait(&id).await?.result));
     } else {

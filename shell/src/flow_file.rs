@@ -63,7 +63,7 @@ impl Format {
         match extension {
             Some(extension) if extension.eq_ignore_ascii_case("json") => Self::Json,
             Some(extension) if extension.eq_ignore_ascii_case("toml") => Self::Toml,
-            _ if text.trim_start().starts_with('{') => Self::Json,
+            _ if without_mark(text).trim_start().starts_with('{') => Self::Json,
             _ => Self::Toml,
         }
     }
@@ -101,9 +101,12 @@ pub fn read(text: &str, format: Format) -> Result<Flow, InvalidFlowFile> {
     if text.len() > FILE_BYTES_MAX {
         return Err(InvalidFlowFile::TooLarge(text.len()));
     }
+    // Some editors begin a file with the mark of its encoding, which neither format knows.
+    let text = without_mark(text);
     let Object(file): Object<FlowFile> = match format {
         Format::Toml => {
-            toml::from_str(text).map_err(|error| InvalidFlowFile::Toml(error.to_string()))?
+            let told = |error: toml::de::Error| error.to_string().trim_end().to_owned();
+            toml::from_str(text).map_err(|error| InvalidFlowFile::Toml(told(error)))?
         }
         Format::Json => {
             serde_json::from_str(text).map_err(|error| InvalidFlowFile::Json(error.to_string()))?
@@ -112,6 +115,10 @@ pub fn read(text: &str, format: Format) -> Result<Flow, InvalidFlowFile> {
     let flow = file.into_flow()?;
     flow.check()?;
     Ok(flow)
+}
+
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
 #[derive(Deserialize)]

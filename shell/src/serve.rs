@@ -107,9 +107,11 @@ async fn run_engine(
     let Some((store, engine)) = start(settings, desk, stop).await? else { return Ok(()) };
     let probe = engine.probe();
     desk.set(Stage::Running(probe.clone()));
+    let lanes = settings.engine.lanes.clone();
+    let sampler = Sampler::new(store, settings.engine.partitions, lanes);
     tokio::select! {
         () = stop.cancelled() => {}
-        () = sample(Sampler::new(store, settings.engine.partitions), &probe) => {}
+        () = sample(sampler, &probe) => {}
     }
     tracing::info!("asked to stop");
     Ok(engine.shutdown(SHUTDOWN_WITHIN).await?)

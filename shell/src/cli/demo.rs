@@ -28,10 +28,11 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     let store = Store::open(&settings.store, settings.options.clone())
         .await
         .map_err(|error| Failure::from(error).at(&settings.store))?;
+    let counts = settings.partitions();
     // Programs read the report; people may still follow what happens.
     let told = match context.output.json {
-        true => demo::run(store, settings.partitions(), &mut io::stderr()).await,
-        false => demo::run(store, settings.partitions(), &mut io::stdout()).await,
+        true => demo::run(store, counts, &context.namespace, &mut io::stderr()).await,
+        false => demo::run(store, counts, &context.namespace, &mut io::stdout()).await,
     };
     if let (true, Ok(report)) = (context.output.json, &told) {
         let rows = report.rows().map(|row| {

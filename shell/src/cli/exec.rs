@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
 use selvedge_core::call::signal::SignalEffect;
-use selvedge_core::id::ExecutionId;
+use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
 use selvedge_core::key::Key;
 use selvedge_core::time::ServerTime;
 use serde_json::{Value, json};
@@ -26,10 +26,19 @@ pub(crate) enum Options {
     Signal(Send),
 }
 
+/// Reads the id of an execution. The id of a flow is taken for one now and then.
+pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, String> {
+    text.parse().map_err(|error: InvalidId| match text.parse::<FlowId>() {
+        Ok(_) => format!("{error}; `selvedge flow show` tells the executions of a flow"),
+        Err(_) => error.to_string(),
+    })
+}
+
 /// Which one.
 #[derive(Args)]
 pub(crate) struct Target {
     /// The execution: `{fp:N}:UUID`.
+    #[arg(value_parser = execution_id)]
     id: ExecutionId,
 }
 
@@ -37,6 +46,7 @@ pub(crate) struct Target {
 #[derive(Args)]
 pub(crate) struct Change {
     /// The execution: `{fp:N}:UUID`.
+    #[arg(value_parser = execution_id)]
     id: ExecutionId,
     /// Only say what would be done.
     #[arg(long)]

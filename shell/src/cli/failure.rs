@@ -136,6 +136,11 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         _ if said("no Valkey or Redis server") => {
             (Exit::Usage, "another program listens there: is the port in the URL right?")
         }
+        _ if error.text.starts_with("TLS: ") => (
+            Exit::Refused,
+            "does the server want a certificate, or another one? SELVEDGE_TLS_CERT_FILE and \
+             SELVEDGE_TLS_KEY_FILE name ours",
+        ),
         _ if said("DB index is out of range") => {
             (Exit::Usage, "the server has fewer databases than the number after the host says")
         }

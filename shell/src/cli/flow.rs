@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use futures_util::future::join_all;
 use selvedge::client::{Client, ClientError, Flow, FlowCursor};
 use selvedge::flow_file::{self, Format};
-use selvedge::inspect::FlowGraph;
+use selvedge::inspect::{FlowGraph, Node};
 use selvedge_core::id::FlowId;
 use serde_json::{Value, json};
 
@@ -174,19 +174,24 @@ async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
             context.output.say(&drawing, as_json(&graph))?;
             drawn = drawing;
         }
-        if !show.watch || has_ended(&graph) {
+        if !show.watch || has_ended(&client, &graph).await? {
             return Ok(());
         }
         tokio::time::sleep(WATCH_PAUSE).await;
     }
 }
 
-fn has_ended(graph: &FlowGraph) -> bool {
-    !graph.is_cut && graph.nodes.values().all(|node| is_over(&node.state))
-}
-
-fn is_over(state: &str) -> bool {
-    ["completed", "failed", "cancelled", "expired", "skipped"].contains(&state)
+/// Whether nothing will change any more. Of what is not drawn, the store tells when it ends.
+async fn has_ended(client: &Client, graph: &FlowGraph) -> Result<bool, Failure> {
+    let drawn = graph.nodes.values().all(Node::has_ended);
+    if !drawn || !graph.is_cut {
+        return Ok(drawn);
+    }
+    match client.wait_flow_within(graph.flow.id, LOOK_AGAIN).await {
+        Ok(_) => Ok(true),
+        Err(ClientError::TimedOut(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn as_json(graph: &FlowGraph) -> Value {
@@ -208,7 +213,7 @@ fn as_json(graph: &FlowGraph) -> Value {
     json!({
         "flow_id": graph.flow.id.to_string(),
         "kind": graph.flow.kind,
-        "state": graph.flow.public_state(),
+        "state": graph.state(),
         "is_cut": graph.is_cut,
         "left_out": graph.left_out(),
         "tasks": tasks,
@@ -270,7 +275,7 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
             let sentence = format!("would not cancel flow {id}: it is {}", graph.flow.state);
             return Err(Failure::new(Exit::Refused, sentence));
         }
-        let open = graph.nodes.values().filter(|node| !is_over(&node.state));
+        let open = graph.nodes.values().filter(|node| !node.has_ended());
         let (open, of) = (open.count(), graph.flow.node_count);
         let (left_out, so_far) = (graph.left_out(), graph.nodes.len());
         let first = if left_out > 0 { format!(" (of the first {so_far})") } else { String::new() };
@@ -298,5 +303,7 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
     Ok(context.output.say(&sentence, object)?)
 }
 
+/// How long the end of a flow is waited for that is not drawn as a whole.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// How often a watched flow is looked at.
 const WATCH_PAUSE: Duration = Duration::from_millis(500);

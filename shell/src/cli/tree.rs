@@ -8,8 +8,7 @@ use super::output::harmless;
 /// The tree, one execution per line.
 pub(crate) fn tree(graph: &FlowGraph) -> String {
     let flow = &graph.flow;
-    let mut text =
-        format!("flow {} {} ({})", flow.id, harmless(flow.kind.as_str()), flow.public_state());
+    let mut text = format!("flow {} {} ({})", flow.id, harmless(flow.kind.as_str()), graph.state());
     for (depth, id) in graph.tree() {
         let Some(node) = graph.nodes.get(id) else { continue };
         let indent = "  ".repeat(depth.min(DEPTH_DRAWN) + 1);

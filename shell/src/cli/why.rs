@@ -7,6 +7,7 @@ use selvedge_core::why::{By, Mover, Wait};
 use serde_json::{Value, json};
 
 use super::context::Context;
+use super::exec::execution_id;
 use super::failure::Failure;
 use super::output::{harmless, with_times};
 
@@ -14,6 +15,7 @@ use super::output::{harmless, with_times};
 #[derive(Args)]
 pub(crate) struct Options {
     /// The execution: `{fp:N}:UUID`.
+    #[arg(value_parser = execution_id)]
     id: ExecutionId,
 }
 

@@ -11,6 +11,7 @@ use selvedge_core::state::TerminalOutcome;
 use selvedge_core::value::Value;
 
 use super::read::fields;
+use super::task::PRIORITY_MAX;
 use super::{Client, ClientError, Pauses, default_lane, passes};
 
 /// What became of the tasks of a flow that was cancelled.
@@ -186,12 +187,16 @@ impl Client {
     /// Gives an execution that waits for a worker another priority.
     ///
     /// # Errors
-    /// When there is none, or it does not wait for a worker.
+    /// When there is none, it does not wait for a worker, or the priority is above [`PRIORITY_MAX`].
     pub async fn change_priority(
         &self,
         id: &ExecutionId,
         priority: u32,
     ) -> Result<(), ClientError> {
+        if priority > PRIORITY_MAX {
+            let text = format!("{priority} is no priority; the highest is {PRIORITY_MAX}");
+            return Err(ClientError::Input(text));
+        }
         let call = ChangePriority {
             execution_id: id.clone(),
             lane_id: self.execution(id).await?.lane,

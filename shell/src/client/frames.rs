@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use selvedge_core::call::stream::{Frame as StoredFrame, ReadAttemptStream, ReadSummary};
+use selvedge_core::engine::Command;
 use selvedge_core::id::{AttemptIndex, ExecutionId};
+use selvedge_core::key::Key;
 use selvedge_core::push::Channel;
+use selvedge_core::state::TerminalOutcome;
 use tokio::time::timeout;
 
+use super::read::fields;
 use super::{Client, ClientError};
 use crate::store::Subscription;
 
@@ -82,6 +86,7 @@ impl Client {
             after: None,
             pushes: self.store().subscribe(&[&channel]),
             has_more: false,
+            is_past: false,
             is_over: false,
         }
     }
@@ -96,14 +101,18 @@ pub struct Tail {
     after: Option<String>,
     pushes: Subscription,
     has_more: bool,
+    /// Whether the attempt can write no more.
+    is_past: bool,
     is_over: bool,
 }
 
 impl Tail {
-    /// The next frames, at most a page of them; `None` when the output is closed and read.
+    /// The next frames, at most a page of them; `None` when the output is closed and read, or none
+    /// can come: the execution has ended, or a later attempt runs.
     ///
     /// # Errors
-    /// When the store does not answer; the next call goes on at the same place.
+    /// When there is no such execution, or the store does not answer; the next call goes on at the
+    /// same place.
     pub async fn next(&mut self) -> Result<Option<Vec<Frame>>, ClientError> {
         while !self.is_over {
             if !self.has_more {
@@ -115,13 +124,32 @@ impl Tail {
             let page =
                 self.client.frames(&self.execution_id, self.attempt, after, TAIL_PAGE).await?;
             self.has_more = page.frames.len() >= usize::try_from(TAIL_PAGE).unwrap_or(usize::MAX);
-            self.is_over = page.closed.is_some() && !self.has_more;
+            self.is_over = (page.closed.is_some() || self.is_past) && !self.has_more;
             if let Some(last) = page.frames.last() {
                 self.after = Some(last.id.clone());
                 return Ok(Some(page.frames));
             }
+            if !self.is_over {
+                // An attempt that never wrote has nothing that could be closed. What it wrote before
+                // its end is read once more.
+                self.is_past = self.attempt_is_past().await?;
+                self.has_more = self.is_past;
+            }
         }
         Ok(None)
+    }
+
+    async fn attempt_is_past(&self) -> Result<bool, ClientError> {
+        let names: [&[u8]; 2] = [b"terminal_outcome", b"current_attempt_index"];
+        let core = Key::execution(&self.execution_id).core();
+        let record = fields(self.client.read_one(Command::read("HMGET", &core, &names)).await?);
+        let field = |at: usize| record.get(at).map(String::as_str).unwrap_or_default();
+        if field(0).is_empty() && self.after.is_none() {
+            let id = self.execution_id.to_string();
+            return Err(ClientError::NotFound { kind: "execution", id });
+        }
+        let later = field(1).parse::<AttemptIndex>().is_ok_and(|now| now > self.attempt);
+        Ok(later || field(0) != TerminalOutcome::None.as_str())
     }
 }
 

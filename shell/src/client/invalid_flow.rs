@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::flow::{PAYLOAD_BYTES_MAX, PRIORITY_MAX};
+use super::task::{PAYLOAD_BYTES_MAX, PRIORITY_MAX};
 
 /// What is wrong with a flow. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

@@ -33,6 +33,7 @@ mod list;
 mod read;
 mod signal;
 mod submit;
+mod task;
 mod wait;
 mod wording;
 
@@ -54,17 +55,19 @@ use tokio::time::{Instant, sleep};
 
 pub use control::CancelledFlow;
 pub use error::ClientError;
-pub use flow::{DEFAULT_LANE, Flow, PAYLOAD_BYTES_MAX, PRIORITY_MAX, SPAN_MAX, Task};
+pub use flow::Flow;
 pub use frames::{Frame, FramePage, Tail};
 pub use invalid_flow::InvalidFlow;
 pub use limits::{Budget, BudgetSpec, Quota, QuotaSpec};
 pub use list::{ExecutionCursor, FlowCursor, ListedExecution, MemberCursor};
 pub use read::{Execution, FlowRecord};
+pub use selvedge_core::call::budget::UsageVerdict;
 pub use selvedge_core::call::flow::{CancellationPolicy, OnSatisfied};
 pub use selvedge_core::policy::{Backoff, ExecutionPolicy, RetryPolicy};
 pub use selvedge_core::state::{PublicState, TerminalOutcome};
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
+pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, SPAN_MAX, Task};
 pub use wait::{FlowOutcome, Outcome};
 pub use wording::NAME_BYTES_MAX;
 pub(crate) use wording::check_name;
@@ -303,7 +306,7 @@ pub(crate) struct Pauses {
 
 impl Pauses {
     pub(crate) fn new(patience: Duration) -> Self {
-        Self { until: Instant::now() + patience, pause: PAUSE_FIRST }
+        Self { until: Instant::now() + patience.min(AN_AGE), pause: PAUSE_FIRST }
     }
 
     /// Waits, unless patience has ended.
@@ -330,6 +333,9 @@ pub(crate) fn passes(error: &ServerError) -> bool {
 fn replies(answers: Vec<Answer>) -> Result<Vec<Value>, ServerError> {
     answers.into_iter().map(Answer::into_result).collect()
 }
+
+/// As long as anybody waits who waits for ever: no clock can add the longest [`Duration`].
+pub(crate) const AN_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
 
 /// Whole milliseconds, never too many for the wire.
 pub(crate) fn millis(duration: Duration) -> u64 {

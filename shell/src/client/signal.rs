@@ -13,8 +13,8 @@ use selvedge_core::key::Key;
 use selvedge_core::token::WaitpointToken;
 use uuid::Uuid;
 
-use super::flow::PAYLOAD_BYTES_MAX;
 use super::read::fields;
+use super::task::PAYLOAD_BYTES_MAX;
 use super::wording::check_name;
 use super::{Client, ClientError, default_lane};
 

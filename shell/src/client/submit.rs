@@ -10,9 +10,10 @@ use selvedge_core::partition::Partition;
 use selvedge_core::time::ServerTime;
 use uuid::Uuid;
 
-use super::flow::{Flow, Identity, Start, Task};
+use super::flow::{Flow, Identity};
 use super::invalid_flow::InvalidFlow;
 use super::millis;
+use super::task::{Start, Task};
 use super::{Client, ClientError};
 
 /// A flow that was submitted, and where its tasks are.

@@ -1,7 +1,9 @@
-//! What a name may be: kinds, tasks, namespaces, signals and idempotency keys.
+//! What a name may be: kinds, tasks, namespaces, signals, idempotency keys and tags.
 //!
 //! They end up in keys, tables and log lines, so they are short and printable; what they mean is
 //! their owner's business.
+
+use super::invalid_flow::InvalidFlow;
 
 /// Longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
@@ -16,6 +18,30 @@ pub(crate) fn check_name(text: &str) -> Result<(), String> {
     }
     match text.chars().position(char::is_control) {
         Some(at) => Err(format!("character {} cannot be printed", at + 1)),
+        None => Ok(()),
+    }
+}
+
+/// The same of a name in a flow, which the error tells.
+pub(super) fn check_text(what: &'static str, text: &str) -> Result<(), InvalidFlow> {
+    check_name(text).map_err(|reason| InvalidFlow::Name { what, text: text.to_owned(), reason })
+}
+
+/// The contract's rule: `<caller>.<name>`, the caller in small letters, digits and underscores.
+pub(super) fn check_tags<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+) -> Result<(), InvalidFlow> {
+    let is_name = |tag: &str| {
+        tag.split_once('.').is_some_and(|(caller, name)| {
+            let word = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '_');
+            caller.starts_with(|first: char| first.is_ascii_lowercase())
+                && caller.chars().all(word)
+                && !name.is_empty()
+                && !name.starts_with('.')
+        })
+    };
+    match names.find(|tag| !is_name(tag)) {
+        Some(tag) => Err(InvalidFlow::Tag { tag: tag.clone() }),
         None => Ok(()),
     }
 }

@@ -35,10 +35,12 @@ use staff::Staff;
 /// are the partition counts that the deployment must have; whatever it has otherwise.
 ///
 /// # Errors
-/// When the store cannot be used, has other counts, or `out` cannot be written.
+/// When the namespace or the store cannot be used, the store has other counts, or `out` cannot be
+/// written.
 pub async fn run(
     store: Store,
     counts: Option<PartitionCounts>,
+    namespace: &str,
     out: &mut (impl Write + Send),
 ) -> Result<Report, DemoError> {
     let began = Instant::now();
@@ -51,16 +53,21 @@ pub async fn run(
         intervals: HURRIED.iter().map(|name| (*name, scan_every)).collect(),
         ..EngineConfig::default()
     };
+    let client = Client::builder(store.clone())
+        .partitions(config.partitions)
+        .namespace(namespace)
+        .identity("selvedge demo")
+        .build()
+        .await?;
     writeln!(out, "store    {}", store.url())?;
     let run = Uuid::new_v4().simple().to_string();
     let lanes = Lanes::new(run.get(..8).unwrap_or("demo"));
-    let engine = Engine::builder(store.clone())
+    let engine = Engine::builder(store)
         .lanes([lanes.all.parse().map_err(invalid)?, lanes.mortal.parse().map_err(invalid)?])
         .config(config)
         .secrets(SecretSource::Generate)
         .start()
         .await?;
-    let client = Client::builder(store).identity("selvedge demo").build().await?;
 
     let (tell, mut told) = mpsc::channel(TOLD_MOST);
     let staff = Staff::hire(&client, &lanes, &tell);

@@ -51,6 +51,15 @@ pub enum Join {
     Quorum(u32),
 }
 
+impl Node {
+    /// Whether it has ended, well or not. One whose record is gone had ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        ["completed", "failed", "cancelled", "expired", "skipped", ""]
+            .contains(&self.state.as_str())
+    }
+}
+
 impl FlowGraph {
     /// How many executions of the flow are not in here. Its record counts them; what that does not
     /// know of is one more at least.
@@ -59,6 +68,33 @@ impl FlowGraph {
         let shown = u64::try_from(self.nodes.len()).unwrap_or(u64::MAX);
         let more = self.flow.node_count.saturating_sub(shown);
         if self.is_cut { more.max(1) } else { 0 }
+    }
+
+    /// Where the flow stands, in one word. By its executions, when all of them are in here; else by its
+    /// record, which is as old as the last look of an engine.
+    #[must_use]
+    pub fn state(&self) -> &str {
+        let are_gone = self.nodes.values().all(|node| node.state.is_empty());
+        if self.is_cut || are_gone || self.flow.state == "cancelled" {
+            return self.flow.public_state();
+        }
+        let is = |node: &Node, words: &[&str]| words.contains(&node.state.as_str());
+        let some = |words: &[&str]| self.nodes.values().any(|node| is(node, words));
+        let ended = self.nodes.values().all(Node::has_ended);
+        if ended && some(&["failed", "expired"]) {
+            "failed"
+        } else if ended && some(&["completed"]) {
+            // The losers of a race are cancelled, and the flow has succeeded all the same.
+            "completed"
+        } else if ended {
+            "cancelled"
+        } else if some(&["active"]) {
+            "running"
+        } else if some(&["suspended", "delayed", "rate_limited", "waiting_children"]) {
+            "blocked"
+        } else {
+            "open"
+        }
     }
 
     /// Executions that wait for nobody in this graph, then all others, each behind one of its
@@ -193,3 +229,59 @@ fn join(variant: &str, k: &str) -> Join {
 const NODES_AT_ONCE: usize = 250;
 /// Upstreams that are shown of one execution, at most.
 const EDGES_SHOWN: &str = "64";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(states: &[&str]) -> FlowGraph {
+        let id =
+            |n: usize| format!("{{fp:1}}:00000000-0000-4000-8000-{n:012}").parse::<ExecutionId>();
+        let ids = (0..states.len()).map(|n| id(n).expect("an id"));
+        let node = |state: &&str| Node { state: (*state).to_owned(), ..Node::default() };
+        FlowGraph {
+            flow: FlowRecord {
+                id: "00000000-0000-4000-8000-000000000000".parse().expect("a UUID"),
+                kind: String::new(),
+                namespace: String::new(),
+                node_count: 0,
+                edge_count: 0,
+                state: "open".to_owned(),
+                created_at: None,
+                summary: BTreeMap::new(),
+                tags: BTreeMap::new(),
+                record: BTreeMap::new(),
+            },
+            nodes: ids.zip(states.iter().map(node)).collect(),
+            is_cut: false,
+        }
+    }
+
+    #[test]
+    fn a_flow_stands_where_its_executions_stand() {
+        for (states, stands) in [
+            (&["waiting", "completed"][..], "open"),
+            (&["waiting", "waiting_children"], "blocked"),
+            (&["active", "delayed", "failed"], "running"),
+            (&["completed", "completed"], "completed"),
+            (&["completed", "cancelled"], "completed"),
+            (&["completed", "failed", "skipped"], "failed"),
+            (&["expired"], "failed"),
+            (&["cancelled", "skipped"], "cancelled"),
+            (&["completed", ""], "completed"),
+            (&["", ""], "open"),
+        ] {
+            assert_eq!(graph(states).state(), stands, "{states:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_read_is_told_by_the_record() {
+        let mut graph = graph(&["completed"]);
+        graph.is_cut = true;
+        assert_eq!(graph.state(), "open");
+        graph.flow.state = "cancelled".to_owned();
+        graph.is_cut = false;
+        assert_eq!(graph.state(), "cancelled");
+    }
+}

@@ -19,6 +19,8 @@ use crate::store::Store;
 pub(crate) struct Sampler {
     store: Store,
     counts: PartitionCounts,
+    /// Lanes that are sampled whatever others there are.
+    named: Vec<LaneId>,
 }
 
 /// What one sample adds up to.
@@ -30,17 +32,13 @@ struct Sums {
 }
 
 impl Sampler {
-    pub(crate) fn new(store: Store, counts: PartitionCounts) -> Self {
-        Self { store, counts }
+    pub(crate) fn new(store: Store, counts: PartitionCounts, named: Vec<LaneId>) -> Self {
+        Self { store, counts, named }
     }
 
     /// Reads every partition once and sets the gauges.
     pub(crate) async fn sample(&self) -> Result<(), CallError> {
-        let mut lanes = deployment::lanes(&self.store).await?;
-        if lanes.len() > LANES_MAX {
-            tracing::debug!(lanes = lanes.len(), "only the first {LANES_MAX} are sampled");
-            lanes.truncate(LANES_MAX);
-        }
+        let lanes = chosen(deployment::lanes(&self.store).await?, &self.named);
         let calls: Vec<ScanPartition> = (0..self.counts.flow.get())
             .map(|index| ScanPartition { requests: requests(Partition::flow(index), &lanes) })
             .collect();
@@ -51,6 +49,17 @@ impl Sampler {
         sums.publish(&lanes);
         Ok(())
     }
+}
+
+/// The lanes that are sampled: those that somebody named first, as a registry also keeps the names of
+/// lanes that nobody uses any more.
+fn chosen(mut lanes: Vec<LaneId>, named: &[LaneId]) -> Vec<LaneId> {
+    lanes.sort_by_key(|lane| !named.contains(lane));
+    if lanes.len() > LANES_MAX {
+        tracing::debug!(lanes = lanes.len(), "only the first {LANES_MAX} are sampled");
+        lanes.truncate(LANES_MAX);
+    }
+    lanes
 }
 
 /// Sets what only the engine knows.
@@ -182,6 +191,18 @@ mod tests {
             let score = now.0 - 1_500 - priority * PRIORITY_STEP;
             assert_eq!(age_ms(now, score), 1_500);
         }
+    }
+
+    #[test]
+    fn lanes_that_were_named_are_sampled_whatever_others_there_are() {
+        let lane = |name: String| name.parse::<LaneId>().expect("a lane");
+        let registry: Vec<LaneId> = (0..LANES_MAX)
+            .map(|n| lane(format!("demo-{n}")))
+            .chain([lane("mail".into())])
+            .collect();
+        let sampled = chosen(registry.clone(), &[lane("mail".into())]);
+        assert_eq!((sampled.len(), sampled[0].as_str()), (LANES_MAX, "mail"));
+        assert_eq!(chosen(registry.clone(), &[]), registry[..LANES_MAX]);
     }
 
     #[test]

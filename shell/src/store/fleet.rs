@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::access::{Access, words};
 use super::cluster::Cluster;
 use super::library::{Library, LibraryUse};
-use super::link::is_foreign;
+use super::link::why_hung_up;
 use super::node::Node;
 use super::url::{Address, Servers};
 use super::{StoreError, StoreOptions};
@@ -138,9 +138,8 @@ async fn open_one(yard: &Yard, servers: &Servers) -> Result<Arc<Node>, StoreErro
     };
     let is_silent = greeted.as_ref().is_err_and(|error| error.class == Class::Silence)
         || matches!(answer, Some(Answer::PerhapsApplied(_)));
-    if is_silent && is_foreign(&node.address, &yard.access).await {
-        let text = "what answers there is no Valkey or Redis server";
-        return Err(ServerError::silence(text).into());
+    if is_silent && let Some(why) = why_hung_up(&node.address, &yard.access).await {
+        return Err(ServerError::silence(why).into());
     }
     greeted?;
     // Who may not ask is not told, and finds out by redirects.

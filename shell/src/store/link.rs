@@ -135,9 +135,10 @@ impl Link {
     }
 }
 
-/// Whether something else listens there, a web server perhaps. The client library only says that
-/// the connection ended; any server of ours answers a `PING` with a status or an error.
-pub(super) async fn is_foreign(address: &Address, access: &Access) -> bool {
+/// Why a server hung up, where the client library only says that it did. Something else listens there,
+/// a web server perhaps: any server of ours answers a `PING` with a status or an error. Or it does
+/// not like our certificate, which it says after the handshake.
+pub(super) async fn why_hung_up(address: &Address, access: &Access) -> Option<String> {
     let first_byte = async {
         let mut stream = access.stream(address).await?;
         poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"*1\r\n$4\r\nPING\r\n")).await?;
@@ -148,8 +149,11 @@ pub(super) async fn is_foreign(address: &Address, access: &Access) -> bool {
         Ok::<_, io::Error>(read.filled().first().copied())
     };
     match timeout(access.connect_within, first_byte).await {
-        Ok(Ok(Some(byte))) => !matches!(byte, b'+' | b'-'),
-        Ok(Ok(None) | Err(_)) | Err(_) => false,
+        Ok(Ok(Some(byte))) if !matches!(byte, b'+' | b'-') => {
+            Some("what answers there is no Valkey or Redis server".to_owned())
+        }
+        Ok(Err(error)) if error.to_string().contains("alert") => Some(format!("TLS: {error}")),
+        Ok(Ok(_) | Err(_)) | Err(_) => None,
     }
 }
 

@@ -18,7 +18,7 @@ use super::context::Context;
 use super::handler::{Done, Failed};
 use super::leases::Loss;
 use super::{Shared, admission};
-use crate::client::{ClientError, millis};
+use crate::client::{ClientError, PAYLOAD_BYTES_MAX, SPAN_MAX, millis};
 use crate::observe::work::{self, AttemptOutcome};
 
 /// A claimed execution on its way.
@@ -93,6 +93,13 @@ impl Attempt {
             return None;
         }
         let told = match outcome {
+            Ok(Done::Completed(result)) if result.len() > PAYLOAD_BYTES_MAX => {
+                // The store would take it, or break over it; either way nobody could pass it on.
+                let bytes = result.len();
+                let reason =
+                    format!("its result has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
+                self.fail(&Failed::permanent(reason)).await
+            }
             Ok(Done::Completed(result)) => self.complete(result).await,
             Ok(Done::Later(pause)) => self.put_off(pause).await,
             Ok(Done::Suspended) => {
@@ -123,7 +130,7 @@ impl Attempt {
         let call = FailExecution {
             running: self.running(),
             authority: Authority::Holder(self.work.fence),
-            failure_reason: failed.reason().to_owned(),
+            failure_reason: beginning_of(failed.reason()),
             failure_category: failed.category().to_owned(),
             retry_policy_json: if is_final { String::new() } else { self.retry_policy() },
         };
@@ -144,7 +151,7 @@ impl Attempt {
 
     async fn put_off(&self, pause: std::time::Duration) -> Told {
         let now = self.shared.client.server_time().await?;
-        let pause_ms = i64::try_from(millis(pause)).unwrap_or(i64::MAX);
+        let pause_ms = i64::try_from(millis(pause.min(SPAN_MAX))).unwrap_or(i64::MAX);
         let call = DelayExecution {
             running: self.running(),
             authority: Authority::Holder(self.work.fence),
@@ -220,6 +227,18 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     format!("the handler panicked: {}", text.unwrap_or_else(|| "without a word".to_owned()))
 }
 
+/// Of a reason as much as a person reads: it is in every record, table and log line of its execution.
+fn beginning_of(reason: &str) -> String {
+    if reason.len() <= REASON_BYTES_MAX {
+        return reason.to_owned();
+    }
+    let mut kept = reason[..reason.floor_char_boundary(REASON_BYTES_MAX)].to_owned();
+    kept.push('…');
+    kept
+}
+
+/// How much of a reason is kept.
+const REASON_BYTES_MAX: usize = 8 * 1_024;
 /// How long a handler that was told to stop may take for it.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(2);
 /// Pauses between tries to report to a store that refuses.

@@ -23,7 +23,9 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::client::{Client, ClientError, SignalTicket, check_name, member_id, millis, text_hash};
+use crate::client::{
+    Client, ClientError, SPAN_MAX, SignalTicket, check_name, member_id, millis, text_hash,
+};
 
 /// What a handler is given. Clones are the same execution.
 #[derive(Clone)]
@@ -296,7 +298,7 @@ impl Context {
         let timeout_at = match suspend.timeout {
             Some((after, _)) => {
                 let now = self.0.client.server_time().await?;
-                let after_ms = i64::try_from(millis(after)).unwrap_or(i64::MAX);
+                let after_ms = i64::try_from(millis(after.min(SPAN_MAX))).unwrap_or(i64::MAX);
                 Some(ServerTime(now.0.saturating_add(after_ms)))
             }
             None => None,

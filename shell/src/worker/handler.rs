@@ -12,7 +12,9 @@ use super::context::Context;
 /// How a handler leaves its execution when nothing went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It is done, with this result: any bytes.
+    /// It is done, with this result: any bytes, at most
+    /// [`PAYLOAD_BYTES_MAX`](crate::client::PAYLOAD_BYTES_MAX) of them. A larger result is a final
+    /// failure.
     Completed(Vec<u8>),
     /// It has suspended itself, by [`Context::suspend`]; whoever signals it lets it go on.
     Suspended,
@@ -44,7 +46,8 @@ impl From<&str> for Done {
     }
 }
 
-/// Why a handler failed. The execution's retry policy decides what comes next.
+/// Why a handler failed. The execution's retry policy decides what comes next. Of a very long reason
+/// the first 8 KiB are kept.
 ///
 /// Any error becomes a transient failure by `?`.
 #[derive(Clone, PartialEq, Eq)]

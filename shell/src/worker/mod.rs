@@ -52,7 +52,7 @@ pub use context::{Context, ReceivedSignal, Suspend};
 pub use handler::{Done, Failed};
 pub use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
 
-use crate::client::{Client, ClientError, default_lane};
+use crate::client::{Client, ClientError, check_name, default_lane};
 use claimer::Claimer;
 use handler::Handlers;
 use leases::Leases;
@@ -164,10 +164,10 @@ impl WorkerBuilder {
     }
 
     /// How long a lease stands without being renewed, and so how soon the work of a worker that
-    /// died comes back; 30 seconds otherwise.
+    /// died comes back; 30 seconds otherwise, and a day at most.
     #[must_use]
     pub fn lease(mut self, ttl: Duration) -> Self {
-        self.lease_ttl = ttl.max(LEASE_LEAST);
+        self.lease_ttl = ttl.clamp(LEASE_LEAST, LEASE_MOST);
         self
     }
 
@@ -200,12 +200,14 @@ impl WorkerBuilder {
     /// Checks what was said.
     ///
     /// # Errors
-    /// When a lane or a capability cannot be used, or there is no handler.
+    /// When the name, a lane or a capability cannot be used, or there is no handler.
     pub fn build(self) -> Result<Worker, ClientError> {
         let invalid = |error: &dyn std::fmt::Display| ClientError::Input(error.to_string());
         if self.handlers.is_empty() {
             return Err(invalid(&"a worker needs at least one handler"));
         }
+        check_name(&self.name)
+            .map_err(|why| invalid(&format!("the name of the worker cannot be used: {why}")))?;
         let mut lanes = Vec::new();
         for lane in &self.lanes {
             let lane: LaneId = lane.parse().map_err(|error| invalid(&error))?;
@@ -245,5 +247,28 @@ impl WorkerBuilder {
 
 /// Shorter leases would be lost to a busy scheduler.
 const LEASE_LEAST: Duration = Duration::from_millis(200);
+/// Work whose worker died comes back some day.
+const LEASE_MOST: Duration = Duration::from_secs(24 * 3_600);
 /// More than this is no slow look.
 const POLL_LEAST: Duration = Duration::from_millis(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_has_a_name_that_can_be_told() {
+        let client = Client::connect("memory://").await.expect("it needs no server");
+        let named = |name: &str| {
+            let worker = Worker::builder(client.clone()).name(name);
+            worker.handler("k", |_: Context| async { Ok::<_, Failed>(()) }).build()
+        };
+        assert!(named("mailer").is_ok());
+        for (name, says) in
+            [("", "empty"), ("a\nb", "character 2"), (&"n".repeat(300), "300 bytes")]
+        {
+            let refused = named(name).err().expect("a name that cannot be told").to_string();
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+}

@@ -17,6 +17,7 @@ fn bad_input_is_told_apart_by_exit_codes() {
         (&["flow", "show", no_flow], 3, "there is no flow"),
         (&["flow", "cancel", no_flow], 3, "there is no flow"),
         (&["why", "nonsense"], 2, "no execution id"),
+        (&["why", no_flow], 2, "`selvedge flow show` tells the executions of a flow"),
         (&["flow", "show", "nonsense"], 2, "nonsense"),
         (&["flow", "submit", "/no/such/file"], 2, "/no/such/file"),
         (&["lanes", "--store", "valkey://host:port"], 2, "the store URL is not usable"),
@@ -31,6 +32,7 @@ fn bad_input_is_told_apart_by_exit_codes() {
         (&["serve", "--listen", "nowhere"], 2, "nowhere"),
         (&["lanes", "--namespace", ""], 2, "the namespace cannot be used: it is empty"),
         (&["lanes", "--namespace", &long], 2, "at most 256"),
+        (&["demo", "--namespace", ""], 2, "the namespace cannot be used: it is empty"),
         (&["flow", "submit", "-", "--wait", "--timeout", "0s"], 2, "it is zero"),
         (&["completions", "bash", "--json"], 2, "leave --json out"),
     ] {
@@ -82,6 +84,17 @@ fn a_bad_flow_is_refused_before_anything_is_sent() {
     assert_eq!(ran.status.code(), Some(2));
     assert!(text(&ran.stderr).contains("UTF-8"), "{}", text(&ran.stderr));
     assert!(operator.json(&["flow", "list"]).is_empty(), "nothing was half done");
+}
+
+#[test]
+fn a_file_may_begin_with_the_mark_of_its_encoding() {
+    let operator = Operator::new();
+    operator.submitted("\u{feff}{\"kind\":\"f\",\"tasks\":[{\"name\":\"a\",\"kind\":\"k\"}]}");
+    operator.submitted("\u{feff}kind = \"f\"\ntasks = [{ name = \"a\", kind = \"k\" }]");
+    let ran = operator.submit("kind = 3");
+    let told: serde_json::Value = serde_json::from_slice(&ran.stderr).expect("an object");
+    let error = told["error"].as_str().expect("a text");
+    assert_eq!(error, error.trim_end(), "no empty line follows");
 }
 
 #[test]

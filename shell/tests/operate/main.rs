@@ -1,5 +1,6 @@
 //! The command line as an operator uses it, on a real server.
 
+mod drawing;
 mod input;
 mod kit;
 mod rehearsal;

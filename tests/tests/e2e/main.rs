@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
 
+mod extremes;
 mod flows;
 mod healing;
 mod processes;
@@ -69,6 +70,10 @@ fn run_suite(url: &str) {
                 ("drain", boxed(running::drain)),
                 ("capabilities", boxed(running::capabilities)),
                 ("past_others", boxed(running::past_others)),
+                ("sizes", boxed(extremes::sizes)),
+                ("for_ever", boxed(extremes::for_ever)),
+                ("priorities", boxed(extremes::priorities)),
+                ("no_output", boxed(extremes::no_output)),
                 ("lost_place", boxed(healing::lost_place)),
                 ("owed_cancels", boxed(healing::owed_cancels)),
                 ("leaked_slot", boxed(healing::leaked_slot)),

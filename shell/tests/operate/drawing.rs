@@ -1,0 +1,44 @@
+//! Flows as they are drawn: the state of the whole, and when a watch is over.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::kit::{Operator, REPORT, text};
+
+#[test]
+fn a_flow_is_as_its_tasks_are_whether_or_not_an_engine_has_looked() {
+    let operator = Operator::new();
+    let submitted = operator.submitted(REPORT);
+    let flow = submitted["flow_id"].as_str().expect("an id");
+    assert_eq!(operator.json(&["flow", "show", flow])[0]["state"], "blocked");
+    cancel_each(&operator, &submitted);
+    assert_eq!(operator.json(&["flow", "show", flow])[0]["state"], "cancelled");
+    let shown = text(&operator.run(&["flow", "show", flow]).stdout);
+    assert!(shown.contains("report (cancelled)"), "{shown}");
+}
+
+#[test]
+fn a_watch_ends_with_its_flow_though_not_all_of_it_is_drawn() {
+    let operator = Operator::new();
+    let submitted = operator.submitted(REPORT);
+    let flow = submitted["flow_id"].as_str().expect("an id");
+    cancel_each(&operator, &submitted);
+    let mut watch = operator.command(&["flow", "show", flow, "--watch", "--limit", "1"]);
+    let mut watch = watch.stdout(Stdio::null()).spawn().expect("the binary is built");
+    let began = Instant::now();
+    while watch.try_wait().expect("it is ours").is_none() {
+        if began.elapsed() > Duration::from_secs(20) {
+            watch.kill().expect("it is ours");
+            panic!("it watches a flow that has ended");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn cancel_each(operator: &Operator, submitted: &Value) {
+    for id in submitted["tasks"].as_object().expect("tasks").values() {
+        operator.json(&["exec", "cancel", id.as_str().expect("an id")]);
+    }
+}
