@@ -243,8 +243,7 @@ fn amount(stream: &mut Stream, fault: Fault) -> Option<i64> {
         Fault::ReorderBetweenTickets => within(stream, 5, 2_000),
         // Of a world that lost much, little can be judged in the end.
         Fault::FailoverLosesSuffix => within(stream, 1, 8),
-        // A third of them come back with nothing at all.
-        Fault::AmnesiaRestart => within(stream, 0, 1_800).map(|ms| (ms - 600).max(0)),
+        Fault::AmnesiaRestart => within(stream, 0, 1_200),
         Fault::StaleReplicaRead => within(stream, 1, 40),
         Fault::ServerClockJump => within(stream, 0, 40_000).map(|ms| ms - 10_000),
         Fault::NodeClockSkew => within(stream, 0, 6_000).map(|ms| ms - 3_000),
