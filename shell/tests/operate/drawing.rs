@@ -1,7 +1,9 @@
 //! Flows as they are drawn: the state of the whole, and when a watch is over.
 
+use std::io::Read as _;
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -26,15 +28,18 @@ fn a_watch_ends_with_its_flow_though_not_all_of_it_is_drawn() {
     let flow = submitted["flow_id"].as_str().expect("an id");
     cancel_each(&operator, &submitted);
     let mut watch = operator.command(&["flow", "show", flow, "--watch", "--limit", "1"]);
-    let mut watch = watch.stdout(Stdio::null()).spawn().expect("the binary is built");
-    let began = Instant::now();
-    while watch.try_wait().expect("it is ours").is_none() {
-        if began.elapsed() > Duration::from_secs(20) {
-            watch.kill().expect("it is ours");
-            panic!("it watches a flow that has ended");
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    let mut watch = watch.stdout(Stdio::piped()).spawn().expect("the binary is built");
+    let mut drawn = watch.stdout.take().expect("piped");
+    let (tell, told) = mpsc::channel();
+    // Its output ends when it does.
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        tell.send(drawn.read_to_string(&mut text).is_ok())
+    });
+    let ended = told.recv_timeout(Duration::from_secs(20));
+    let _ = watch.kill();
+    watch.wait().expect("it is ours");
+    assert_eq!(ended, Ok(true), "it watches a flow that has ended");
 }
 
 fn cancel_each(operator: &Operator, submitted: &Value) {
