@@ -22,6 +22,8 @@ pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.lua"
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{Host, HostConfig};
+    use selvedge_core::value::Value;
 
     const EDITIONS: &str = include_str!("../editions.txt");
 
@@ -41,5 +43,49 @@ mod tests {
              different texts of one revision would replace each other's for ever. Raise REVISION in lua/src/assemble.rs to one that was never \
              released, and end lua/editions.txt with that number and the digest {DIGEST}",
         );
+    }
+
+    #[test]
+    fn the_largest_summary_is_patched_within_the_budget_of_a_host() {
+        let mut host = Host::new(HostConfig::default());
+        host.call(&["FUNCTION", "LOAD", SOURCE]);
+        let holder = "lifecycle_phase active ownership_state owned current_attempt_index 0 \
+                      current_lease_id lease current_lease_epoch 1 lease_expires_at 9000000000000";
+        host.call(
+            &["HSET", "core{t}"].into_iter().chain(holder.split_whitespace()).collect::<Vec<_>>(),
+        );
+        // Half a million numbers: as much to read as a document of a mebibyte can hold.
+        let numbers = vec!["1"; 520_000].join(",");
+        for patch in [format!("{{\"numbers\":[{numbers}]}}"), String::from("{\"more\":2}")] {
+            let reply = host.call(&[
+                "FCALL",
+                "ff_append_frame",
+                "4",
+                "core{t}",
+                "stream{t}",
+                "meta{t}",
+                "summary{t}",
+                "run",
+                "0",
+                "lease",
+                "1",
+                "stdout",
+                "",
+                &patch,
+                "utf8",
+                "",
+                "worker",
+                "0",
+                "attempt",
+                "2000000",
+                "summary",
+                "json-merge-patch",
+                "0",
+            ]);
+            assert!(
+                matches!(reply, Value::Array(ref told) if told[0] == Value::Int(1)),
+                "{reply:?}"
+            );
+        }
     }
 }

@@ -64,8 +64,8 @@ impl Default for HostConfig {
             cluster: false,
             seed: 0,
             unruly_scans: false,
-            // Far above any function of the library, and over in well under a second.
-            instruction_budget: 20_000_000,
+            // Far above any function of the library, and over in a few seconds.
+            instruction_budget: 400_000_000,
             // Room for a few copies of a value of 64 MiB.
             lua_memory_max: 1024 * 1024 * 1024,
             // The default of the server.

@@ -31,7 +31,7 @@ const KEY_LIFE: &str = "idempotency key's life";
 /// Spans that end something: with no time at all there is nothing to end.
 const ENDINGS: [&str; 3] = [ATTEMPT_TIMEOUT, DEADLINE, KEY_LIFE];
 
-/// One task: a member of a [`Flow`], or an execution by itself.
+/// One task: a member of a [`Flow`](super::Flow), or an execution by itself.
 ///
 /// ```
 /// use selvedge::client::{OnSatisfied, Task};
