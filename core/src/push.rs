@@ -1,18 +1,20 @@
 //! Our own pushes, beside the contract's channel of completions: what became ready, what ended,
-//! whose lease is gone, what wrote output. A push is a hint that says where to look; a slow look finds the same.
+//! whose lease is gone, what wrote output, what a quota holds back. A push is a hint that says where to look; a slow look finds the same.
 
 use alloc::string::{String, ToString};
 use core::fmt;
 
 use thiserror::Error;
 
-use crate::id::{AttemptIndex, ExecutionId, LaneId, WorkerInstanceId};
+use crate::id::{AttemptIndex, ExecutionId, LaneId, QuotaPolicyId, WorkerInstanceId};
 use crate::partition::Partition;
 
 const READY: &str = "ff:ready:";
 const ENDED: &str = "ff:ended:";
 const LOST: &str = "ff:lost:";
 const FRAMES: &str = "ff:frames:";
+const HELD: &str = "ff:held";
+const FREED: &str = "ff:freed";
 
 /// A channel to listen to; its text is the name on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,13 +27,19 @@ pub enum Channel {
     Lost(WorkerInstanceId),
     /// That an execution wrote output, or closed it.
     Frames(ExecutionId),
+    /// Where a quota holds something back.
+    Held,
+    /// Which quota has a free slot again.
+    Freed,
 }
 
 impl Channel {
     /// Whether this is the name of one of our channels.
     #[must_use]
     pub fn is_ours(name: &[u8]) -> bool {
-        [READY, ENDED, LOST, FRAMES].iter().any(|prefix| name.starts_with(prefix.as_bytes()))
+        name == HELD.as_bytes()
+            || name == FREED.as_bytes()
+            || [READY, ENDED, LOST, FRAMES].iter().any(|prefix| name.starts_with(prefix.as_bytes()))
     }
 }
 
@@ -42,6 +50,8 @@ impl fmt::Display for Channel {
             Self::Ended(partition) => write!(f, "{ENDED}{partition}"),
             Self::Lost(instance) => write!(f, "{LOST}{instance}"),
             Self::Frames(execution) => write!(f, "{FRAMES}{execution}"),
+            Self::Held => f.write_str(HELD),
+            Self::Freed => f.write_str(FREED),
         }
     }
 }
@@ -57,6 +67,10 @@ pub enum Hint {
     Lost(WorkerInstanceId, ExecutionId),
     /// The output of this attempt grew, or was closed.
     Frames(ExecutionId, AttemptIndex),
+    /// A quota holds at least one execution of this partition back.
+    Held(Partition),
+    /// A slot of this quota is free again.
+    Freed(QuotaPolicyId),
 }
 
 /// A message that is none of ours; it is dropped.
@@ -75,6 +89,11 @@ impl Hint {
     pub fn read(channel: &str, payload: &[u8]) -> Result<Self, InvalidHint> {
         let invalid = || InvalidHint { channel: channel.to_string() };
         let text = core::str::from_utf8(payload).map_err(|_| invalid())?;
+        match channel {
+            HELD => return text.parse().map(Self::Held).map_err(|_| invalid()),
+            FREED => return text.parse().map(Self::Freed).map_err(|_| invalid()),
+            _ => {}
+        }
         if let Some(lane) = channel.strip_prefix(READY) {
             let lane = lane.parse().map_err(|_| invalid())?;
             let partition = text.parse().map_err(|_| invalid())?;
@@ -117,6 +136,12 @@ mod tests {
         assert_eq!(Hint::read(&channel, ID.as_bytes()), Ok(Hint::Lost(instance, id.clone())));
         let channel = Channel::Frames(id.clone()).to_string();
         assert_eq!(Hint::read(&channel, b"2"), Ok(Hint::Frames(id, AttemptIndex(2))));
+        let channel = Channel::Held.to_string();
+        assert_eq!(Hint::read(&channel, b"{fp:7}"), Ok(Hint::Held(partition)));
+        let quota = "550e8400-e29b-41d4-a716-446655440000";
+        let channel = Channel::Freed.to_string();
+        let freed = Hint::Freed(quota.parse().unwrap());
+        assert_eq!(Hint::read(&channel, quota.as_bytes()), Ok(freed));
     }
 
     #[test]
@@ -127,6 +152,9 @@ mod tests {
             ("ff:ready:default", "{fp:65536}"),
             ("ff:ended:{fp:7}", "{fp:7}"),
             ("ff:lost:w", ""),
+            ("ff:held", "default"),
+            ("ff:freed", "{fp:7}"),
+            ("ff:freed:", "550e8400-e29b-41d4-a716-446655440000"),
         ] {
             assert!(Hint::read(channel, payload.as_bytes()).is_err(), "{channel} {payload}");
         }

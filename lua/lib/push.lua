@@ -5,6 +5,8 @@
 --   ff:ended:<partition tag>      <execution id>    the execution became terminal
 --   ff:lost:<worker instance id>  <execution id>    somebody else took the instance's lease away
 --   ff:frames:<execution id>      <attempt index>   the attempt's output grew, or was closed
+--   ff:held                       <partition tag>   a quota holds something back there
+--   ff:freed                      <quota id>        a slot of the quota is free again
 --
 -- Payloads only say where to look: outcome, result and fence are read from the record, which a
 -- message can neither outrun nor contradict. The server sends messages when the call is over, so
@@ -26,8 +28,19 @@ function push.entered(index, id)
   if name == "eligible" then
     told[index] = true
     call("PUBLISH", "ff:ready:" .. lane_id, tag)
+  elseif name == "quota" then
+    told[index] = true
+    call("PUBLISH", "ff:held", tag)
   elseif name == "terminal" then
     call("PUBLISH", "ff:ended:" .. tag, id)
+  end
+end
+
+-- A quota has a slot again; the key of its holders says which one.
+function push.freed(admitted_set_key)
+  local id = admitted_set_key:match("^ff:quota:%b{}:(.*):admitted_set$")
+  if id then
+    call("PUBLISH", "ff:freed", id)
   end
 end
 

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use selvedge_core::completion::{CHANNEL, Completion};
 use selvedge_core::engine::{
     Answer, Command, Effect, Engine, EngineConfig, Input, Observation, Ticket,
 };
@@ -55,7 +54,7 @@ pub struct Rig {
     pub commands: usize,
     /// Batches carried out so far.
     pub batches: usize,
-    /// Whether completions are pushed to the engines.
+    /// Whether messages are pushed to the engines.
     pub push: bool,
     /// Stands between engines and server.
     pub rule: Option<Rule>,
@@ -289,12 +288,13 @@ impl Rig {
 
     fn deliver_pushes(&mut self) {
         for message in self.host.take_published() {
-            if !self.push || message.channel != CHANNEL.as_bytes() {
+            if !self.push {
                 continue;
             }
-            if let Ok(ended) = Completion::read(&message.payload) {
+            let channel = String::from_utf8_lossy(&message.channel);
+            if let Ok(Some(input)) = Input::pushed(&channel, &message.payload) {
                 for at in 0..self.engines.len() {
-                    self.feed(at, Input::Completed(ended.clone()));
+                    self.feed(at, input.clone());
                 }
             }
         }

@@ -51,6 +51,8 @@ pub(super) struct Ending {
     pub(super) found: bool,
     /// When the next candidate is due.
     pub(super) due_in: Option<Duration>,
+    /// When a candidate that stays is worth another look, where one knows.
+    pub(super) again_in: Option<Duration>,
     /// It got on, had its share, and more is due already.
     pub(super) more: bool,
     /// It had its share before it came to the end of an index.
@@ -159,6 +161,9 @@ impl Cadence {
             // Twice as long, unless the server knows of something that is due before.
             pause = ending.due_in.map_or(usual * 2, |due_in| due_in.clamp(usual, usual * 2));
         }
+        if let Some(again_in) = ending.again_in {
+            pause = pause.min(again_in.max(INTERVAL_FLOOR).max(penalty));
+        }
         turn.busy = false;
         turn.pause = pause;
         turn.next = now.after(pause);
@@ -192,6 +197,23 @@ impl Cadence {
             turn.next = turn.next.min(at_time);
             self.set_alarm(at);
         }
+    }
+
+    /// Something stands in a scanner's index, though no scan has seen it yet.
+    pub(super) fn expect(&mut self, partition: Partition, scanner: usize) {
+        if let Some((_, turn)) = self.turn(partition, scanner) {
+            turn.idle = 0;
+        }
+    }
+
+    /// The partitions where a scanner found something last time, or is expected to.
+    pub(super) fn occupied(&self, scanner: usize) -> Vec<Partition> {
+        let family = SCANNERS[scanner].spec().family;
+        let of_family = self.clocks.iter().filter(|clock| clock.partition.family == family);
+        of_family
+            .filter(|clock| clock.turns.iter().any(|(of, turn)| *of == scanner && turn.idle == 0))
+            .map(|clock| clock.partition)
+            .collect()
     }
 
     /// Brings a scanner's turn forward, and has it see its whole index.

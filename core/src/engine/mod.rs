@@ -46,7 +46,7 @@ pub use flight::BATCH_MAX;
 pub use observe::{Disposition, Observation, ReconcileAction, Tally};
 pub use scan::ScannerName;
 pub use step::{Fate, Notes, Reply, Step, Then, Verdict};
-pub use wire::{Answer, Command, Effect, Input, Ticket};
+pub use wire::{Answer, Command, Effect, Input, InvalidPush, Ticket};
 
 use ask::{Crew, Question};
 use cadence::Cadence;
@@ -119,6 +119,8 @@ impl Engine {
                 self.dispatch.look_again(&ended.execution_id);
                 self.owe(Debt { execution: ended.execution_id, depth: 0 });
             }
+            Input::Held(partition) => self.look_for_held(partition),
+            Input::Freed(quota) => self.offer_slot(quota),
             Input::PushGap => self.catch_up(ScannerName::DependencyReconciler),
             Input::LibraryLoaded => {
                 for &name in ScannerName::ALL {

@@ -156,8 +156,7 @@ impl Scans {
             let now = u64::try_from(now.0).unwrap_or(0);
             let wait = next.saturating_add(order.request.lag_ms).saturating_sub(now);
             let wait = Duration::from_millis(wait);
-            let known = running.ending.due_in;
-            running.ending.due_in = Some(known.map_or(wait, |known| known.min(wait)));
+            running.ending.due_in = earlier(running.ending.due_in, Some(wait));
         }
     }
 
@@ -219,6 +218,7 @@ impl Scans {
         let mut facts = Vec::new();
         let mut charge = None;
         let Some(running) = self.running.get_mut(&(scanner, partition)) else { return facts };
+        running.ending.again_in = earlier(running.ending.again_in, verdict.again_in);
         let tally = &mut running.tally;
         match &verdict.fate {
             Fate::Processed(work) => tally.processed += u64::from(*work),
@@ -308,6 +308,10 @@ impl Scans {
         cycle.size = Some(0);
         facts
     }
+}
+
+fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    [one, other].into_iter().flatten().min()
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -9,6 +9,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::observe::Observation;
 use super::wire::Command;
@@ -35,6 +36,11 @@ impl Notes {
         let left = *taken < available;
         *taken += u64::from(left);
         left
+    }
+
+    /// Counts anew under every name that begins so: what was given away has come back.
+    pub(super) fn count_anew(&mut self, beginning: &str) {
+        self.0.retain(|name, _| !name.starts_with(beginning));
     }
 }
 
@@ -138,6 +144,8 @@ pub struct Verdict {
     pub ended: Vec<ExecutionId>,
     /// Facts worth counting.
     pub facts: Vec<Observation>,
+    /// When it is worth another look, if that is known.
+    pub again_in: Option<Duration>,
 }
 
 impl Verdict {
@@ -208,6 +216,13 @@ impl Verdict {
         self
     }
 
+    /// Worth another look after this time.
+    #[must_use]
+    pub fn again_in(mut self, time: Duration) -> Self {
+        self.again_in = Some(time);
+        self
+    }
+
     /// With executions that ended on the way.
     #[must_use]
     pub fn ending(mut self, ended: Vec<ExecutionId>) -> Self {
@@ -230,7 +245,7 @@ impl Verdict {
     }
 
     fn of(fate: Fate, stays: bool) -> Self {
-        Self { fate, stays, ended: Vec::new(), facts: Vec::new() }
+        Self { fate, stays, ended: Vec::new(), facts: Vec::new(), again_in: None }
     }
 }
 

@@ -4,6 +4,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use super::Engine;
 use super::ask::{Crew, Next};
@@ -16,7 +17,7 @@ use super::wire::Command;
 use crate::call::Function;
 use crate::call::library::{Page, Pages, ScanPartition};
 use crate::error::{CallError, ServerError};
-use crate::id::LaneId;
+use crate::id::{LaneId, QuotaPolicyId};
 use crate::partition::Partition;
 use crate::time::ServerTime;
 
@@ -187,6 +188,24 @@ impl Engine {
         }
     }
 
+    /// Something is held back on a partition. The slot that it lacked may have become free between
+    /// its refusal and now, so that nobody would tell: somebody looks, once for all that comes.
+    pub(super) fn look_for_held(&mut self, partition: Partition) {
+        let Some(scanner) = scan::position(ScannerName::Unblock) else { return };
+        self.cadence.expect(partition, scanner);
+        self.cadence.hurry(self.now.after(LOOK_FOR_HELD_AFTER), partition, scanner);
+    }
+
+    /// A slot is free: looks for who waits for it, wherever somebody was seen or told to wait.
+    pub(super) fn offer_slot(&mut self, quota: QuotaPolicyId) {
+        let Some(scanner) = scan::position(ScannerName::Unblock) else { return };
+        self.scans.notes(scanner).count_anew(&quota.to_string());
+        let soon = self.now.after(OFFER_SLOT_AFTER);
+        for partition in self.cadence.occupied(scanner) {
+            self.cadence.hurry(soon, partition, scanner);
+        }
+    }
+
     /// Has a scanner go through all its indexes, from the front and now.
     pub(super) fn catch_up(&mut self, name: ScannerName) {
         let Some(scanner) = scan::position(name) else { return };
@@ -214,6 +233,11 @@ impl Engine {
         }
     }
 }
+
+/// One look serves all that is held back within this time.
+const LOOK_FOR_HELD_AFTER: Duration = Duration::from_millis(0);
+/// One look serves all slots that become free within this time.
+const OFFER_SLOT_AFTER: Duration = Duration::from_millis(20);
 
 /// Pages asked for in one call. Each costs the server a few commands, and there are several for
 /// every lane.

@@ -1,13 +1,18 @@
 //! What goes in and out of the machine.
 
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+
+use thiserror::Error;
 
 use super::observe::Observation;
 use crate::call::Function;
-use crate::completion::Completion;
+use crate::completion::{CHANNEL, Completion, InvalidCompletion};
 use crate::error::{Applied, ServerError};
-use crate::id::LaneId;
+use crate::id::{LaneId, QuotaPolicyId};
 use crate::key::Key;
+use crate::partition::Partition;
+use crate::push::{Channel, Hint, InvalidHint};
 use crate::value::Value;
 
 /// One thing that happened.
@@ -24,6 +29,10 @@ pub enum Input {
     },
     /// A completion came over the push channel.
     Completed(Completion),
+    /// It was pushed that a quota holds something back there.
+    Held(Partition),
+    /// It was pushed that a slot of this quota is free again.
+    Freed(QuotaPolicyId),
     /// The push channel was down: completions may have been missed.
     PushGap,
     /// The library was loaded again, everywhere.
@@ -32,6 +41,41 @@ pub enum Input {
     Lanes(Vec<LaneId>),
     /// Finish what is in flight, start nothing new.
     Drain,
+}
+
+/// A message on one of the engine's channels that says nothing; it is dropped, for a scanner finds
+/// the same work.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum InvalidPush {
+    /// No completion.
+    #[error(transparent)]
+    Completion(#[from] InvalidCompletion),
+    /// No hint.
+    #[error(transparent)]
+    Hint(#[from] InvalidHint),
+}
+
+impl Input {
+    /// The channels to listen to in an engine's stead.
+    #[must_use]
+    pub fn channels() -> [String; 3] {
+        [CHANNEL.to_string(), Channel::Held.to_string(), Channel::Freed.to_string()]
+    }
+
+    /// What a message tells the engine; none, where it is for others.
+    ///
+    /// # Errors
+    /// When it is not what its channel carries.
+    pub fn pushed(channel: &str, payload: &[u8]) -> Result<Option<Self>, InvalidPush> {
+        if channel == CHANNEL {
+            return Ok(Some(Self::Completed(Completion::read(payload)?)));
+        }
+        Ok(match Hint::read(channel, payload)? {
+            Hint::Held(partition) => Some(Self::Held(partition)),
+            Hint::Freed(quota) => Some(Self::Freed(quota)),
+            Hint::Ready(..) | Hint::Ended(_) | Hint::Lost(..) | Hint::Frames(..) => None,
+        })
+    }
 }
 
 /// One thing to do.

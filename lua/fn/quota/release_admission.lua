@@ -1,11 +1,11 @@
--- Gives an admission slot back, once. The entry in the rate window stays: the request was made.
+-- Gives an admission slot back, once, and tells who waits for one. The entry in the rate window stays: the request was made.
 -- Whoever was admitted without a cap holds a slot and was not counted, so the counter falls only
 -- where it counts more than the holders that are left.
 -- Keys: guard (string), admitted_set (set of executions), concurrency (string)
 -- Arguments: execution_id
 -- Replies: released
 -- Errors: invalid_input
--- Bound: 7
+-- Bound: 8
 -- Keeps: LedgerAdds, RepeatIsHarmless, ErrorMeansUntouched
 define("ff_release_admission",
   { "guard!=string", "admitted_set!=set", "concurrency!=string" },
@@ -19,6 +19,7 @@ define("ff_release_admission",
     call("SREM", k.admitted_set, a.execution_id)
     if holds and in_use > call("SCARD", k.admitted_set) then
       call("SET", k.concurrency, number.digits(in_use - 1))
+      push.freed(k.admitted_set)
     end
     return ok("released")
   end)

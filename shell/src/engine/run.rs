@@ -7,7 +7,6 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use selvedge_core::call::library::CountsFixed;
-use selvedge_core::completion::{CHANNEL, Completion};
 use selvedge_core::engine::{Answer, Effect, Engine as Machine, EngineConfig, Input, Ticket};
 use selvedge_core::error::{Applied, Class, ServerError};
 use selvedge_core::id::LaneId;
@@ -53,7 +52,7 @@ pub(super) async fn live(parts: Parts) {
         machine: Machine::new(parts.config.clone(), seed, EngineTime(0)),
         born: Instant::now(),
         flights: FuturesUnordered::new(),
-        pushes: parts.store.subscribe(&[CHANNEL]),
+        pushes: parts.store.subscribe(&Input::channels().each_ref().map(String::as_str)),
         pulse: Box::pin(pulse(parts.clone(), true, Duration::ZERO)),
         loads: parts.store.library_loads(),
         parts,
@@ -120,11 +119,11 @@ impl Life {
     fn read(&self, push: Push) -> Option<Input> {
         match push {
             Push::Gap => Some(Input::PushGap),
-            Push::Message { payload, .. } => match Completion::read(&payload) {
-                Ok(ended) => Some(Input::Completed(ended)),
-                // What is no completion is nobody's loss: the reconciler finds the same work.
+            Push::Message { channel, payload } => match Input::pushed(&channel, &payload) {
+                Ok(input) => input,
+                // Nobody's loss: the scanners find the same work.
                 Err(error) => {
-                    tracing::warn!(%error, "a message on the completion channel is none");
+                    tracing::warn!(channel, %error, "a message says nothing");
                     None
                 }
             },

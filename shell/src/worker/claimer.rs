@@ -120,7 +120,8 @@ impl Claimer {
                     self.hot.point_at(lane, partition);
                 }
                 Ok(Hint::Lost(_, execution)) => self.shared.leases.doubt(&execution),
-                Ok(Hint::Ended(_) | Hint::Frames(..)) | Err(_) => {}
+                Ok(Hint::Ended(_) | Hint::Frames(..) | Hint::Held(_) | Hint::Freed(_)) | Err(_) => {
+                }
             },
         }
     }

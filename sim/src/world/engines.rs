@@ -4,7 +4,6 @@
 use core::num::NonZeroU16;
 use core::time::Duration;
 
-use selvedge_core::completion::{CHANNEL, Completion};
 use selvedge_core::engine::{Effect, Engine, EngineConfig, Input, Observation, ScannerName};
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::time::EngineTime;
@@ -178,12 +177,13 @@ impl World {
         }
     }
 
-    pub(crate) fn push_completions(&mut self, messages: &[Message]) {
+    pub(crate) fn push(&mut self, messages: &[Message]) {
         if !self.plan.config.push {
             return;
         }
-        for message in messages.iter().filter(|message| message.channel == CHANNEL.as_bytes()) {
-            let Ok(ended) = Completion::read(&message.payload) else { continue };
+        for message in messages {
+            let channel = String::from_utf8_lossy(&message.channel);
+            let Ok(Some(said)) = Input::pushed(&channel, &message.payload) else { continue };
             for at in 0..self.seats.len() {
                 let engine = u8::try_from(at + 1).unwrap_or(u8::MAX);
                 let (life, unpushed) = (self.seats[at].life, self.seats[at].unpushed_until);
@@ -192,7 +192,7 @@ impl World {
                 }
                 let span = self.plan.config.link.0;
                 let delay = self.chance(Purpose::Network, Actor::Engine(engine)).within(span);
-                let input = Box::new(Input::Completed(ended.clone()));
+                let input = Box::new(said.clone());
                 let hear = Happening::Hear { engine, life: Some(life), input };
                 self.schedule(self.now_ms + delay, hear);
             }

@@ -354,7 +354,7 @@ impl World {
             inner_commands: served.inner_commands,
         };
         self.emit_touching(sender, What::Applied(Box::new(applied)), &served.touched);
-        self.push_completions(&published);
+        self.push(&published);
         reply
     }
 

@@ -14,7 +14,7 @@ use selvedge_core::engine::{
 };
 use selvedge_core::error::ServerError;
 use selvedge_core::id::{ExecutionId, FlowId};
-use selvedge_core::partition::{PartitionCounts, slot};
+use selvedge_core::partition::{Partition, PartitionCounts, slot};
 use selvedge_core::state::TerminalOutcome;
 use selvedge_core::time::EngineTime;
 use selvedge_core::value::Value;
@@ -54,6 +54,10 @@ enum Event {
     AnswerStranger { which: u8, answers: Vec<Said> },
     /// A completion is pushed.
     Completed { partition: u8, number: u8, outcome: u8 },
+    /// It is pushed that a quota holds something back.
+    Held { partition: u8 },
+    /// It is pushed that a quota has a free slot.
+    Freed { quota: u8 },
     /// The push channel was down.
     PushGap,
     /// The library was loaded again.
@@ -190,6 +194,12 @@ impl<'a> Stage<'a> {
                     self.in_mind.insert(ended.execution_id.clone());
                 }
                 self.feed(Input::Completed(ended));
+            }
+            Event::Held { partition } => {
+                self.feed(Input::Held(Partition::flow(u16::from(*partition))));
+            }
+            Event::Freed { quota } => {
+                self.feed(Input::Freed(uuid::Uuid::from_u128(u128::from(*quota)).into()));
             }
             Event::PushGap => self.feed(Input::PushGap),
             Event::LibraryLoaded => self.feed(Input::LibraryLoaded),

@@ -14,6 +14,7 @@ mod due;
 mod flow_rows;
 mod flows;
 mod hand;
+mod held;
 mod kit;
 mod large;
 mod machine;

@@ -223,13 +223,30 @@ fn q1_a_slot_is_held_as_long_as_its_execution_runs() {
     assert_eq!(held(&mut rig), Value::Bulk(b"0".to_vec()));
 }
 
+/// Admitted, and then held back before anybody claimed it: it would keep the slot from its own
+/// parents, for ever.
+#[test]
+fn q1_a_holder_that_cannot_be_claimed_gives_its_slot_back() {
+    for state in ["blocked_by_dependencies", "not_eligible_until_time", "blocked_by_operator"] {
+        let mut rig = settled(ScannerName::QuotaReconciler);
+        plant(&mut rig, ScannerName::QuotaReconciler, 1);
+        let counter = "ff:quota:{q:0}:00000000-0000-4000-8000-000000000001:concurrency";
+        rig.run_for(3_000);
+        assert_eq!(rig.call(&["GET", counter]), Value::Bulk(b"1".to_vec()), "it may be claimed");
+        rig.run(&format!("HSET {} eligibility_state {state}", core(&execution(1))));
+        rig.run_for(3_000);
+        assert_eq!(rig.call(&["GET", counter]), Value::Bulk(b"0".to_vec()), "{state}");
+    }
+}
+
 #[test]
 fn q3_a_holder_that_cannot_be_read_keeps_its_slot() {
     let mut rig = settled(ScannerName::QuotaReconciler);
     plant(&mut rig, ScannerName::QuotaReconciler, 1);
     rig.run(&format!("HSET {} lifecycle_phase terminal", core(&execution(1))));
     rig.rule = Some(Box::new(|command| {
-        (command.argv[0] == b"HGET").then(|| Answer::PerhapsApplied(ServerError::silence("a blip")))
+        (command.argv[0] == b"HMGET")
+            .then(|| Answer::PerhapsApplied(ServerError::silence("a blip")))
     }));
     let counter = "ff:quota:{q:0}:00000000-0000-4000-8000-000000000001:concurrency";
     rig.run_for(3_000);

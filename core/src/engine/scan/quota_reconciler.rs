@@ -1,6 +1,8 @@
 //! Keeps the counts of quota policies true: windows are trimmed, counters equal their holders, and
-//! holders whose execution has ended give their slot back. Whether one has ended is written on
-//! another partition, so it is asked there; no answer means that it keeps the slot.
+//! holders that neither run nor can be claimed give their slot back: those that ended, and those
+//! that were held back, delayed or suspended after they were admitted, for they have to ask again.
+//! How a holder stands is written on another partition, so it is asked there; no answer means that
+//! it keeps the slot.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -68,14 +70,14 @@ impl Policy {
             state.holders.iter().filter_map(|holder| holder.parse().ok()).collect();
         let reads = holders
             .iter()
-            .map(|id| Command::read("HGET", &Key::execution(id).core(), &[b"lifecycle_phase"]))
+            .map(|id| Command::read("HMGET", &Key::execution(id).core(), &STANDING))
             .collect();
         let next = state.next_cursor;
-        Step::read(reads, move |phases| {
+        Step::read(reads, move |standings| {
             let ended = holders
                 .into_iter()
-                .zip(phases)
-                .filter(|(_, phase)| has_ended(phase))
+                .zip(standings)
+                .filter(|(_, standing)| needs_no_slot(standing))
                 .map(|(execution_id, _)| ReleaseAdmission {
                     partition: self.partition,
                     quota_policy_id: self.id,
@@ -104,11 +106,20 @@ impl Policy {
     }
 }
 
+/// What tells how a holder stands.
+const STANDING: [&[u8]; 2] = [b"lifecycle_phase", b"eligibility_state"];
+
 /// Only a clear word counts: the record says so, or there is none.
-fn has_ended(phase: &Reply) -> bool {
-    match phase {
-        Ok(Value::Bulk(phase)) => phase == b"terminal",
-        Ok(Value::Nil) => true,
-        Ok(_) | Err(_) => false,
+fn needs_no_slot(standing: &Reply) -> bool {
+    let Ok(Value::Array(words)) = standing else { return false };
+    match words.as_slice() {
+        [Value::Nil, Value::Nil] => true,
+        [Value::Bulk(phase), eligibility] => match phase.as_slice() {
+            b"terminal" | b"suspended" => true,
+            // Whoever is eligible may be about to be claimed with the slot that it has.
+            b"runnable" => matches!(eligibility, Value::Bulk(word) if word != b"eligible_now"),
+            _ => false,
+        },
+        _ => false,
     }
 }

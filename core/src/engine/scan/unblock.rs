@@ -1,6 +1,7 @@
 //! Lets go what admission held back, when its reason is over: a budget with room, a quota with a
 //! free slot, a worker that can do it. One free slot releases one candidate, the one that waits
-//! longest.
+//! longest. A push tells of a slot that becomes free, and a window tells when it has room again, so
+//! that nobody waits for the next round.
 //!
 //! A limit that cannot be read keeps its candidate waiting, for what it guards may be spent. A
 //! worker that cannot be read may be the one that can do it: its candidate goes, and the claim
@@ -182,21 +183,42 @@ impl Held {
         let since = alloc::format!("({}", self.scene.now.0.saturating_sub(lag_ms));
         let mut reads = Vec::new();
         if window.rate > 0 {
-            reads.push(Command::read("ZCOUNT", &key, &[since.as_bytes(), b"+inf"]));
+            let since = since.as_bytes();
+            reads.push(Command::read("ZCOUNT", &key, &[since, b"+inf"]));
+            let oldest: [&[u8]; 6] = [since, b"+inf", b"WITHSCORES", b"LIMIT", b"0", b"1"];
+            reads.push(Command::read("ZRANGEBYSCORE", &key, &oldest));
         }
         Step::read_with_notes(reads, move |notes, replies| {
-            let mut free = window.free;
-            if let Some(reply) = replies.into_iter().next() {
-                match number(Some(reply)) {
-                    Ok(admitted) => free = free.min(window.rate.saturating_sub(admitted)),
-                    Err(verdict) => return verdict.into(),
+            let mut replies = replies.into_iter();
+            let (mut free, mut oldest) = (window.free, None);
+            if let (Some(admitted), Some(first)) = (replies.next(), replies.next()) {
+                match (number(Some(admitted)), texts(Some(first))) {
+                    (Ok(admitted), Ok(first)) => {
+                        free = free.min(window.rate.saturating_sub(admitted));
+                        oldest = first.get(1).and_then(|score| score.parse::<i64>().ok());
+                    }
+                    (Err(verdict), _) | (_, Err(verdict)) => return verdict.into(),
                 }
             }
-            if notes.take_one(&id.to_string(), free) {
-                self.release()
-            } else {
-                Verdict::nothing().staying().into()
+            let now = self.scene.now.0;
+            // What a window gave away counts until its oldest entry leaves it, or for as long as a
+            // window lasts.
+            let period = match window.rate {
+                0 => 0,
+                _ => oldest.unwrap_or_else(|| now / lag_ms.max(1)),
+            };
+            if notes.take_one(&alloc::format!("{id} {period}"), free) {
+                return self.release();
             }
+            let verdict = Verdict::nothing().staying();
+            if window.rate == 0 {
+                return verdict.into();
+            }
+            // Room comes when the oldest entry leaves, one millisecond after its last. Where there
+            // is none, somebody else was just let go, and is the oldest soon.
+            let left_ms = oldest.unwrap_or(now).saturating_add(lag_ms).saturating_sub(now);
+            let left_ms = u64::try_from(left_ms).unwrap_or(0).saturating_add(1);
+            verdict.again_in(Duration::from_millis(left_ms)).into()
         })
     }
 
