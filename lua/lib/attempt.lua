@@ -131,7 +131,7 @@ function attempt.limits(k, id, core, a, now)
     return nil, refused
   end
   local deadline_at
-  deadline_at, refused = number.optional_span(a.execution_deadline_at, "execution_deadline_at")
+  deadline_at, refused = number.optional_time(a.execution_deadline_at, "execution_deadline_at")
   if refused then
     return nil, refused
   end

@@ -43,7 +43,7 @@ function budget.limit_text(given, name)
   if not text.set(given) then
     return ""
   end
-  local n, refused = number.require_whole(given, name)
+  local n, refused = number.optional_far(given, name)
   return n and number.digits(n), refused
 end
 

@@ -107,12 +107,19 @@ local function composite(tree, tokens, signals)
   return cond
 end
 
+-- Nodes are named by their way from the root, so what is stored of a tree grows with its depth
+-- times its size. Clients take four levels.
+local TREE_DEPTH_MAX = 32
+
 local function parse_composite(given)
   if given.v ~= nil and given.v ~= 1 then
     return refuse("has an unknown version of a composite condition")
   end
   if type(given.tree) ~= "table" then
     return refuse("has no tree")
+  end
+  if condition.is_deeper(given.tree, TREE_DEPTH_MAX) then
+    return refuse("has a tree that is nested too deeply")
   end
   local cond = composite(given.tree, {}, {})
   local encoded
@@ -197,16 +204,30 @@ function condition.met(cond)
   return cond.satisfied_count >= cond.minimum
 end
 
--- Writes a new condition record over whatever was there.
-function condition.create(key, cond, now)
-  call("DEL", key)
+-- Every waitpoint of a suspension holds the whole condition, so what a call writes is a product.
+-- This much of it is taken: matchers (about a third of a second), bytes of a tree.
+local MATCHERS_MAX, TREE_BYTES_MAX = 50000, 67108864
+
+-- The refusal of a condition that is too large to be held by so many waitpoints, nil when it is not.
+function condition.oversize(cond, waitpoints)
+  local held, most = #(cond.matchers or {}), MATCHERS_MAX
   if cond.tree then
-    record.write(key, {
+    held, most = #cond.tree_json, TREE_BYTES_MAX
+  end
+  if waitpoints > 1 and held * waitpoints > most then
+    return select(2, refuse("is too large for so many waitpoints"))
+  end
+  return nil
+end
+
+-- The fields of a new condition record, the same for every waitpoint that holds it.
+function condition.fields(cond, now)
+  if cond.tree then
+    return {
       "condition_type", "composite", "composite", "1", "match_mode", "composite",
       "minimum_signal_count", "1", "total_matchers", "0", "satisfied_count", "0",
       "closed", "0", "updated_at", now, "tree_json", cond.tree_json,
-    })
-    return
+    }
   end
   local fields = {
     "condition_type", cond.kind, "match_mode", cond.mode,
@@ -221,6 +242,12 @@ function condition.create(key, cond, now)
       field .. ":signal_id", matcher.signal_id,
     })
   end
+  return fields
+end
+
+-- Writes a new condition record over whatever was there.
+function condition.create(key, fields)
+  call("DEL", key)
   record.write(key, fields)
 end
 

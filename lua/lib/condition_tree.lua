@@ -24,6 +24,19 @@ local function members_of(node)
   return type(node.members) == "table" and node.members or {}
 end
 
+-- Whether a tree has more than so many levels.
+function condition.is_deeper(node, levels)
+  if type(node) ~= "table" then
+    return false
+  end
+  for _, member in ipairs(levels > 0 and members_of(node) or {}) do
+    if condition.is_deeper(member, levels - 1) then
+      return true
+    end
+  end
+  return levels == 0
+end
+
 local function member_path(path, i)
   return (path == "" and "" or path .. ".") .. "members[" .. number.digits(i - 1) .. "]"
 end
@@ -208,13 +221,35 @@ function condition.satisfiers(cond)
   return cjson.encode(ids)
 end
 
--- Which nodes each waitpoint key bears on, as { field, path, … }; for people who look.
-function condition.member_map(cond, waitpoint_keys)
-  local fields = {}
-  for _, key in ipairs(waitpoint_keys) do
-    for _, candidate in ipairs(candidates(cond.tree, "", key, {})) do
-      text.append(fields, { "wp:" .. key .. ":" .. candidate.path, candidate.path })
+-- Calls `found(key, path)` for every waitpoint key that a node of the tree names, depth first.
+local function each_named(node, path, found)
+  if type(node) ~= "table" then
+    return
+  end
+  if node.kind == "AllOf" then
+    for i, member in ipairs(members_of(node)) do
+      each_named(member, member_path(path, i), found)
+    end
+  elseif node.kind == "Single" then
+    found(node.waitpoint_key, path)
+  elseif node.kind == "Count" then
+    for _, key in ipairs(type(node.waitpoints) == "table" and node.waitpoints or {}) do
+      found(key, path)
     end
   end
+end
+
+-- Which nodes each waitpoint key bears on, as { field, path, … }; for people who look. One walk for
+-- all keys: both may be thousands.
+function condition.member_map(cond, waitpoint_keys)
+  local fields, bound = {}, {}
+  for _, key in ipairs(waitpoint_keys) do
+    bound[key] = true
+  end
+  each_named(cond.tree, "", function(key, path)
+    if key ~= nil and bound[key] then
+      text.append(fields, { "wp:" .. key .. ":" .. path, path })
+    end
+  end)
   return fields
 end

@@ -14,10 +14,10 @@ local EMPTY_AT_FIRST = {
 
 -- The optional numbers of the call, or nil and a refusal.
 local function read_numbers(a)
-  local delay_until, refused = number.optional(a.delay_until, "delay_until")
+  local delay_until, refused = number.optional_far(a.delay_until, "delay_until")
   if refused then return nil, refused end
   local deadline_at
-  deadline_at, refused = number.optional_span(a.execution_deadline_at, "execution_deadline_at")
+  deadline_at, refused = number.optional_time(a.execution_deadline_at, "execution_deadline_at")
   if refused then return nil, refused end
   -- A time to live that is no positive number means that the key is not kept.
   local dedup_ttl_ms = math.floor(number.either(a.dedup_ttl_ms, 0))

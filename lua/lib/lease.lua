@@ -47,7 +47,7 @@ end
 
 -- Nil when `fence` is the current, unexpired lease; else the refusal. Needs k.exec_core and
 -- k.lease_history, because a lease found expired is marked so even though the call is refused.
-function lease.validate(k, core, fence, now)
+function lease.validate(k, core, fence, now, history_maxlen)
   if core.lifecycle_phase ~= "active" then
     return lease.not_active(core)
   end
@@ -55,7 +55,7 @@ function lease.validate(k, core, fence, now)
     return err("lease_revoked")
   end
   if lease.lapsed(core, now) then
-    return lease.mark_expired(k, core, now) or err("lease_expired")
+    return lease.mark_expired(k, core, now, history_maxlen) or err("lease_expired")
   end
   if (core.current_lease_id or "") ~= fence.lease_id
     or (core.current_lease_epoch or "") ~= fence.lease_epoch
@@ -81,12 +81,12 @@ function lease.holds(core, a, now)
 end
 
 -- Fence and validation in one: the fence, or nil and a refusal.
-function lease.holder(k, core, a, now, may_override)
+function lease.holder(k, core, a, now, may_override, history_maxlen)
   local fence, refused = lease.fence(core, a, may_override)
   if not fence then
     return nil, refused
   end
-  refused = lease.validate(k, core, fence, now)
+  refused = lease.validate(k, core, fence, now, history_maxlen)
   if refused then
     return nil, refused
   end
@@ -134,7 +134,7 @@ end
 
 -- Marks a lapsed lease reclaimable, once. Indexes and the lease record stay for whoever reclaims.
 -- Answers nil, or the refusal of a foreign key (nothing written then).
-function lease.mark_expired(k, core, now)
+function lease.mark_expired(k, core, now, history_maxlen)
   if core.ownership_state == "lease_expired_reclaimable" then
     return nil
   end
@@ -147,7 +147,8 @@ function lease.mark_expired(k, core, now)
   state.put(k.exec_core,
     state.ownerless(core, "lease_expired_reclaimable", "lease expired, awaiting reclaim"),
     { "lease_expired_at", now, "last_mutation_at", now })
-  lease.history(k.lease_history, "expired", lease.EVENT.expired, lease.current(core, now))
+  lease.history(k.lease_history, "expired", lease.EVENT.expired, lease.current(core, now),
+    history_maxlen)
   stream.close_if_open(meta, "lease_expired", now)
   return nil
 end

@@ -22,13 +22,23 @@ function number.now()
   return now
 end
 
--- The finite number in `value`, or nil.
+-- The number in `value` as far as a double is exact, or nil.
 function number.finite(value)
   local n = tonumber(value)
   if n == nil or n ~= n or n > number.MAX or n < -number.MAX then
     return nil
   end
   return n
+end
+
+-- The same, but what is too large to be exact counts as the largest number that is: as a time, a
+-- span or a limit it says "for ever" or "any number", and must never read as nothing.
+function number.nearest(value)
+  local n = tonumber(value)
+  if n == nil or n ~= n or n == math.huge or n == -math.huge then
+    return nil
+  end
+  return math.max(-number.MAX, math.min(n, number.MAX))
 end
 
 -- Small whole numbers by their text, of which so short ones are not many: most numbers are limits,
@@ -56,7 +66,7 @@ function number.either(value, default)
   if not text.set(value) then
     return default
   end
-  return number.finite(value) or default
+  return number.nearest(value) or default
 end
 
 -- The same, cut down to a whole number.
@@ -103,6 +113,15 @@ end
 -- Longest span that is taken, about thirty thousand years: no time plus span loses a digit.
 number.SPAN_MAX = 1000000000000000
 
+-- An optional time in whole milliseconds, or a limit: the number, the largest one where a caller
+-- saturates at that of its integers, `default` when unset, or nil and a refusal.
+function number.optional_far(value, name, default)
+  if not text.set(value) then
+    return default
+  end
+  return number.require_whole(number.nearest(value) or value, name)
+end
+
 -- A required span of time in whole milliseconds, at least `least`: the span, or nil and a refusal.
 function number.require_span(value, name, least)
   local n, refused = number.require(value, name)
@@ -116,13 +135,22 @@ function number.require_span(value, name, least)
   return n
 end
 
--- An optional span or time in whole milliseconds: the number, nil when it is unset or zero, or nil
--- and a refusal.
+-- An optional span in whole milliseconds: the number, nil when it is unset or zero, or nil and a
+-- refusal.
 function number.optional_span(value, name)
   if not text.set(value) or number.finite(value) == 0 then
     return nil
   end
   return number.require_span(value, name, 0)
+end
+
+-- The same for a time.
+function number.optional_time(value, name)
+  local at, refused = number.optional_far(value, name)
+  if at and at < 0 then
+    return nil, err("invalid_input", name .. " must not be negative, got: " .. tostring(value))
+  end
+  return at ~= 0 and at or nil, refused
 end
 
 -- The digits of small whole numbers that somebody wanted: most are limits, sizes and counts.
@@ -149,7 +177,7 @@ function number.digits(n)
     end
     return digits
   end
-  return string.format("%.17g", n)
+  return string.format(n == math.floor(n) and "%.17g" or "%.14g", n)
 end
 
 -- Any field of a reply or record as text.

@@ -23,7 +23,7 @@ function policy.number(value, default)
   if type(value) ~= "number" and type(value) ~= "string" then
     return default
   end
-  return number.finite(value) or default
+  return number.nearest(value) or default
 end
 
 -- A span of the policy in whole milliseconds, nil when it is missing or not positive.

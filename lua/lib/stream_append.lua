@@ -28,7 +28,7 @@ function stream.fresh_meta(a, retention, now)
     "stream_id", a.execution_id .. ":" .. a.attempt_index, "execution_id", a.execution_id,
     "attempt_id", text.present(a.attempt_id, ""), "attempt_index", a.attempt_index,
     "created_at", now, "closed_at", "", "closed_reason", "", "durability_mode", "durable_full",
-    "retention_maxlen", retention, "has_durable_frame", "0",
+    "retention_maxlen", retention, "has_durable_frame", "0", "durable_maxlen", "0",
   }
 end
 
@@ -127,7 +127,10 @@ end
 -- How many entries the durable frames of the stream need after this frame, nil without any.
 function stream.durable_kept(mode, retention, meta)
   if mode == "summary" or mode == "best_effort" then
-    return number.either(meta.durable_maxlen, nil)
+    -- A stream that FlowFabric opened does not say how many it needs.
+    local unsaid = meta.durable_maxlen == nil and meta.has_durable_frame == "1"
+    return unsaid and math.max(number.either(meta.retention_maxlen, 0), DURABLE_KEPT)
+      or number.either(meta.durable_maxlen, nil)
   end
   return retention > 0 and retention or DURABLE_KEPT
 end

@@ -52,13 +52,14 @@ local function feed_buffered(wp_signals, cond, at)
     end
     condition.take(cond, signal.of(fields), at)
   end
-  return condition.met(cond)
+  -- A tree that asks for nothing is not met by nothing.
+  return (not cond.tree or #cond.new_tokens > 0) and condition.met(cond)
 end
 
 -- The numbers of the call, all checked, or nil and a refusal.
 local function numbers(a, dedup)
   local timeout_at, maxlen, ttl, refused
-  timeout_at, refused = number.optional(a.timeout_at, "timeout_at", false)
+  timeout_at, refused = number.optional_far(a.timeout_at, "timeout_at", false)
   if timeout_at == nil then return nil, refused end
   -- Every reader takes zero for no timeout.
   timeout_at = timeout_at ~= 0 and timeout_at
@@ -100,6 +101,8 @@ function suspension.plan(k, a, core, extras, now)
   local cond, plan, strays
   cond, refused = condition.parse(a.resume_condition_json)
   if not cond then return nil, refused end
+  refused = condition.oversize(cond, #bound)
+  if refused then return nil, refused end
   plan, refused = numbers(a, text.set(a.idempotency_key) and text.set(k.suspend_dedup))
   if not plan then return nil, refused end
   strays, refused = lane.locate(k, core, { "active", "suspended" })
@@ -121,6 +124,7 @@ end
 -- Creates or activates the waitpoints of the plan and writes their conditions. A wait that is met
 -- already closes its waitpoint at once.
 function suspension.open_waitpoints(k, a, plan, now)
+  local held = condition.fields(plan.condition, now)
   for _, one in ipairs(plan.bound) do
     if plan.pending then
       record.write(one.record_key, {
@@ -133,7 +137,7 @@ function suspension.open_waitpoints(k, a, plan, now)
       call("DEL", one.record_key)
       record.write(one.record_key, waitpoint.fields(one, a, now))
     end
-    condition.create(one.condition_key, plan.condition, now)
+    condition.create(one.condition_key, held)
     call("ZREM", k.pending_wp_expiry, one.id)
     call("SADD", k.waitpoints, one.id)
   end

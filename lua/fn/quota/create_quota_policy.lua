@@ -17,7 +17,7 @@ define("ff_create_quota_policy",
     -- Strict readers take whole numbers in plain digits, whoever spelled them how.
     for _, name in ipairs({ "window_seconds", "max_requests_per_window", "max_concurrent",
       "now_ms" }) do
-      local n, refused = number.require_whole(a[name], name)
+      local n, refused = number.require_whole(number.nearest(a[name]) or a[name], name)
       if n == nil then
         return refused
       end

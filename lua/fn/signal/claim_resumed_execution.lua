@@ -1,6 +1,7 @@
 -- Spends a claim grant for an execution that was resumed: the same attempt runs on under a new
 -- lease, with the time that its timeout had left. Repeating the call with the same lease id while
--- that lease stands gives the same answer again.
+-- that lease stands gives the same answer again. A grant that is over is refused and stays, for an
+-- error writes nothing; whoever issues the next one overwrites it.
 -- Keys: exec_core (hash), claim_grant (hash), eligible (zset), lease_expiry (zset),
 --   worker_leases (set), attempt (hash), lease_current (hash), lease_history (stream),
 --   active (zset), attempt_timeout (zset), execution_deadline (ignored)

@@ -55,9 +55,10 @@ define("ff_read_attempt_stream",
   { "stream!=stream", "stream_meta!=hash" },
   { "from_id", "to_id", "count_limit", "visibility" },
   function(k, a)
-    local count = number.floor(a.count_limit, 0)
-    if count < 1 then return err("invalid_input", "count_limit must be >= 1") end
+    local count = tonumber(a.count_limit) or 0
+    if not (count >= 1) then return err("invalid_input", "count_limit must be >= 1") end
     if count > COUNT_MAX then return err("invalid_input", "count_limit_exceeds_hard_cap") end
+    count = math.floor(count)
     local read = a.visibility == "exclude_best_effort" and durable_range or range
     local frames, refused =
       read(k.stream, text.present(a.from_id, "-"), text.present(a.to_id, "+"), count)

@@ -24,7 +24,7 @@ local function refusal(core, wp, a, now)
 end
 
 define("ff_create_pending_waitpoint",
-  { "exec_core!=hash", "waitpoint!=hash", "pending_wp_expiry!:zset", "hmac" },
+  { "exec_core!=hash", "waitpoint!=hash", "pending_wp_expiry!:zset", "hmac=hash" },
   { "execution_id!", "attempt_index!", "waitpoint_id!", "waitpoint_key!", "expires_at" },
   function(k, a)
     local core = record.read(k.exec_core)

@@ -29,13 +29,23 @@ local TEXTS = {
   "resume_policy_json", "continuation_metadata_pointer",
 }
 
+-- Notes a key that is overwritten; whether the call has it once already.
+local function comes_twice(seen, key)
+  local before = seen[key]
+  seen[key] = true
+  return before
+end
+
 -- The additional waitpoints of the call, each with its id, key and key names.
 local function extras_of(a, key_list, arg_list)
   local count, refused = number.optional(a.num_extra_waitpoints, "num_extra_waitpoints", 0)
   if count == nil then
     return nil, refused
   end
-  local extras, seen = {}, { [a.waitpoint_id] = true }
+  local extras, seen, keys = {}, { [a.waitpoint_id] = true }, {}
+  for i = 1, KEYS_BEFORE_EXTRAS do
+    keys[key_list[i] or ""] = true
+  end
   for i = 1, count do
     local id = arg_list[ARGS_BEFORE_EXTRAS + 2 * i - 1]
     local key = arg_list[ARGS_BEFORE_EXTRAS + 2 * i]
@@ -51,6 +61,9 @@ local function extras_of(a, key_list, arg_list)
     refused = guard.missing(extras[i], "record_key", "condition_key")
     if refused then
       return nil, refused
+    end
+    if comes_twice(keys, extras[i].record_key) or comes_twice(keys, extras[i].condition_key) then
+      return nil, err("additional_waitpoint_binding_malformed")
     end
   end
   return extras
@@ -73,7 +86,7 @@ define("ff_suspend_execution",
   { "exec_core!=hash", "attempt!:hash", "lease_current!=hash", "lease_history!:stream",
     "lease_expiry!:zset", "worker_leases!:set", "suspension!=hash", "waitpoint!:hash",
     "wp_signals!=stream", "suspension_timeout!:zset", "pending_wp_expiry!:zset", "active!:zset",
-    "suspended!:zset", "waitpoints!:set", "wp_condition!:hash", "attempt_timeout!:zset", "hmac",
+    "suspended!:zset", "waitpoints!:set", "wp_condition!:hash", "attempt_timeout!:zset", "hmac=hash",
     "suspend_dedup=hash" },
   { "execution_id!", "attempt_index!", "attempt_id", "lease_id", "lease_epoch", "suspension_id",
     "waitpoint_id", "waitpoint_key", "reason_code", "requested_by", "timeout_at",
@@ -89,7 +102,8 @@ define("ff_suspend_execution",
     if earlier then return earlier end
     if not core then return err("execution_not_found") end
     local fence
-    fence, refused = lease.holder(k, core, a, now)
+    local history_maxlen = math.max(0, number.floor(a.lease_history_maxlen, 1000))
+    fence, refused = lease.holder(k, core, a, now, false, history_maxlen)
     if not fence then return refused end
     if text.present(core.current_attempt_index, "") ~= a.attempt_index then
       return err("invalid_lease_for_suspend")
