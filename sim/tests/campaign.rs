@@ -109,14 +109,14 @@ fn a_run_becomes_a_page() {
 fn a_failure_is_shrunk_to_what_it_needs() {
     use selvedge_sim::failure::Class;
     use selvedge_sim::shrink::shrink;
-    // Nobody works, so nothing can settle: all that is needed is one task and no worker.
+    // Its worker dies again and again, so it is not done in time: little else is needed.
     let plan = Plan::parse(
-        "workers 0\nlength 2s\nbound 5s\nlanes 2\nat 1s caller-1 create E1\nat 1s caller-1 create E2\n\
+        "task E1 does die die die\nlength 2s\nbound 5s\nlanes 2\nat 1s caller-1 create E1\nat 1s caller-1 create E2\n\
          at 1.5s caller-1 submit F1 chain 3\nfault ReplyLost on 1st create_execution\n",
     )
     .unwrap();
     let outcome = run(&plan, &RunOptions::default()).unwrap();
-    let failure = Failure::of(&outcome).expect("nobody works");
+    let failure = Failure::of(&outcome).expect("it is not done in time");
     assert_eq!(failure.class, Class::Liveness);
     let shrunk = shrink(&plan, &failure, &RunOptions::default(), 200);
     assert!(shrunk.plan.lines() <= 4, "{}", shrunk.plan);

@@ -127,7 +127,11 @@ fn who_stops_reading_ends_the_command_quietly() {
 fn a_verdict_is_the_same_when_nobody_reads_it() {
     let folder = Folder::new("unread");
     let path = folder.path("a.plan");
-    std::fs::write(&path, "workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n").unwrap();
+    std::fs::write(
+        &path,
+        "task E1 does die die die\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n",
+    )
+    .unwrap();
     for (arguments, verdict) in [
         (&["replay", &path, "--all"][..], 12),
         (&["replay", "lease-lost", "--all"], 0),
@@ -148,7 +152,11 @@ fn a_verdict_is_the_same_when_nobody_reads_it() {
 fn a_plan_that_fails_by_itself_fails_alike_when_it_is_swept() {
     let folder = Folder::new("swept");
     let path = folder.path("a.plan");
-    std::fs::write(&path, "workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n").unwrap();
+    std::fs::write(
+        &path,
+        "task E1 does die die die\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n",
+    )
+    .unwrap();
     assert_eq!(sim(&["replay", &path]).0, 12);
     let (code, told) = sim(&["sweep", &path]);
     assert_eq!(code, 12, "{told}");

@@ -22,8 +22,6 @@ pub(super) const ORACLE: Oracle = Oracle {
 
 /// Without a timeout, a suspended execution stands at the end of its index.
 const NEVER: f64 = 9_999_999_999_999.0;
-/// Priorities outrank creation times by this factor.
-const PRIORITY_STEP: f64 = 1_000_000_000_000.0;
 
 fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     if let Subject::Flow(partition, id) = subject {
@@ -92,10 +90,14 @@ fn lanes(
         _ => vector.home(),
     };
     let [(in_lane, index, score)] = found[..] else {
-        return findings.add(execution.id, format!("in {found:?}, belongs in {home:?} only"));
+        let places = found.iter().map(|(lane, index, _)| format!("{index} of {lane}"));
+        let places: Vec<String> = places.collect();
+        let found = if places.is_empty() { "no index".into() } else { places.join(" and ") };
+        let what = format!("in {found}, belongs in {} of {lane} only", named(home));
+        return findings.add(execution.id, what);
     };
     findings.expect(in_lane == lane && Some(index) == home, execution.id, || {
-        format!("in {index} of {in_lane}, belongs in {home:?} of {lane}")
+        format!("in {index} of {in_lane}, belongs in {} of {lane}", named(home))
     });
     if let Some(demanded) = score_in(snapshot, execution, index) {
         findings.expect(score == demanded, execution.id, || {
@@ -108,10 +110,7 @@ fn lanes(
 fn score_in(snapshot: &Snapshot, execution: &Execution<'_>, index: LaneIndex) -> Option<f64> {
     let core = execution.core;
     match index {
-        LaneIndex::Eligible => {
-            let priority: f64 = core.text("priority").parse().unwrap_or_default();
-            Some(time(core.number("created_at")) - priority * PRIORITY_STEP)
-        }
+        LaneIndex::Eligible => Some(execution.place_in_line()),
         LaneIndex::Delayed => Some(time(core.number("delay_until"))),
         LaneIndex::BlockedDependencies => Some(time(core.number("created_at"))),
         LaneIndex::Suspended => Some(timeout_of(snapshot, execution.id).unwrap_or(NEVER)),
@@ -150,7 +149,11 @@ fn partition_indexes(
     for index in [PartitionIndex::LeaseExpiry, PartitionIndex::SuspensionTimeout] {
         let score = snapshot.index(execution.partition(), index).get(execution.id.as_str());
         findings.expect(score == demanded.get(&index), execution.id, || {
-            format!("stands at {score:?} in {index}, belongs at {:?}", demanded.get(&index))
+            let [stands, belongs] = [score, demanded.get(&index)].map(|at| match at {
+                Some(at) => format!("at {at}"),
+                None => "nowhere".into(),
+            });
+            format!("stands {stands} in {index}, belongs {belongs}")
         });
     }
     // Not the record but the policy or a caller asks for these; a record can only forbid them.
@@ -198,6 +201,11 @@ fn strays(snapshot: &Snapshot, id: &ExecutionId, findings: &mut Findings) {
     for key in snapshot.places_of(id.as_str()) {
         findings.add(key, format!("{id} has no record"));
     }
+}
+
+/// A lane index for people to read.
+fn named(index: Option<LaneIndex>) -> String {
+    index.map_or_else(|| "no index".into(), |index| index.to_string())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "scores are doubles, and times have 13 digits")]

@@ -402,6 +402,9 @@ pub struct Execution<'a> {
     pub core: Fields<'a>,
 }
 
+/// Priorities outrank creation times by this factor.
+const PRIORITY_STEP: f64 = 1_000_000_000_000.0;
+
 impl Execution<'_> {
     /// The state vector.
     ///
@@ -415,6 +418,14 @@ impl Execution<'_> {
     #[must_use]
     pub fn partition(&self) -> Partition {
         self.id.partition()
+    }
+
+    /// Its score among the eligible of its lane: the lowest is served first.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a time of this millennium is exact")]
+    pub fn place_in_line(&self) -> f64 {
+        let priority: f64 = self.core.text("priority").parse().unwrap_or_default();
+        self.core.number("created_at") as f64 - priority * PRIORITY_STEP
     }
 
     /// Whether a purge has begun to take it apart.

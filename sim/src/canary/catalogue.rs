@@ -145,6 +145,8 @@ canaries! {
         "at 0s caller-1 create E1\nat 10s caller-1 cancel E1\n";
     loss_not_named: "NoLostAck", Plant::World(WorldBug::LossNotNamed),
         "at 0s caller-1 create E1\nfault FailoverLosesSuffix at 20s to node-1 commits 999\n";
+    lost_flow_not_named: "NoLostAck", Plant::World(WorldBug::LossNotNamed),
+        "work 40s\nat 0s caller-1 submit F1 chain 2\nfault FailoverLosesSuffix at 2s to node-1 commits 999\n";
 
     // What must happen in the end.
     lost_leases_never_come_back: "WorkComesBack",

@@ -136,10 +136,12 @@ mod tests {
         // Nothing can be kept below a file.
         let file = std::env::current_exe().expect("this test");
         let failures = Failures { failures: file.join("failures") };
-        let plan = Plan::parse("workers 0\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n");
+        let plan = Plan::parse(
+            "task E1 does die die die\nlength 2s\nbound 5s\nat 1s caller-1 create E1\n",
+        );
         let plan = plan.expect("a plan");
         let outcome = simulate(&plan, &RunOptions::default()).expect("it can be run");
-        let failure = Failure::of(&outcome).expect("nobody works");
+        let failure = Failure::of(&outcome).expect("it is not done in time");
         assert_eq!(tell(7.into(), Mode::Swarm, &plan, &failure, &failures), Class::Liveness);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Options {
     seeds: Seeds,
     /// Threads; as many as there are cores unless said. The result does not depend on it.
     #[arg(long)]
-    jobs: Option<usize>,
+    jobs: Option<NonZeroUsize>,
     /// Print how often each fault was injected and each mark was hit.
     #[arg(long)]
     counts: bool,
@@ -48,8 +48,8 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         );
         progress::step(campaign.seeds, seeds.seeds, &line);
     };
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = options.jobs.unwrap_or_else(cores);
+    let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let jobs = options.jobs.unwrap_or_else(cores).get();
     let options_of_run = RunOptions::default();
     let done = campaign(seeds.mode(), seeds.seed, seeds.seeds, jobs, &options_of_run, shown);
     progress::done();

@@ -65,8 +65,10 @@ impl World {
         self.note_struck(&[at], before);
     }
 
-    fn lasting(rule: &Rule) -> u64 {
-        rule.lasting_ms.unwrap_or(LASTING_MS)
+    /// No fault outlives the phase of faults: then everything heals.
+    fn lasting(&self, rule: &Rule) -> u64 {
+        let left_ms = self.plan.config.length.0.saturating_sub(self.now_ms);
+        rule.lasting_ms.unwrap_or(LASTING_MS).min(left_ms.max(1))
     }
 
     /// The node that a rule means; a drawn primary when it names none.
@@ -96,7 +98,7 @@ impl World {
 
     fn trouble(&mut self, rule: &Rule, text: &str) {
         let node = self.node_of(rule);
-        let until_ms = self.now_ms + Self::lasting(rule);
+        let until_ms = self.now_ms + self.lasting(rule);
         self.inflict(rule.fault, Actor::Node(number(node)).to_string());
         if let (Fault::OutOfMemory, Some(keys)) = (rule.fault, rule.amount) {
             self.servers.nodes[node].keys_max = usize::try_from(keys).ok();
@@ -128,16 +130,10 @@ impl World {
                 self.inflict(rule.fault, format!("shard {shard}, {amount} ms"));
                 let lost = self.servers.forget(shard, age, self.now_ms);
                 let primary = self.servers.primary(shard);
-                // An empty node has no functions, and what operators put back takes some: they have
-                // them for that long, and nobody else has.
-                let empty = age.is_none();
-                if empty {
-                    self.servers.lend_library(primary);
-                }
-                self.tell_loss(primary, lost);
-                if empty {
+                if age.is_none() {
                     self.servers.drop_library(primary);
                 }
+                self.tell_loss(primary, lost);
             }
             Fault::LibraryMissing => {
                 let node = self.node_of(rule);
@@ -148,7 +144,7 @@ impl World {
                 let node = self.node_of(rule);
                 self.inflict(rule.fault, Actor::Node(number(node)).to_string());
                 self.servers.replace_library(node, FOREIGN_LIBRARY);
-                let end = self.now_ms + Self::lasting(rule);
+                let end = self.now_ms + self.lasting(rule);
                 self.schedule(
                     self.now_ms + RIVAL_EVERY_MS,
                     Happening::End(Ending::Rival(node, end)),
@@ -163,7 +159,7 @@ impl World {
             Fault::SlotMove if self.servers.shards() > 1 => {
                 let slot = self.slot_of(rule);
                 self.begin_move(slot);
-                let half = Self::lasting(rule) / 2;
+                let half = self.lasting(rule) / 2;
                 self.schedule(self.now_ms + half, Happening::End(Ending::HandOver(slot)));
                 self.schedule(self.now_ms + 2 * half, Happening::End(Ending::Move(slot)));
             }
@@ -216,9 +212,13 @@ impl World {
     /// Says what was lost, and puts back what a deployment cannot be without, as operators do.
     fn tell_loss(&mut self, node: usize, lost: Option<(u64, u64)>) {
         if let Some((first, last)) = lost {
-            let node = number(node);
+            let (primary, node) = (node, number(node));
             self.emit(Actor::Node(node), What::CommitsLost { node, first, last });
+            // A node may have come back without functions, and what operators put back takes some:
+            // they have them for that long, and nobody else has.
+            let before = self.servers.lend_library(primary);
             self.provision();
+            self.servers.take_library_back(primary, &before);
         }
     }
 
@@ -237,14 +237,14 @@ impl World {
                 self.links.misled.insert((actor, shard), old);
             }
         }
-        let (end, split) = (self.now_ms + Self::lasting(rule), Ending::Split { shard, old, since });
+        let (end, split) = (self.now_ms + self.lasting(rule), Ending::Split { shard, old, since });
         self.splits.push(split);
         self.schedule(end, Happening::End(split));
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults strike elsewhere")]
     fn strike_engine(&mut self, rule: &Rule) {
-        let lasting = Self::lasting(rule);
+        let lasting = self.lasting(rule);
         let positive = rule.amount.and_then(|amount| u64::try_from(amount).ok());
         match rule.fault {
             Fault::EnginePause => {
@@ -323,7 +323,7 @@ impl World {
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults strike elsewhere")]
     fn strike_link(&mut self, rule: &Rule) {
-        let until = self.now_ms + Self::lasting(rule);
+        let until = self.now_ms + self.lasting(rule);
         match rule.fault {
             Fault::OneWayCut => {
                 let actor = rule.to.unwrap_or(Actor::Engine(1));

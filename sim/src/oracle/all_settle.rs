@@ -23,13 +23,10 @@ struct AllSettle;
 impl Judge for AllSettle {
     fn see(&mut self, _: &Event, _: &Scene, _: &View<'_>, _: &mut Findings) {}
 
-    fn rest(&mut self, end: Rest, view: &View<'_>, findings: &mut Findings) {
-        // At rest only those are left whose wait is excused.
-        if end == Rest::Overdue && view.config.workers == 0 {
-            return;
-        }
+    fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
         for shard in view.shards {
-            for Unsettled { id, state, excuse } in unsettled(shard, view.ledger) {
+            let somebody_works = view.config.workers > 0;
+            for Unsettled { id, state, excuse } in unsettled(shard, view.ledger, somebody_works) {
                 findings.add_unless(view, id, format!("is {state} and stays so"), excuse);
             }
         }
@@ -45,14 +42,14 @@ pub(crate) struct Unsettled {
     pub(crate) excuse: Option<String>,
 }
 
-/// Who has not ended and does not wait for nobody.
-pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger) -> Vec<Unsettled> {
+/// Who has not ended and does not wait for nobody. Where nobody works, all work waits.
+pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger, somebody_works: bool) -> Vec<Unsettled> {
     // This is asked every second of a run, in which most have ended: a word tells who has not.
     let ended = LifecyclePhase::Terminal.as_str();
     let open = shard.executions().filter(|one| one.core.text("lifecycle_phase") != ended);
     let open: Vec<(Execution<'_>, PublicState)> =
         open.filter_map(|one| one.vector().ok().map(|vector| (one, vector.public))).collect();
-    let waiting = waiting_for_nobody(shard, &open);
+    let waiting = waiting_for_nobody(shard, &open, somebody_works);
     let open = open.iter().map(|(one, _)| one).filter(|one| !waiting.contains(one.id));
     open.map(|open| Unsettled {
         id: open.id.clone(),
@@ -80,18 +77,23 @@ fn waits_for_a_signal(shard: &Snapshot, id: &ExecutionId, public: PublicState) -
     public == PublicState::Suspended && !timed() && !has_alarm(shard, id)
 }
 
-/// Executions that wait for a signal without a timeout or deadline, for the seal of their flow or for a replay
-/// of an upstream, and all that wait for one of them.
+/// Executions that wait for a worker where there is none, for a signal without a timeout or
+/// deadline, for the seal of their flow or for a replay of an upstream, and all that wait for one of
+/// them.
 fn waiting_for_nobody(
     shard: &Snapshot,
     open: &[(Execution<'_>, PublicState)],
+    somebody_works: bool,
 ) -> BTreeSet<ExecutionId> {
     let mut waiting: BTreeSet<ExecutionId> = open
         .iter()
         .filter(|(one, public)| {
             // Whoever began to submit a flow may be gone before its seal.
             let unsealed = !one.core.text("unsealed").is_empty();
-            unsealed || waits_for_a_signal(shard, one.id, *public)
+            let unserved = !somebody_works && *public == PublicState::Waiting;
+            unsealed
+                || waits_for_a_signal(shard, one.id, *public)
+                || (unserved && !has_alarm(shard, one.id))
         })
         .map(|(one, _)| one.id.clone())
         .collect();

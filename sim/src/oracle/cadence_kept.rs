@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::{EligibilityState, LifecyclePhase};
 
+use super::call::Call;
 use super::scene::{Change, Seen, look_at};
 use super::{Class, Findings, Judge, Oracle, Scene, View};
 use crate::event::{Event, What};
@@ -86,16 +87,27 @@ struct CadenceKept {
     alarms: BTreeSet<Alarm>,
     /// Until when the links of a shard were slow.
     slow_until: BTreeMap<usize, u64>,
+    /// By how much the clock of a shard was ahead of the world when it was last heard.
+    clocks: BTreeMap<usize, i64>,
 }
 
 impl Judge for CadenceKept {
     fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
         while self.alarms.first().is_some_and(|alarm| alarm.latest_ms < event.at_ms) {
             let Some(alarm) = self.alarms.pop_first() else { return };
-            self.ring(&alarm, view, findings);
+            match self.put_off(&alarm, view) {
+                Some(later) => drop(self.alarms.insert(later)),
+                None => self.ring(&alarm, view, findings),
+            }
         }
         if let What::Applied(applied) = &event.what {
             let clock_ms = (applied.server_time_us / 1_000).cast_signed();
+            if let (false, Some(id)) =
+                (applied.stray, Call::of(applied).and_then(|call| call.execution()))
+            {
+                let ahead_ms = clock_ms - event.at_ms.cast_signed();
+                self.clocks.insert(shard_of(&id, view), ahead_ms);
+            }
             for change in &scene.executions {
                 self.set_alarms(change, event.at_ms, clock_ms, view);
             }
@@ -129,6 +141,15 @@ impl CadenceKept {
         }
     }
 
+    /// The same alarm at a later time, where a clock that was set back says that it is not over yet.
+    fn put_off(&self, alarm: &Alarm, view: &View<'_>) -> Option<Alarm> {
+        let ahead_ms = self.clocks.get(&shard_of(&alarm.of, view))?;
+        let since_ms = u64::try_from(alarm.due - ahead_ms).unwrap_or(0);
+        let latest_ms = since_ms + view.config.pass_ms(alarm.duty.pause_ms());
+        let (duty, of, due) = (alarm.duty, alarm.of.clone(), alarm.due);
+        (latest_ms > view.now_ms).then_some(Alarm { latest_ms, since_ms, duty, of, due })
+    }
+
     /// It should have been done by now. If it was not, was there a reason other than what went on
     /// elsewhere?
     fn ring(&self, alarm: &Alarm, view: &View<'_>, findings: &mut Findings) {
@@ -138,7 +159,7 @@ impl CadenceKept {
         if look_at(snapshot, of).and_then(|is| duty.due(&is)) != Some(*due) {
             return;
         }
-        let shard = if view.shards.len() > 1 { (view.owners)(partition.slot()) } else { 0 };
+        let shard = shard_of(of, view);
         let slow_until = self.slow_until.get(&shard).copied().unwrap_or(0);
         let hurt_until = slow_until.max(view.disturbed_until_ms);
         let excused = hurt_until > 0 && hurt_until.saturating_add(RECOVERY_MS) > *since_ms;
@@ -150,6 +171,10 @@ impl CadenceKept {
         let what = format!("{duty:?} is due for {waited} ms, and nothing hurts its shard");
         findings.add(view, of, what);
     }
+}
+
+fn shard_of(id: &ExecutionId, view: &View<'_>) -> usize {
+    if view.shards.len() > 1 { (view.owners)(id.partition().slot()) } else { 0 }
 }
 
 /// Whether the batches of every partition can be under way at once: with less room, one that gets

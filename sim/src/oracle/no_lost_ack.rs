@@ -1,6 +1,6 @@
 //! `NoLostAck`
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::TerminalOutcome;
@@ -35,36 +35,37 @@ struct Given {
     branch: Option<u8>,
 }
 
+/// A promise that was asked for.
+struct Asked {
+    about: Vec<ExecutionId>,
+    promise: Promise,
+    /// The flow that it submits, whose members are promised when all of it is there.
+    flow: Option<String>,
+}
+
 #[derive(Default)]
 struct NoLostAck {
-    asked: BTreeMap<CallId, (ExecutionId, Promise)>,
+    asked: BTreeMap<CallId, Asked>,
     /// Those of them that were carried out, and on which branch; their senders have not heard yet.
     applied: BTreeMap<CallId, Option<u8>>,
+    /// The members of flows whose submitter has heard of some chunks, and not of the seal.
+    submitted: BTreeMap<String, BTreeSet<ExecutionId>>,
     promised: BTreeMap<ExecutionId, Given>,
+    /// Those that were purged: nobody who hears late that they were made is promised anything.
+    purged: BTreeSet<ExecutionId>,
 }
 
 impl Judge for NoLostAck {
     fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
         match &event.what {
             What::Sent { call, argv, .. } => {
-                let Some(asked) = Call::read(argv) else { return };
-                let promise = match asked.function {
-                    "create_execution" => Promise::Made,
-                    "complete_execution" => Promise::Ended(TerminalOutcome::Success),
-                    "cancel_execution" => Promise::Ended(TerminalOutcome::Cancelled),
-                    _ => return,
-                };
-                let id = asked.execution();
-                self.asked.extend(id.map(|id| (*call, (id, promise))));
+                self.asked.extend(Asked::read(argv).map(|asked| (*call, asked)));
             }
             What::Delivered { call, learned } => {
-                let Some((id, promise)) = self.asked.remove(call) else { return };
+                let Some(asked) = self.asked.remove(call) else { return };
                 let branch = self.applied.remove(call).flatten();
-                if let Learned::Reply(reply) = learned
-                    && Answer::read(reply).is_done()
-                    && (promise != Promise::Made || !self.promised.contains_key(&id))
-                {
-                    self.promised.insert(id, Given { promise, told_ms: event.at_ms, branch });
+                if let Learned::Reply(reply) = learned {
+                    self.promise(asked, &Answer::read(reply), event.at_ms, branch);
                 }
             }
             What::Applied(applied) => {
@@ -74,10 +75,14 @@ impl Judge for NoLostAck {
                     if over && change.was.as_ref().is_some_and(|was| was.is_terminal()) {
                         self.promised.remove(&change.of);
                         // Nor does it hold for who hears of an end before this one only now.
-                        self.asked.retain(|call, (id, _)| {
-                            *id != change.of || !self.applied.contains_key(call)
+                        self.asked.retain(|call, asked| {
+                            asked.flow.is_some()
+                                || !asked.about.contains(&change.of)
+                                || !self.applied.contains_key(call)
                         });
-                        if change.is.is_some() {
+                        if change.is.is_none() {
+                            self.purged.insert(change.of.clone());
+                        } else {
                             let (promise, told_ms) = (Promise::Made, event.at_ms);
                             let made = Given { promise, told_ms, branch: None };
                             self.promised.insert(change.of.clone(), made);
@@ -107,7 +112,51 @@ impl Judge for NoLostAck {
     }
 }
 
+impl Asked {
+    fn read(argv: &[Vec<u8>]) -> Option<Self> {
+        let call = Call::read(argv)?;
+        let promise = match call.function {
+            "submit_flow" => {
+                let words = call.argument("document").split('"');
+                return Some(Self {
+                    about: words.filter_map(|word| word.parse().ok()).collect(),
+                    promise: Promise::Made,
+                    flow: Some(call.argument("flow_id").to_owned()),
+                });
+            }
+            "create_execution" => Promise::Made,
+            "complete_execution" => Promise::Ended(TerminalOutcome::Success),
+            "cancel_execution" => Promise::Ended(TerminalOutcome::Cancelled),
+            _ => return None,
+        };
+        Some(Self { about: vec![call.execution()?], promise, flow: None })
+    }
+}
+
 impl NoLostAck {
+    /// Somebody hears an answer.
+    fn promise(&mut self, asked: Asked, answer: &Answer, told_ms: u64, branch: Option<u8>) {
+        if !answer.is_done() {
+            return;
+        }
+        let mut about = asked.about;
+        if let Some(flow) = asked.flow {
+            let members = self.submitted.entry(flow).or_default();
+            members.extend(about);
+            if !answer.says("sealed") {
+                return;
+            }
+            about = members.iter().cloned().collect();
+        }
+        let promise = asked.promise;
+        for id in about {
+            let is_news = promise != Promise::Made || !self.promised.contains_key(&id);
+            if is_news && !self.purged.contains(&id) {
+                self.promised.insert(id, Given { promise, told_ms, branch });
+            }
+        }
+    }
+
     /// Compares promises with what there is, when a node has lost something and in the end. One
     /// that a loss broke may still be kept: what was lost is done again; so it is held up again in
     /// the end. What another branch promised has its turn when that branch is dropped.

@@ -62,12 +62,14 @@ impl Judge for NotBeforeDue {
 /// What a call did that has its time, and when that is.
 fn early(call: &Call<'_>, was: &Seen, is: Option<&Seen>) -> Option<(&'static str, i64)> {
     let before = was.vector?;
-    let Some(after) = is.and_then(|is| is.vector) else {
-        let purged = call.function == "purge_execution" && is.is_none();
+    if call.function == "purge_execution" {
+        // What has begun goes on, whatever it is asked then.
+        let begins = !was.is_being_purged && is.is_none_or(|is| is.is_being_purged);
         let asked_ms = call.number("retention_ms").unwrap_or(RETENTION_MS);
         let due_ms = was.completed_at.saturating_add(was.kept_ms.unwrap_or(asked_ms));
-        return purged.then_some(("purged it", due_ms));
-    };
+        return begins.then_some(("purged it", due_ms));
+    }
+    let after = is.and_then(|is| is.vector)?;
     if call.function == "promote_delayed"
         && before.eligibility == EligibilityState::NotEligibleUntilTime
         && after.eligibility == EligibilityState::EligibleNow

@@ -11,7 +11,7 @@ use crate::event::{Event, Phase, What};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "OldestAgeBounded",
-    statement: "while workers are served, no lane, no partition and no tenant starves",
+    statement: "while workers serve those behind it, no lane, no partition and no tenant starves",
     class: Class::Liveness,
     judge: || Box::<OldestAgeBounded>::default(),
 };
@@ -25,8 +25,17 @@ struct OldestAgeBounded {
     calm_since_ms: Option<u64>,
     /// Whether anybody got work since.
     served: bool,
-    /// Who is in line in which lane, and since when in calm.
-    line: BTreeMap<ExecutionId, (String, u64)>,
+    /// Who is in line.
+    line: BTreeMap<ExecutionId, Place>,
+}
+
+/// A place in line.
+struct Place {
+    lane: String,
+    /// Since when in calm.
+    since_ms: u64,
+    /// Who has less is to be served first.
+    score: f64,
 }
 
 impl Judge for OldestAgeBounded {
@@ -40,15 +49,15 @@ impl Judge for OldestAgeBounded {
         }
         for change in &scene.executions {
             match change.is.as_ref().filter(|is| in_line(is.vector)) {
-                Some(is) => {
-                    let place = || (is.lane.clone(), event.at_ms);
-                    self.line.entry(change.of.clone()).or_insert_with(place);
-                }
+                Some(_) => self.stand_in_line(&change.of, event.at_ms, view),
                 None => drop(self.line.remove(&change.of)),
             }
             if let Some(served) = change.got_a_lease() {
                 self.served = true;
-                self.passed_over(&served.lane, view, findings);
+                let score = view.of(change.of.partition()).execution(&change.of);
+                if let Some(score) = score.map(|served| served.place_in_line()) {
+                    self.passed_over(&served.lane, score, view, findings);
+                }
             }
         }
     }
@@ -77,26 +86,36 @@ impl OldestAgeBounded {
         for shard in view.shards {
             for execution in shard.executions() {
                 if in_line(execution.vector().ok()) {
-                    let place = (execution.core.text("lane_id").to_owned(), now_ms);
-                    self.line.insert(execution.id.clone(), place);
+                    self.stand_in_line(execution.id, now_ms, view);
                 }
             }
         }
     }
 
-    /// Somebody of a lane was served: who of the same lane, of whichever partition and tenant, has
-    /// waited for too long? Each is told once.
-    fn passed_over(&mut self, lane: &str, view: &View<'_>, findings: &mut Findings) {
+    fn stand_in_line(&mut self, id: &ExecutionId, now_ms: u64, view: &View<'_>) {
+        let Some(execution) = view.of(id.partition()).execution(id) else { return };
+        self.line.entry(id.clone()).or_insert_with(|| Place {
+            lane: execution.core.text("lane_id").to_owned(),
+            since_ms: now_ms,
+            score: execution.place_in_line(),
+        });
+    }
+
+    /// Somebody of a lane was served: who of the same lane, of whichever partition and tenant,
+    /// stands before it and has waited for too long? Whoever stands behind waits for its turn,
+    /// which a limit may put off for as long as it likes. Each is told once.
+    fn passed_over(&mut self, lane: &str, served: f64, view: &View<'_>, findings: &mut Findings) {
         let allowed = view.config.bound.0 / SHARE_OF_BOUND;
-        self.line.retain(|id, (in_lane, since)| {
-            let waited = view.now_ms.saturating_sub(*since);
-            let starves = in_lane == lane && waited > allowed;
+        self.line.retain(|id, place| {
+            let waited = view.now_ms.saturating_sub(place.since_ms);
+            let starves = place.lane == lane && place.score < served && waited > allowed;
             if starves {
                 let tenant = view.of(id.partition()).execution(id);
                 let tenant = tenant.map(|one| one.core.text("namespace").to_owned());
                 let tenant = tenant.unwrap_or_default();
-                let what =
-                    format!("of {tenant} waits in {lane} for {waited} ms, others are served");
+                let what = format!(
+                    "of {tenant} waits in {lane} for {waited} ms, others behind it are served"
+                );
                 findings.add(view, id, what);
             }
             !starves

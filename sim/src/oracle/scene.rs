@@ -58,6 +58,8 @@ pub struct Seen {
     pub completed_at: i64,
     /// How long its policy keeps it after its end, as the policy stood then.
     pub kept_ms: Option<i64>,
+    /// Whether a purge has begun to take it apart.
+    pub is_being_purged: bool,
     /// How many attempts it had.
     pub attempts: i64,
     /// The attempt that runs or ran last.
@@ -324,6 +326,7 @@ fn seen(snapshot: &Snapshot, execution: &Execution<'_>) -> Seen {
         kept_ms: (core.text("lifecycle_phase") == "terminal")
             .then(|| kept_ms(snapshot, execution.id))
             .flatten(),
+        is_being_purged: execution.is_being_purged(),
         attempts: core.number("total_attempt_count"),
         attempt_index: core.number("current_attempt_index"),
         timeout_at: suspension.map_or(0, |suspension| suspension.number("timeout_at")),

@@ -40,6 +40,10 @@ pub(super) fn check(plan: &Plan) -> Result<(), (Place, String)> {
     let names = Names::of(plan);
     for (at, task) in plan.tasks.iter().enumerate() {
         names.execution(&task.name).map_err(|reason| (Place::Task(at), reason))?;
+        if plan.tasks.iter().take(at).any(|earlier| earlier.name == task.name) {
+            let reason = format!("there is another line about `{}`: join them", task.name);
+            return Err((Place::Task(at), reason));
+        }
     }
     for (at, step) in plan.steps.iter().enumerate() {
         check_step(plan, &names, step).map_err(|reason| (Place::Step(at), reason))?;

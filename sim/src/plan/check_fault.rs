@@ -134,8 +134,15 @@ fn check_lasting(rule: &Rule) -> Result<(), String> {
 }
 
 fn check_amount(plan: &Plan, rule: &Rule) -> Result<(), String> {
-    let (Some(amount), fault) = (rule.amount, rule.fault) else { return Ok(()) };
-    let unit = fault.unit();
+    let (fault, unit) = (rule.fault, rule.fault.unit());
+    let by_amount_alone =
+        matches!(fault, Fault::ServerClockJump | Fault::NodeClockSkew | Fault::FailoverLosesSuffix);
+    if by_amount_alone && rule.amount.is_none_or(|amount| amount == 0) {
+        return Err(format!(
+            "{fault} does nothing unless you say how much: add `{unit}` and a number"
+        ));
+    }
+    let Some(amount) = rule.amount else { return Ok(()) };
     let far = SPAN_MAX_MS.cast_signed();
     let (least, most) = match unit {
         // Nothing falls due for as long as a clock has stepped back.

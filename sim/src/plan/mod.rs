@@ -233,6 +233,9 @@ fault EnginePause at 8s to engine-2 for 12s
             ("at 2s signaller-1 signal F1 go", "`F1` is a flow"),
             ("at 2s caller-1 cancel_flow E1", "`E1` is an execution"),
             ("task F1 does die", "`F1` is a flow"),
+            ("fault ServerClockJump at 1s", "say how much: add `ms`"),
+            ("fault ServerClockJump at 1s ms 0", "say how much: add `ms`"),
+            ("fault FailoverLosesSuffix at 1s", "say how much: add `commits`"),
         ] {
             let text =
                 format!("at 1s caller-1 create E1\nat 1s caller-1 submit F1 chain 2\n{line}\n");

@@ -34,6 +34,8 @@ pub struct Node {
     pub stray: bool,
     /// Whether it has learned that: it sends whoever asks to the node that took its place.
     pub deposed: bool,
+    /// The last commit before another node took its place.
+    split_at: Option<u64>,
     data: Snapshot,
 }
 
@@ -339,8 +341,16 @@ impl Servers {
         let number = |node: usize| u8::try_from(node).unwrap_or(u8::MAX);
         let (shard, node) = (number(shard), number(node + 1));
         let first = first?;
+        // What a node wrote while another had its place is not of this branch. All else is, whoever
+        // wrote it: before a split the other node was the primary.
+        let nodes = &self.nodes;
+        let of_this_branch = |commit: &Commit| {
+            let other = nodes.get(usize::from(commit.node).saturating_sub(1));
+            commit.node == node
+                || other.and_then(|other| other.split_at).is_none_or(|at| commit.number <= at)
+        };
         self.ledger.lose(now_ms, |commit| {
-            commit.shard == shard && commit.node == node && commit.number >= first
+            commit.shard == shard && commit.number >= first && of_this_branch(commit)
         })
     }
 
@@ -351,6 +361,7 @@ impl Servers {
         let mut new = Node::new(shard, self.host.snapshot());
         new.skew_ms = self.nodes[old].skew_ms;
         self.nodes[old].stray = true;
+        self.nodes[old].split_at = Some(self.heads[shard]);
         self.nodes.push(new);
         self.primaries[shard] = self.nodes.len() - 1;
         old
@@ -401,15 +412,25 @@ impl Servers {
     /// Puts our library on every node.
     pub fn load_library(&mut self) {
         for node in 0..self.nodes.len() {
-            self.lend_library(node);
+            drop(self.lend_library(node));
         }
     }
 
-    /// Puts our library on one node.
-    pub fn lend_library(&mut self, node: usize) {
+    /// Puts our library on one node; answers what the node held before.
+    pub fn lend_library(&mut self, node: usize) -> Snapshot {
+        self.turn_to(node);
+        let before = self.host.snapshot();
+        let mut data = before.clone();
+        data.take_libraries(&self.host.fresh);
+        self.host.swap(&mut data);
+        before
+    }
+
+    /// Leaves a node with the libraries that it had before.
+    pub fn take_library_back(&mut self, node: usize, before: &Snapshot) {
         self.turn_to(node);
         let mut data = self.host.snapshot();
-        data.take_libraries(&self.host.fresh);
+        data.take_libraries(before);
         self.host.swap(&mut data);
     }
 
@@ -478,6 +499,7 @@ impl Node {
             keys_max: None,
             stray: false,
             deposed: false,
+            split_at: None,
             data,
         }
     }

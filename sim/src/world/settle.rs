@@ -99,10 +99,11 @@ impl World {
         let before = self.meter.turn_to(Part::StateOracles);
         self.servers.advance(self.now_ms);
         let ledger = &self.servers.ledger;
+        let somebody_works = self.plan.config.workers > 0;
         let mut pending = Vec::new();
         self.straggler = None;
         for shard in &self.servers.audited {
-            for Unsettled { id, state, excuse } in unsettled(shard, ledger) {
+            for Unsettled { id, state, excuse } in unsettled(shard, ledger, somebody_works) {
                 if excusing && excuse.is_some() {
                     continue;
                 }

@@ -237,16 +237,20 @@ fn amount(stream: &mut Stream, fault: Fault) -> Option<i64> {
     let within = |stream: &mut Stream, from: u64, to: u64| {
         Some(stream.within(Span { from, to }).cast_signed())
     };
+    // A clock that is not off at all is no fault.
+    let off = |ms: i64| if ms == 0 { 1 } else { ms };
     match fault {
         Fault::DuplicateDelivery | Fault::ReplyForOldTicket => within(stream, 1, 20_000),
         Fault::LateApply => within(stream, 300, 25_000),
         Fault::ReorderBetweenTickets => within(stream, 5, 2_000),
         // Of a world that lost much, little can be judged in the end.
         Fault::FailoverLosesSuffix => within(stream, 1, 8),
-        Fault::AmnesiaRestart => within(stream, 0, 1_200),
+        // A node that comes back empty is rare for the same reason.
+        Fault::AmnesiaRestart if stream.chance(Ratio { hits: 1, of: 16 }) => Some(0),
+        Fault::AmnesiaRestart => within(stream, 1, 1_200),
         Fault::StaleReplicaRead => within(stream, 1, 40),
-        Fault::ServerClockJump => within(stream, 0, 40_000).map(|ms| ms - 10_000),
-        Fault::NodeClockSkew => within(stream, 0, 6_000).map(|ms| ms - 3_000),
+        Fault::ServerClockJump => within(stream, 0, 40_000).map(|ms| off(ms - 10_000)),
+        Fault::NodeClockSkew => within(stream, 0, 6_000).map(|ms| off(ms - 3_000)),
         Fault::EngineClockSkew => within(stream, 0, 120_000).map(|ms| ms - 60_000),
         Fault::OutOfMemory => stream
             .chance(Ratio { hits: 1, of: 2 })

@@ -53,7 +53,10 @@ pub(super) fn draw(stream: &mut Stream, config: &Config) -> (Vec<Task>, Vec<Step
         };
         if let Some(deed) = deed(stream, kind, hot, &mut known, config) {
             if let (Deed::Submit(flow) | Deed::Build(flow), 0) = (&deed, stream.below(4)) {
-                tasks.push(odd_task(stream, flow));
+                let odd = odd_task(stream, flow);
+                if tasks.iter().all(|known: &Task| known.name != odd.name) {
+                    tasks.push(odd);
+                }
             }
             steps.push(Step { at_ms, by, deed });
         }
