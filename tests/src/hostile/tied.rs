@@ -9,7 +9,10 @@ use crate::hostile::world::{Content, World, shorten};
 pub fn tied_to_code(call: &Call, code: &str, before: &World, after: &World) -> Option<String> {
     let mut changed = before.changed(after);
     match code {
-        "lease_expired" => changed.retain(|key| !marks_expiry(before, after, key)),
+        "lease_expired" => {
+            let kept = history_asked_for(call);
+            changed.retain(|key| !marks_expiry(before, after, key, kept));
+        }
         "max_retries_exhausted" => {
             if let Some(complaint) = not_ended(before, after) {
                 return Some(complaint);
@@ -33,7 +36,7 @@ pub fn tied_to_code(call: &Call, code: &str, before: &World, after: &World) -> O
 }
 
 /// The state vector and two times, one history entry, and the closing of a stream's record.
-fn marks_expiry(before: &World, after: &World, key: &[u8]) -> bool {
+fn marks_expiry(before: &World, after: &World, key: &[u8], kept: Option<f64>) -> bool {
     let is = |name: &str| key.ends_with(name.as_bytes());
     if let Some(changed) = fields(before, after, key) {
         let closes_stream: BTreeSet<_> = ["closed_at", "closed_reason"].map(str::to_owned).into();
@@ -47,11 +50,23 @@ fn marks_expiry(before: &World, after: &World, key: &[u8]) -> bool {
         None => Some(Vec::new()),
     };
     match (entries(before), entries(after)) {
+        (Some(_), Some(new)) if new.is_empty() => {
+            is(":lease:history") && kept.is_some_and(|kept| kept < 1.0)
+        }
         (Some(old), Some(new)) => new.split_last().is_some_and(|((_, event), rest)| {
-            rest == old && event.get(1).is_some_and(|word| word == b"expired")
+            // What is beyond the length that was asked for goes with the new entry.
+            let trimmed = || kept.is_some() && old.ends_with(rest);
+            (rest == old || trimmed()) && event.get(1).is_some_and(|word| word == b"expired")
         }),
         _ => false,
     }
+}
+
+/// How long a lease history the call asks for: only a suspend does.
+fn history_asked_for(call: &Call) -> Option<f64> {
+    const LEASE_HISTORY_MAXLEN: usize = 16;
+    let asked = call.args.get(LEASE_HISTORY_MAXLEN).map(|word| String::from_utf8_lossy(word));
+    asked.filter(|_| call.function == "ff_suspend_execution")?.parse().ok()
 }
 
 /// The cap of reclaims ends the execution: some record must say so.
