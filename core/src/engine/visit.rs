@@ -193,14 +193,14 @@ impl Engine {
     pub(super) fn look_for_held(&mut self, partition: Partition) {
         let Some(scanner) = scan::position(ScannerName::Unblock) else { return };
         self.cadence.expect(partition, scanner);
-        self.cadence.hurry(self.now.after(LOOK_FOR_HELD_AFTER), partition, scanner);
+        self.cadence.hurry(self.now.after(LOOK_AFTER), partition, scanner);
     }
 
     /// A slot is free: looks for who waits for it, wherever somebody was seen or told to wait.
     pub(super) fn offer_slot(&mut self, quota: QuotaPolicyId) {
         let Some(scanner) = scan::position(ScannerName::Unblock) else { return };
         self.scans.notes(scanner).count_anew(&quota.to_string());
-        let soon = self.now.after(OFFER_SLOT_AFTER);
+        let soon = self.now.after(LOOK_AFTER);
         for partition in self.cadence.occupied(scanner) {
             self.cadence.hurry(soon, partition, scanner);
         }
@@ -234,10 +234,8 @@ impl Engine {
     }
 }
 
-/// One look serves all that is held back within this time.
-const LOOK_FOR_HELD_AFTER: Duration = Duration::from_millis(0);
-/// One look serves all slots that become free within this time.
-const OFFER_SLOT_AFTER: Duration = Duration::from_millis(20);
+/// One look serves all that is held back, and all slots that become free, within this time.
+const LOOK_AFTER: Duration = Duration::from_millis(20);
 
 /// Pages asked for in one call. Each costs the server a few commands, and there are several for
 /// every lane.

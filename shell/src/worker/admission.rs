@@ -2,7 +2,9 @@
 //! slots than the execution, so the worker asks them between two claims.
 
 use selvedge_core::call::budget::{BlockExecutionForAdmission, HoldReason};
-use selvedge_core::call::quota::{Admission, CheckAdmissionAndRecord, ReleaseAdmission};
+use selvedge_core::call::quota::{
+    Admission, CheckAdmissionAndRecord, ReleaseAdmission, STANDING, needs_no_slot,
+};
 use selvedge_core::engine::Command;
 use selvedge_core::id::{BudgetId, ExecutionId, LaneId, QuotaPolicyId};
 use selvedge_core::key::Key;
@@ -42,6 +44,16 @@ pub(super) async fn admit(client: &Client, applicant: &Applicant) -> Result<bool
         Err(error) => return Err(error),
     }
     Ok(false)
+}
+
+/// Gives back the slot of an execution that may be somebody else's by now, unless it is needed.
+pub(super) async fn release_unneeded(client: &Client, quota: QuotaPolicyId, of: &ExecutionId) {
+    let read = Command::read("HMGET", &Key::execution(of).core(), &STANDING);
+    match client.read_one(read).await {
+        Ok(standing) if needs_no_slot(&standing) => release(client, quota, of).await,
+        Ok(_) => {}
+        Err(error) => tracing::debug!(%error, "a quota slot is left to the engine"),
+    }
 }
 
 /// Gives back the slot of an execution that runs no more; the engine would find it later.

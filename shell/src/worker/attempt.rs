@@ -65,13 +65,24 @@ impl Attempt {
                 Ok(Done::Later(std::time::Duration::ZERO))
             }
         };
-        if let Some(outcome) = self.settle(&context, outcome).await {
+        // Its slot is free before anybody else can have what is settled: the next to run it asks
+        // for one of its own.
+        let (settled, ()) =
+            tokio::join!(self.settle(&context, outcome), self.give_slot_back(&context));
+        if let Some(outcome) = settled {
             work::ended(&self.lane, outcome);
         }
         shared.leases.forget(self.work.fence.lease_id);
-        let quota = context.policy().quota_policy_id.map(QuotaPolicyId::from);
-        if let Some(quota) = quota {
-            admission::release(&shared.client, quota, &self.work.execution_id).await;
+    }
+
+    async fn give_slot_back(&self, context: &Context) {
+        let Some(quota) = context.policy().quota_policy_id.map(QuotaPolicyId::from) else { return };
+        let (client, execution) = (&self.shared.client, &self.work.execution_id);
+        if context.is_suspended() || self.loss.outcome().is_some() {
+            // Somebody else may run it already, with the very slot.
+            admission::release_unneeded(client, quota, execution).await;
+        } else {
+            admission::release(client, quota, execution).await;
         }
     }
 

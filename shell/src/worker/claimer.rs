@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::Shared;
-use super::admission::{Applicant, admit};
+use super::admission::{Applicant, admit, release_unneeded};
 use super::attempt::Attempt;
 use super::hot::{Hot, Spot};
 use crate::client::millis;
@@ -288,7 +288,7 @@ impl Claimer {
                 continue;
             }
             match admit(&self.shared.client, &applicant).await {
-                Ok(true) => self.claim_admitted(claim, applicant.execution_id).await,
+                Ok(true) => self.claim_admitted(claim, applicant).await,
                 Ok(false) => {}
                 Err(error) => {
                     tracing::warn!(%error, execution = %applicant.execution_id, "not admitted");
@@ -298,19 +298,25 @@ impl Claimer {
         }
     }
 
-    async fn claim_admitted(&mut self, claim: Claim, admitted: ExecutionId) {
+    async fn claim_admitted(&mut self, claim: Claim, applicant: Applicant) {
         let Claim { call, hand, .. } = claim;
         let spot = Spot { lane: call.lane, partition: call.partition, eager: 1, offset: 0 };
-        let claim = self.claim(&spot, hand, Some(admitted));
+        let Applicant { execution_id: admitted, quota_policy_id: quota, .. } = applicant;
+        let claim = self.claim(&spot, hand, Some(admitted.clone()));
         match self.shared.client.store().call(&claim.call).await {
             Ok(ClaimNextReply::Claimed(work)) => self.start(claim, work),
-            // Another worker was faster. The slot is that of the execution, whoever runs it.
+            // Another worker was faster, and the slot is that of the execution, whoever runs it. Or
+            // nobody can run it now.
             Ok(
                 ClaimNextReply::NeedsAdmission { .. }
                 | ClaimNextReply::NoneClaimable { .. }
                 | ClaimNextReply::Empty
                 | ClaimNextReply::Lapsed(_),
-            ) => {}
+            ) => {
+                if let Ok(quota) = quota.parse() {
+                    release_unneeded(&self.shared.client, quota, &admitted).await;
+                }
+            }
             Err(error) => self.note_trouble(claim, &error),
         }
     }

@@ -9,4 +9,5 @@ mod faults;
 mod kit;
 mod lifecycle;
 mod migration;
+mod quota;
 mod stores;

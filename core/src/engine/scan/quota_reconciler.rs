@@ -8,13 +8,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
-use crate::call::quota::{QuotaState, ReconcileQuota, Reconciliation, ReleaseAdmission};
-use crate::engine::step::{Reply, Step, Verdict};
+use crate::call::quota::{
+    QuotaState, ReconcileQuota, Reconciliation, ReleaseAdmission, STANDING, needs_no_slot,
+};
+use crate::engine::step::{Step, Verdict};
 use crate::engine::wire::Command;
 use crate::id::{ExecutionId, QuotaPolicyId};
 use crate::key::{Key, PartitionIndex};
 use crate::partition::{Family, Partition};
-use crate::value::Value;
 
 pub(super) struct QuotaReconciler;
 
@@ -77,7 +78,7 @@ impl Policy {
             let ended = holders
                 .into_iter()
                 .zip(standings)
-                .filter(|(_, standing)| needs_no_slot(standing))
+                .filter(|(_, standing)| standing.as_ref().is_ok_and(needs_no_slot))
                 .map(|(execution_id, _)| ReleaseAdmission {
                     partition: self.partition,
                     quota_policy_id: self.id,
@@ -103,23 +104,5 @@ impl Policy {
                 (cursor, work) => self.reconcile(cursor, work),
             }
         })
-    }
-}
-
-/// What tells how a holder stands.
-const STANDING: [&[u8]; 2] = [b"lifecycle_phase", b"eligibility_state"];
-
-/// Only a clear word counts: the record says so, or there is none.
-fn needs_no_slot(standing: &Reply) -> bool {
-    let Ok(Value::Array(words)) = standing else { return false };
-    match words.as_slice() {
-        [Value::Nil, Value::Nil] => true,
-        [Value::Bulk(phase), eligibility] => match phase.as_slice() {
-            b"terminal" | b"suspended" => true,
-            // Whoever is eligible may be about to be claimed with the slot that it has.
-            b"runnable" => matches!(eligibility, Value::Bulk(word) if word != b"eligible_now"),
-            _ => false,
-        },
-        _ => false,
     }
 }

@@ -1,0 +1,158 @@
+//! Work that a quota holds back goes on when a slot is free, and not when the next scan comes; and a
+//! slot is free when nobody runs with it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use selvedge::client::{Client, QuotaSpec, Task};
+use selvedge::engine::Engine;
+use selvedge::secret::SecretSource;
+use selvedge::store::StoreUrl;
+use selvedge::worker::{Context, Failed, Worker};
+use selvedge_core::call::lease::RevokeLease;
+use selvedge_core::engine::{EngineConfig, ScannerName};
+use selvedge_core::id::{ExecutionId, QuotaPolicyId};
+use selvedge_core::state::PublicState;
+use selvedge_tests::server::Server;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::kit::{
+    Hands, PATIENCE as SOON, block_on, brisk, client_on, engine_on, open, until, url_of,
+};
+
+const HELD_BACK: usize = 6;
+
+/// An engine that looks by itself at what is held back, and at who holds a slot, once an hour.
+fn patient() -> EngineConfig {
+    let mut config = brisk();
+    for name in [ScannerName::Unblock, ScannerName::QuotaReconciler] {
+        config.intervals.insert(name, Duration::from_secs(3_600));
+    }
+    config
+}
+
+/// A worker that takes one task of the kind `hold` and has it for as long as it likes.
+struct Holder {
+    runs: Arc<AtomicUsize>,
+    enough: CancellationToken,
+    stop: CancellationToken,
+    worker: JoinHandle<()>,
+}
+
+impl Holder {
+    fn on(client: &Client, lane: &str) -> Self {
+        let (enough, stop) = (CancellationToken::new(), CancellationToken::new());
+        let runs = Arc::new(AtomicUsize::new(0));
+        let (count, told) = (runs.clone(), enough.clone());
+        let worker = Worker::builder(client.clone())
+            .lane(lane)
+            .lease(SOON * 2)
+            .concurrency(1)
+            .handler("hold", move |_: Context| {
+                count.fetch_add(1, Ordering::SeqCst);
+                let told = told.clone();
+                async move {
+                    told.cancelled().await;
+                    Ok::<_, Failed>("held")
+                }
+            })
+            .run_until(stop.clone());
+        let worker = tokio::spawn(async { worker.await.unwrap() });
+        Self { runs, enough, stop, worker }
+    }
+
+    fn has_one(&self) -> bool {
+        self.runs.load(Ordering::SeqCst) == 1
+    }
+
+    /// Lets it end what it has, and waits until it has put everything in order.
+    async fn end(self) {
+        self.enough.cancel();
+        self.stop.cancel();
+        self.worker.await.unwrap();
+    }
+}
+
+async fn start(client: &Client, kind: &str, lane: &str, quota: QuotaPolicyId) -> ExecutionId {
+    client.start(Task::new("task", kind).lane(lane).quota(quota)).await.unwrap()
+}
+
+async fn state_of(client: &Client, id: &ExecutionId) -> PublicState {
+    client.execution(id).await.unwrap().state
+}
+
+async fn succeeds(client: &Client, id: &ExecutionId) -> bool {
+    client.wait_within(id, SOON).await.unwrap().is_success()
+}
+
+#[test]
+fn a_slot_that_becomes_free_wakes_one_after_the_other() {
+    let server = Server::valkey().unwrap();
+    block_on(async {
+        for url in [StoreUrl::memory(), url_of(&server)] {
+            let store = open(&url).await;
+            let engine = Engine::builder(store.clone()).config(patient());
+            let engine = engine.secrets(SecretSource::Generate).start().await.unwrap();
+            let client = client_on(&store).await;
+            let quota = client.create_quota(QuotaSpec::new().concurrency(1)).await.unwrap();
+            let holder = Holder::on(&client, "holder");
+            let held = start(&client, "hold", "holder", quota).await;
+            until("held", SOON, || async { holder.has_one() }).await;
+            let mut tasks = Vec::new();
+            for _ in 0..HELD_BACK {
+                tasks.push(start(&client, "ok", "slots", quota).await);
+            }
+            let hands = Hands::steady(&client, "slots");
+            for id in &tasks {
+                until("held back", SOON, || async {
+                    state_of(&client, id).await == PublicState::RateLimited
+                })
+                .await;
+            }
+            holder.end().await;
+            for id in tasks.iter().chain([&held]) {
+                assert!(succeeds(&client, id).await);
+            }
+            assert_eq!(hands.runs(), HELD_BACK);
+            engine.shutdown(SOON).await.unwrap();
+        }
+    });
+}
+
+/// A worker that lost its lease ends while another one runs the task instead of it, in the same slot.
+#[test]
+fn who_lost_a_lease_does_not_give_the_slot_of_the_next_away() {
+    block_on(async {
+        let store = open(&StoreUrl::memory()).await;
+        let engine = engine_on(&store).start().await.unwrap();
+        let client = client_on(&store).await;
+        let quota = client.create_quota(QuotaSpec::new().concurrency(1)).await.unwrap();
+        let loser = Holder::on(&client, "slots");
+        let contested = start(&client, "hold", "slots", quota).await;
+        until("taken", SOON, || async { loser.has_one() }).await;
+        let winner = Holder::on(&client, "slots");
+        let revoke = RevokeLease {
+            execution_id: contested.clone(),
+            worker_instance_id: client.execution(&contested).await.unwrap().worker.unwrap(),
+            expected_lease_id: None,
+            reason: "to be run by another".into(),
+        };
+        store.call(&revoke).await.unwrap();
+        until("taken over", SOON, || async { winner.has_one() }).await;
+        loser.end().await;
+
+        let next = start(&client, "ok", "others", quota).await;
+        let hands = Hands::steady(&client, "others");
+        until("asked", SOON, || async { state_of(&client, &next).await != PublicState::Waiting })
+            .await;
+        assert_eq!(state_of(&client, &next).await, PublicState::RateLimited);
+        winner.end().await;
+        for id in [&contested, &next] {
+            assert!(succeeds(&client, id).await);
+        }
+        assert_eq!(hands.runs(), 1);
+        engine.shutdown(SOON).await.unwrap();
+    });
+}
