@@ -51,6 +51,8 @@ pub struct Outcome {
     pub pending: Vec<String>,
     /// Who waits for a signal that nobody sends: that is rest, and worth a word.
     pub unsignalled: Vec<String>,
+    /// Who waits for a worker where the plan has none: likewise.
+    pub unserved: Vec<String>,
     /// What the plan calls the executions and flows, by their ids.
     pub names: BTreeMap<String, String>,
     /// The faults of the plan that never came about, by their places in it.
@@ -155,6 +157,7 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
         violations,
         pending,
         unsignalled: world.unsignalled(),
+        unserved: world.unserved(),
         names: world.names.by_id(),
         unstruck: world.unstruck(),
         digest: world.servers.digest(world.now_ms),

@@ -78,6 +78,30 @@ fn who_waits_for_a_signal_that_nobody_sends_is_told_with_the_verdict() {
 }
 
 #[test]
+fn who_waits_for_a_worker_where_there_is_none_is_told_with_the_verdict() {
+    let folder = Folder::new("workers");
+    let (code, told) = folder.replay("workers 0\nlength 5s\nat 0s caller-1 create E1\n");
+    assert_eq!(code, 0, "{told}");
+    assert!(told.contains("1 still waits for a worker, and there is none: E1\n"), "{told}");
+}
+
+#[test]
+fn a_world_that_still_gets_on_when_its_time_is_over_is_told_to_have_more() {
+    let folder = Folder::new("slow");
+    let slow = "length 5s\nbound 60s\nworkers 1\nidle 9s..10s\nat 0s caller-1 submit F1 chain 25\n";
+    let (code, told) = folder.replay(slow);
+    assert_eq!(code, 12, "{told}");
+    assert!(told.contains("raise `bound`?"), "{told}");
+    let (code, told) = folder.replay(&slow.replace("bound 60s", "bound 600s"));
+    assert_eq!(code, 0, "{told}");
+    let stuck = "task E1 does die die die die die die die die die\nlength 2s\nbound 20s\n\
+                 at 1s caller-1 create E1\nat 1s caller-1 create E2\n";
+    let (code, told) = folder.replay(stuck);
+    assert_eq!(code, 12, "{told}");
+    assert!(told.contains("and stays so"), "{told}");
+}
+
+#[test]
 fn a_fault_that_never_struck_is_told_by_its_line() {
     let folder = Folder::new("struck");
     let plan = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_next\n\
@@ -86,6 +110,14 @@ fn a_fault_that_never_struck_is_told_by_its_line() {
     assert_eq!(code, 0, "{told}");
     assert!(told.contains("fault on line 5 never struck: fault ReplyLost"), "{told}");
     assert!(!told.contains("on line 3"), "{told}");
+    // Nor does one that is about a key which is not there.
+    let key = "ff:exec:{fp:0}:{fp:0}:00000000-0000-4000-8000-000000000001:core";
+    for fault in ["Eviction", "OperatorEdit", "WrongType"] {
+        let plan = format!("length 5s\nfault {fault} at 1s about {key}\n");
+        let (code, told) = folder.replay(&plan);
+        assert_eq!(code, 0, "{told}");
+        assert!(told.contains("fault on line 2 never struck"), "{told}");
+    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::right_kind::misplaced;
 use super::{Execution, Fields, Snapshot, Stored};
@@ -148,42 +149,36 @@ pub(super) fn tuple(partition: Partition, member: &str) -> Option<Key> {
 }
 
 /// Calls `each` for every member that came, left or changed its score, with whether it is in now.
+/// Both are in order, so that one walk tells, however many there are.
 pub(super) fn changed_members([was, is]: [Option<&Stored>; 2], mut each: impl FnMut(&str, bool)) {
-    for member in members(was) {
-        if !has(is, member) {
-            each(member, false);
-        }
-    }
-    for member in members(is) {
-        if score(was, member) != score(is, member) || !has(was, member) {
-            each(member, true);
+    let (mut was, mut is) = (members(was).peekable(), members(is).peekable());
+    loop {
+        let order = match (was.peek(), is.peek()) {
+            (None, None) => return,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some((before, _)), Some((after, _))) => before.cmp(after),
+        };
+        let before = if order.is_le() { was.next() } else { None };
+        let after = if order.is_ge() { is.next() } else { None };
+        match (before, after) {
+            (Some((gone, _)), None) => each(gone, false),
+            (before, Some((member, _))) if before != after => each(member, true),
+            _ => {}
         }
     }
 }
 
-fn members(stored: Option<&Stored>) -> impl Iterator<Item = &str> {
+/// The members of a set or sorted set in their order, with their scores if they have any.
+fn members(stored: Option<&Stored>) -> impl Iterator<Item = (&str, Option<f64>)> {
     let (set, zset) = match stored {
         Some(Stored::Set(members)) => (Some(members), None),
         Some(Stored::Zset(members)) => (None, Some(members)),
         _ => (None, None),
     };
-    let set = set.into_iter().flatten();
-    set.chain(zset.into_iter().flat_map(|members| members.keys())).map(|member| member.as_str())
-}
-
-fn has(stored: Option<&Stored>, member: &str) -> bool {
-    match stored {
-        Some(Stored::Set(members)) => members.contains(member),
-        Some(Stored::Zset(members)) => members.contains_key(member),
-        _ => false,
-    }
-}
-
-fn score(stored: Option<&Stored>, member: &str) -> Option<f64> {
-    match stored {
-        Some(Stored::Zset(members)) => members.get(member).copied(),
-        _ => None,
-    }
+    let set = set.into_iter().flatten().map(|member| (member.as_str(), None));
+    let zset = zset.into_iter().flatten();
+    set.chain(zset.map(|(member, score)| (member.as_str(), Some(*score))))
 }
 
 fn execution(member: &str) -> Option<Subject> {

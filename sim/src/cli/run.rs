@@ -38,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
 /// One line about a run.
 pub(crate) fn line(name: &str, outcome: &Outcome) -> String {
     format!(
-        "{name}: {:?} after {}.{}s, {} calls, {} engines died, {} faults, trace {:016x}{}",
+        "{name}: {:?} after {}.{}s, {} calls, {} engines died, {} faults, trace {:016x}{}{}",
         outcome.verdict,
         outcome.elapsed_ms / 1_000,
         outcome.elapsed_ms % 1_000 / 100,
@@ -46,18 +46,21 @@ pub(crate) fn line(name: &str, outcome: &Outcome) -> String {
         outcome.counters.engine_deaths,
         outcome.counters.faults.values().sum::<u64>(),
         outcome.trace.hash(),
-        unsignalled(&outcome.unsignalled),
+        waiting(&outcome.unsignalled, ["a signal that nobody sends", "signals that nobody sends"]),
+        waiting(&outcome.unserved, ["a worker, and there is none", "workers, and there are none"]),
     )
 }
 
-/// A word about those who wait for a signal that nobody sends, if there are any.
-fn unsignalled(names: &[String]) -> String {
+/// A word about those who wait for somebody who never comes, if there are any; for what, told of one
+/// and of many.
+fn waiting(names: &[String], for_what: [&str; 2]) -> String {
     let some = names.iter().take(NAMES_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if names.len() > NAMES_TOLD { " and others" } else { "" };
+    let [one, many] = for_what;
     match names.len() {
         0 => String::new(),
-        1 => format!("; 1 still waits for a signal that nobody sends: {some}"),
-        count => format!("; {count} still wait for signals that nobody sends: {some}{more}"),
+        1 => format!("; 1 still waits for {one}: {some}"),
+        count => format!("; {count} still wait for {many}: {some}{more}"),
     }
 }
 

@@ -131,6 +131,10 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     }
     let (faults, marks) = (done.missing_faults(), mark::missed(&done.marks));
     if done.seeds < SEEDS_TO_COVER {
+        out!(
+            "too few seeds to judge what was never seen, and how many are excused: \
+             {SEEDS_TO_COVER} are enough"
+        );
         return Ok(());
     }
     if !faults.is_empty() || !marks.is_empty() || done.excuses_too_much() {

@@ -75,10 +75,10 @@ impl World {
         self.apply(by, node, call, &argv, Manner::default());
     }
 
-    /// A key of ours that `wanted` picks, drawn; or the one that the plan names.
+    /// A key of ours that `wanted` picks, drawn; or the one that the plan names, if it is there.
     pub(super) fn drawn_key(&mut self, rule: &Rule, wanted: impl Fn(&Key) -> bool) -> Option<Key> {
         if let Some(key) = rule.subject.as_ref().and_then(|text| text.parse().ok()) {
-            return Some(key);
+            return self.servers.audited.iter().any(|shard| shard.holds(&key)).then_some(key);
         }
         let keys: Vec<Key> = self
             .servers

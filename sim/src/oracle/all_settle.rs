@@ -7,6 +7,7 @@ use selvedge_core::id::ExecutionId;
 use selvedge_core::key::{ExecutionPart, IndexPart, Key, PartitionIndex};
 use selvedge_core::state::{LifecyclePhase, PublicState};
 
+use super::scene::Seen;
 use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
 use crate::event::Event;
 use crate::world::ledger::{Damage, Ledger};
@@ -15,23 +16,41 @@ pub(super) const ORACLE: Oracle = Oracle {
     name: "AllSettle",
     statement: "every execution with a capable worker ends, or waits for a signal that nobody sends",
     class: Class::Liveness,
-    judge: || Box::new(AllSettle),
+    judge: || Box::new(AllSettle::default()),
 };
 
-struct AllSettle;
+#[derive(Default)]
+struct AllSettle {
+    /// When somebody ended last.
+    last_end_ms: Option<u64>,
+}
 
 impl Judge for AllSettle {
-    fn see(&mut self, _: &Event, _: &Scene, _: &View<'_>, _: &mut Findings) {}
+    fn see(&mut self, event: &Event, scene: &Scene, _: &View<'_>, _: &mut Findings) {
+        let ended = |one: &Option<Seen>| one.as_ref().is_some_and(Seen::is_terminal);
+        if scene.executions.iter().any(|one| ended(&one.is) && !ended(&one.was)) {
+            self.last_end_ms = Some(event.at_ms);
+        }
+    }
 
     fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
+        // A large or slow world may need more time than it was given.
+        let lately = view.now_ms.saturating_sub(view.config.bound.0 / LATELY);
+        let how = match self.last_end_ms.filter(|at| *at >= lately) {
+            Some(_) => "still, but others ended to the last: raise `bound`?",
+            None => "and stays so",
+        };
         for shard in view.shards {
             let somebody_works = view.config.workers > 0;
             for Unsettled { id, state, excuse } in unsettled(shard, view.ledger, somebody_works) {
-                findings.add_unless(view, id, format!("is {state} and stays so"), excuse);
+                findings.add_unless(view, id, format!("is {state} {how}"), excuse);
             }
         }
     }
 }
+
+/// Who ended within this part of the bound ended lately.
+const LATELY: u64 = 5;
 
 /// Somebody who has not ended, and does not wait for nobody.
 pub(crate) struct Unsettled {
@@ -61,11 +80,18 @@ pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger, somebody_works: bool)
 
 /// Executions that wait for a signal that nobody sends.
 pub(crate) fn unsignalled(shard: &Snapshot) -> Vec<ExecutionId> {
-    let vector = |one: Execution<'_>| one.vector().ok().map(|vector| (one.id.clone(), vector));
-    let open = shard.executions().filter_map(vector).filter(|(_, vector)| !vector.is_terminal());
-    open.filter(|(id, vector)| waits_for_a_signal(shard, id, vector.public))
-        .map(|(id, _)| id)
-        .collect()
+    which(shard, |id, public| waits_for_a_signal(shard, id, public))
+}
+
+/// Executions that a worker could run.
+pub(crate) fn runnable(shard: &Snapshot) -> Vec<ExecutionId> {
+    which(shard, |_, public| public == PublicState::Waiting)
+}
+
+fn which(shard: &Snapshot, wanted: impl Fn(&ExecutionId, PublicState) -> bool) -> Vec<ExecutionId> {
+    let public = |one: &Execution<'_>| one.vector().ok().map(|vector| vector.public);
+    let found = shard.executions().filter(|one| public(one).is_some_and(|is| wanted(one.id, is)));
+    found.map(|one| one.id.clone()).collect()
 }
 
 /// Whether a signal is all that it waits for: there is neither a timeout nor a deadline.

@@ -42,13 +42,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads a plan. Empty lines and lines that begin with `#` say nothing.
+    /// Reads a plan. Empty lines, lines that begin with `#` and the mark that some editors put
+    /// before a text say nothing.
     ///
     /// # Errors
     /// The first line that cannot be used, or that can never come about, and why.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let mut plan = Self::default();
-        let lines: Vec<&str> = text.lines().collect();
+        let lines = lines_of(text);
         let error = |at: usize, reason: String| {
             let text = lines.get(at).copied().unwrap_or_default().to_owned();
             PlanError { line: at + 1, text, reason }
@@ -102,7 +103,7 @@ impl Plan {
     /// counted from one.
     #[must_use]
     pub fn line_of_fault(text: &str, at: usize) -> usize {
-        let lines: Vec<&str> = text.lines().collect();
+        let lines = lines_of(text);
         line_of(&lines, &Place::Fault(at)) + 1
     }
 
@@ -110,7 +111,7 @@ impl Plan {
     /// the line that gave it first, and the name.
     #[must_use]
     pub fn remade<'a>(&'a self, text: &str) -> Vec<(usize, usize, &'a str)> {
-        let lines: Vec<&str> = text.lines().collect();
+        let lines = lines_of(text);
         let line = |at| line_of(&lines, &Place::Step(at)) + 1;
         let remade = check::remade(self).into_iter();
         remade.map(|(at, first, name)| (line(at), line(first), name)).collect()
@@ -125,6 +126,10 @@ impl Plan {
 
 /// How lines begin that are no settings.
 const KINDS: [&str; 3] = ["at", "task", "fault"];
+
+fn lines_of(text: &str) -> Vec<&str> {
+    text.strip_prefix('\u{feff}').unwrap_or(text).lines().collect()
+}
 
 /// Where a line stands of which only its place among its kind is known.
 fn line_of(lines: &[&str], place: &Place) -> usize {
@@ -274,6 +279,13 @@ fault EnginePause at 8s to engine-2 for 12s
     fn a_fault_is_found_on_its_line() {
         let text = "# fault\nfault WakeupLost at 1s\n\nfault EnginePause at 2s\n";
         assert_eq!([0, 1].map(|at| Plan::line_of_fault(text, at)), [2, 4]);
+    }
+
+    #[test]
+    fn a_plan_is_read_as_any_editor_writes_it() {
+        let text = format!("\u{feff}{}", TEXT.replace('\n', "\r\n"));
+        assert_eq!(Plan::parse(&text).unwrap(), Plan::parse(TEXT).unwrap());
+        assert_eq!(Plan::line_of_fault("\u{feff}fault WakeupLost at 1s\r\n", 0), 1);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::{Happening, World};
 use crate::actor::Errand;
 use crate::event::{Actor, What};
 use crate::meter::Part;
-use crate::oracle::{Unsettled, unsettled, unsignalled};
+use crate::oracle::{Unsettled, runnable, unsettled, unsignalled};
 
 impl World {
     /// Ends all faults, and lets some of those outside the healthy set stay broken.
@@ -128,9 +128,18 @@ impl World {
 
     /// Who waits for a signal that nobody sends, by name where the plan gave one.
     pub(crate) fn unsignalled(&self) -> Vec<String> {
-        let waiting = self.servers.audited.iter().flat_map(unsignalled);
-        let name = |id: ExecutionId| self.names.name_of(&id).map_or(id.to_string(), str::to_owned);
-        waiting.map(name).collect()
+        self.names_of(self.servers.audited.iter().flat_map(unsignalled))
+    }
+
+    /// Who waits for a worker where the plan has none, likewise.
+    pub(crate) fn unserved(&self) -> Vec<String> {
+        let nobody_works = self.plan.config.workers == 0;
+        let shards = self.servers.audited.iter().filter(|_| nobody_works);
+        self.names_of(shards.flat_map(runnable))
+    }
+
+    fn names_of(&self, ids: impl Iterator<Item = ExecutionId>) -> Vec<String> {
+        ids.map(|id| self.names.name_of(&id).map_or(id.to_string(), str::to_owned)).collect()
     }
 
     /// Who is in the middle of something that the plan told them to do.
