@@ -19,6 +19,14 @@ function dependency.front(tag, execution_id)
   return "ff:exec:" .. tag .. ":" .. execution_id
 end
 
+-- The flow under which a child has its dependencies, nil when it has none. One that is no member
+-- may have dependencies all the same: then they say which flow it is.
+function dependency.flow_of(core_key, core)
+  local flow_id = text.set(core.flow_id) and core.flow_id
+    or record.peek(core_key:sub(1, -6) .. ":deps:meta", "flow_id")
+  return text.set(flow_id) and flow_id or nil
+end
+
 -- The outcome of an execution that ended, nil while it runs or when it is gone.
 function dependency.outcome_of(core)
   if core and core.lifecycle_phase == "terminal" and dependency.OUTCOMES[core.terminal_outcome] then
@@ -78,6 +86,12 @@ function dependency.applying(k, core, a)
     if refused then
       return nil, refused
     end
+    if group == nil then
+      plan.note, refused = dependency.noting_group(k, a)
+      if refused then
+        return nil, refused
+      end
+    end
     plan.group, plan.repeats = edge_group.grow(group, a.upstream_eid)
     decided = edge_group.counted(group) and group.group_state == "satisfied"
   end
@@ -131,9 +145,22 @@ function dependency.apply(k, core, a, plan)
     "last_dependency_update_at", a.now_ms,
   })
   record.write(text.present(k.edgegroup, ""), plan.group)
+  if plan.note then
+    call("HSET", plan.note.key, plan.note.field, "1")
+  end
   if plan.holds then
     hold(k, core, a, plan)
   end
+end
+
+-- Where a flow has to note the group that comes with a first dependency, as flow.note_of_group does;
+-- nil as well when there is no flow.
+function dependency.noting_group(k, a)
+  local flow_core = flow.prefix(text.tag(k.exec_core), a.flow_id) .. ":core"
+  if call("EXISTS", flow_core) == 0 then
+    return nil
+  end
+  return flow.note_of_group(flow_core, k.edgegroup)
 end
 
 -- Where to note that a child waits for its upstream. An edge that the flow does not list is known to

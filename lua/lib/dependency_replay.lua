@@ -20,7 +20,8 @@ end
 -- What a replay does to the dependencies of a child: a plan for `dependency.rearm` whose `open`
 -- says how many edges the child waits for, or nil and a refusal.
 function dependency.rearming(k, core, keys, args)
-  if not text.set(core.flow_id) then
+  local flow_id = dependency.flow_of(k.exec_core, core)
+  if not flow_id then
     return { open = 0, rearmed = {}, group = {}, met = true }
   end
   local tag, front = text.tag(k.exec_core), k.exec_core:sub(1, -6)
@@ -34,7 +35,7 @@ function dependency.rearming(k, core, keys, args)
     blocked = text.set(core.lane_id) and waiting_room or text.either(k.blocked, waiting_room),
     always = core.terminal_outcome == "skipped",
     debts = lane.partition_index(tag, "pending_cancel_groups"),
-    tuple = core.flow_id .. "|" .. text.present(core.execution_id, ""),
+    tuple = flow_id .. "|" .. text.present(core.execution_id, ""),
   }
   local refused = guard.any_mismatch({
     { plan.meta, "hash" }, { plan.unresolved, "set" }, { plan.blocked, "zset" },

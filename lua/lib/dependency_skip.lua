@@ -15,6 +15,10 @@ function dependency.skipping(k, core)
   }
   local checks = { { plan.deadline, "zset" } }
   if core.lifecycle_phase == "active" then
+    if text.set(core.current_lane) and core.current_lane ~= lane.of(core) then
+      -- FlowFabric notes a claim under the lane of the worker that made it.
+      text.append(plan.homes, { lane.index(tag, core.current_lane, "active") })
+    end
     plan.lease = {
       exec_core = k.exec_core,
       lease_current = front .. ":lease:current",

@@ -77,10 +77,11 @@ end
 
 -- The group of the child with this core, nil when it has none.
 function edge_group.of_child(core_key, core)
-  if not text.set(core.flow_id) or not text.set(core.execution_id) then
+  local flow_id = dependency.flow_of(core_key, core)
+  if not flow_id or not text.set(core.execution_id) then
     return nil
   end
-  local prefix = flow.prefix(text.tag(core_key), core.flow_id)
+  local prefix = flow.prefix(text.tag(core_key), flow_id)
   local key = prefix .. ":edgegroup:" .. core.execution_id
   local group, refused = edge_group.read(key)
   return group, not refused and key or nil

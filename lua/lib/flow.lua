@@ -16,6 +16,14 @@ function flow.prefix_of(core_key)
   return core_key:sub(1, -6)
 end
 
+-- The refusal of a key that is not the core of the flow, else nil.
+function flow.misnamed(core_key, flow_id)
+  if core_key ~= flow.prefix(text.tag(core_key), flow_id) .. ":core" then
+    return err("invalid_input", "flow_core is not the key of flow_id")
+  end
+  return nil
+end
+
 -- The flow id and the child id inside `<prefix>:edgegroup:<eid>`, nil when it has another form.
 function flow.parts_of_group(group_key)
   if not text.set(group_key) then

@@ -42,8 +42,14 @@ end
 
 -- Notes that the cancels of these members are owed, and may be paid by anyone from `due` on.
 function flow.owe_cancels(k, flow_id, members, due)
+  record.each_chunk("SADD", k.pending_cancels, members)
+  call("ZADD", k.cancel_backlog, number.digits(due), flow_id)
+end
+
+-- The same for members that were found later: what is owed already is not put off.
+function flow.owe_more_cancels(k, flow_id, members, due)
   if #members > 0 then
-    record.each_chunk("SADD", k.pending_cancels, members)
-    call("ZADD", k.cancel_backlog, "NX", number.digits(due), flow_id)
+    local since = call("ZSCORE", k.cancel_backlog, flow_id)
+    flow.owe_cancels(k, flow_id, members, number.either(since, due))
   end
 end

@@ -12,8 +12,29 @@ local ENDS = { "completed", "failed", "cancelled", "expired", "skipped" }
 
 local PURGED = "purged_"
 
+-- Whether members of a flow were purged. Then an id among its members may have been made afresh
+-- since, and the execution of that name is none of the flow.
+function projection.has_purged(summary_key)
+  for _, name in ipairs(ENDS) do
+    if record.peek(summary_key, PURGED .. name) then
+      return true
+    end
+  end
+  return false
+end
+
+-- Whether the record of a former member is that of another execution now.
+function projection.is_anew(core_key, flow_id)
+  local of = record.peek(core_key, "flow_id")
+  return of ~= nil and of ~= flow_id
+end
+
 -- The bucket of a member: its public state, `gone` without a record, `waiting` for anything odd.
-local function bucket_of(core_key)
+-- `flow_id` is given where an id may have been made afresh.
+local function bucket_of(core_key, flow_id)
+  if flow_id and projection.is_anew(core_key, flow_id) then
+    return "gone"
+  end
   local public_state = record.peek(core_key, "public_state")
   for _, name in ipairs(BUCKETS) do
     if name == public_state then
@@ -54,13 +75,14 @@ local WAITING = { waiting = true, delayed = true, rate_limited = true, waiting_c
 
 local STARTED = { active = true, suspended = true }
 
--- Counts the next members, about `limit` of them. Answers those that have not ended, { waiting =
--- ids, started = ids }, and the cursor to go on with.
-function projection.count(progress, tag, members_key, cursor, limit)
+-- Counts the next members of the flow, about `limit` of them. Answers those that have not ended,
+-- { waiting = ids, started = ids }, and the cursor to go on with.
+function projection.count(progress, k, flow_id, cursor, limit)
   local found, members = { waiting = {}, started = {} }, nil
-  cursor, members = unpack(call("SSCAN", members_key, cursor, "COUNT", number.digits(limit)))
+  local tag, doubted = text.tag(k.flow_core), projection.has_purged(k.summary) and flow_id
+  cursor, members = unpack(call("SSCAN", k.members, cursor, "COUNT", number.digits(limit)))
   for _, id in ipairs(members) do
-    local bucket = bucket_of(dependency.front(tag, id) .. ":core")
+    local bucket = bucket_of(dependency.front(tag, id) .. ":core", doubted)
     progress[bucket] = progress[bucket] + 1
     local list = WAITING[bucket] and found.waiting or STARTED[bucket] and found.started
     if list then
@@ -89,12 +111,7 @@ function projection.has_lost(prefix, flow_id, id)
   if record.peek(core_key, "flow_id") == flow_id then
     return record.peek(core_key, "purging_since") ~= nil
   end
-  for _, name in ipairs(ENDS) do
-    if record.peek(prefix .. ":summary", PURGED .. name) then
-      return true
-    end
-  end
-  return false
+  return projection.has_purged(prefix .. ":summary")
 end
 
 -- Counts those that are gone as they ended, as far as that was noted.

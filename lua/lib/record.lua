@@ -136,7 +136,7 @@ local KEYRING = {
 -- The refusal of a key that is not the core of `id`, else nil.
 function record.misnamed(core_key, id)
   if id == "" or text.execution_of(core_key) ~= id then
-    return err("invalid_input", "exec_core is not the key of execution_id")
+    return err("invalid_input", "core is not the key of execution_id")
   end
   return nil
 end

@@ -109,8 +109,8 @@ local function index_members(members, tag, namespace, payloads)
 end
 
 -- Ties the edges to their children; nil, or the refusal of the first bad one.
-local function tie_edges(edges, by_id, members_key, prefix)
-  local seen, earlier, flow_id = {}, {}, prefix:match("([^:]*)$")
+local function tie_edges(edges, by_id, members_key, prefix, flow_id)
+  local seen, earlier = {}, {}
   local function is_member(id)
     if earlier[id] == nil then
       earlier[id] = call("SISMEMBER", members_key, id) == 1
@@ -195,8 +195,9 @@ end
 -- The chunk that a document describes: { members, edges }, all of it checked against itself, or nil
 -- and a refusal. Nothing in it is known to the store yet but the upstreams it names.
 function submission.read(encoded, tag, namespace, payloads)
-  local document = text.json(text.either(encoded, "{}"))
-  if type(document) ~= "table" then
+  encoded = text.either(encoded, "{}")
+  local document = text.json(encoded)
+  if type(document) ~= "table" or not encoded:match("^%s*{") then
     return invalid("document must be a JSON object")
   end
   local chunk, refused = {}, nil
@@ -218,8 +219,8 @@ function submission.read(encoded, tag, namespace, payloads)
 end
 
 -- Checks a new chunk against the flow: nil, or the refusal.
-function submission.check(chunk, members_key, prefix)
-  local refused = tie_edges(chunk.edges, chunk.by_id, members_key, prefix)
+function submission.check(chunk, members_key, prefix, flow_id)
+  local refused = tie_edges(chunk.edges, chunk.by_id, members_key, prefix, flow_id)
   if refused then
     return refused
   end
@@ -318,37 +319,50 @@ function submission.write(chunk, flow_id, members_key, prefix, revision, now)
   end
 end
 
--- Plans the release of the next members that wait for the seal: a list of
--- { id, k, plan or nil when the member stays as it is }, or nil and a refusal.
-function submission.sealing(flow_core, now)
-  local tag, steps = text.tag(flow_core), {}
-  local unsealed = submission.keys(flow_core)
-  for _, id in ipairs(call("ZRANGE", unsealed, 0, submission.SEALED_AT_ONCE - 1)) do
-    local front = dependency.front(tag, id)
-    local step = { id = id, k = {} }
-    step.k.exec_core, step.k.deps_meta = front .. ":core", front .. ":deps:meta"
-    local refused = guard.any_mismatch({
-      { step.k.exec_core, "hash" }, { step.k.deps_meta, "hash" },
-    })
-    local core = not refused and record.read(step.k.exec_core)
-    if core then
-      core.unsealed = nil
-      step.exists = true
-      step.k.eligible = lane.index(tag, lane.of(core), "eligible")
-      step.k.blocked = lane.index(tag, lane.of(core), "blocked:dependencies")
-      refused = guard.any_mismatch({ { step.k.eligible, "zset" }, { step.k.blocked, "zset" } })
-      if not refused and core.eligibility_state == "blocked_by_dependencies"
-        and core.lifecycle_phase == "runnable"
-        and dependency.standing(step.k, core) == "eligible" then
-        step.plan, refused = dependency.releasing(step.k, core, now)
-      end
-    end
-    if refused then
-      return nil, refused
-    end
-    steps[#steps + 1] = step
+-- Plans the release of one member that waits for the seal: { id, k, exists (whether it has a
+-- record), plan (nil when it stays as it is), foreign (the refusal of a key that it needs and that is none of ours) }.
+local function sealing_of(tag, id, now)
+  local front = dependency.front(tag, id)
+  local step = { id = id, k = { exec_core = front .. ":core", deps_meta = front .. ":deps:meta" } }
+  if guard.mismatch(step.k.exec_core, "hash") then
+    -- Whatever this is, nobody marked it as unsealed.
+    return step
   end
-  return steps
+  local core = record.read(step.k.exec_core)
+  if not core then
+    return step
+  end
+  core.unsealed = nil
+  step.exists = true
+  step.k.eligible = lane.index(tag, lane.of(core), "eligible")
+  step.k.blocked = lane.index(tag, lane.of(core), "blocked:dependencies")
+  step.foreign = guard.any_mismatch({
+    { step.k.deps_meta, "hash" }, { step.k.eligible, "zset" }, { step.k.blocked, "zset" },
+  })
+  if not step.foreign and core.eligibility_state == "blocked_by_dependencies"
+    and core.lifecycle_phase == "runnable"
+    and dependency.standing(step.k, core) == "eligible" then
+    step.plan, step.foreign = dependency.releasing(step.k, core, now)
+  end
+  return step
+end
+
+-- Plans the release of the next members that wait for the seal. Also answers the refusal when
+-- foreign keys keep every one of them from it.
+function submission.sealing(flow_core, now)
+  local tag, steps, foreign = text.tag(flow_core), {}, 0
+  local unsealed = submission.keys(flow_core)
+  for i, id in ipairs(call("ZRANGE", unsealed, 0, submission.SEALED_AT_ONCE - 1)) do
+    steps[i] = sealing_of(tag, id, now)
+    foreign = foreign + (steps[i].foreign and 1 or 0)
+  end
+  return steps, foreign == #steps and foreign > 0 and steps[1].foreign or nil
+end
+
+-- Lets a member wait behind all others, until what stands in its way is gone.
+local function put_last(unsealed, id)
+  local last = call("ZRANGE", unsealed, -1, -1, "WITHSCORES")
+  call("ZADD", unsealed, number.digits(number.floor(last[2], 0) + 1), id)
 end
 
 -- Carries the planned releases out; answers how many members still wait. With the last of them the
@@ -356,13 +370,17 @@ end
 function submission.seal(flow_core, steps, now)
   local unsealed, submitted = submission.keys(flow_core)
   for _, step in ipairs(steps) do
-    if step.exists then
-      call("HDEL", step.k.exec_core, "unsealed")
+    if step.foreign then
+      put_last(unsealed, step.id)
+    else
+      if step.exists then
+        call("HDEL", step.k.exec_core, "unsealed")
+      end
+      if step.plan then
+        dependency.release(step.k, step.id, step.plan, number.digits(now))
+      end
+      call("ZREM", unsealed, step.id)
     end
-    if step.plan then
-      dependency.release(step.k, step.id, step.plan, number.digits(now))
-    end
-    call("ZREM", unsealed, step.id)
   end
   local left = call("ZCARD", unsealed)
   if left == 0 then

@@ -9,7 +9,7 @@
 --   given), data_passing_ref, now_ms (the caller's clock)
 -- Replies: OK, already_applied
 -- Errors: execution_not_found, execution_already_in_flow, invalid_input
--- Bound: 38
+-- Bound: 43
 -- Keeps: OneHome, GroupCounts, NoRunBeforeParents, RepeatIsHarmless
 define("ff_apply_dependency_to_child",
   { "exec_core!=hash", "deps_meta!=hash", "unresolved!:set", "dep!:hash", "eligible!:zset",

@@ -3,7 +3,7 @@
 -- Arguments: none
 -- Replies: not_found, not_runnable, owned, terminal, eligible, impossible, blocked_by_dependencies
 -- Errors: invalid_input
--- Bound: 4
+-- Bound: 5
 -- Keeps: ErrorMeansUntouched
 define("ff_evaluate_flow_eligibility",
   { "exec_core!=hash", "deps_meta!=hash" },

@@ -11,7 +11,7 @@
 -- Arguments: flow_id, limit (members per call, about; 500 unless given, 2000 at most)
 -- Replies: projected, finished, deserted, partial, sealing, abandoned, gone
 -- Errors: invalid_input
--- Bound: 30 + 12 * n
+-- Bound: 36 + 12 * n
 -- Keeps: SummaryTrue, DebtHasNote, BoundedWork
 local LIMIT_MAX = 2000
 
@@ -29,7 +29,7 @@ local function pursue(k, a, core, stage, debts, now)
   end
   local members = call("SMEMBERS", k.members)
   flow.cancel(k.flow_core, "submission_abandoned", "cancel_all", now)
-  flow.owe_cancels(debts, a.flow_id, members, now)
+  flow.owe_more_cancels(debts, a.flow_id, members, now)
   return ok("abandoned", #members)
 end
 
@@ -66,7 +66,8 @@ define("ff_project_flow",
   { "flow_id!", "limit" },
   function(k, a)
     local limit, refused = number.require_span(text.either(a.limit, 500), "limit", 1)
-    if not limit then return refused end
+    refused = refused or flow.misnamed(k.flow_core, a.flow_id)
+    if refused then return refused end
     local core = record.read(k.flow_core)
     if not core then
       call("SREM", k.flow_index, a.flow_id)
@@ -82,9 +83,8 @@ define("ff_project_flow",
     if pursued then return pursued end
     local progress, cursor = projection.resume(k.summary, text.present(core.graph_revision, "0"))
     local found
-    found, cursor = projection.count(progress, text.tag(k.flow_core), k.members, cursor,
-      math.min(limit, LIMIT_MAX))
+    found, cursor = projection.count(progress, k, a.flow_id, cursor, math.min(limit, LIMIT_MAX))
     -- write; nothing below can fail
-    flow.owe_cancels(debts, a.flow_id, flow.covered(core, found), now)
+    flow.owe_more_cancels(debts, a.flow_id, flow.covered(core, found), now)
     return conclude(k, a, core, progress, cursor, open, now)
   end)

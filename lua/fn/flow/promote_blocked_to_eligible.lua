@@ -5,7 +5,7 @@
 -- Replies: OK
 -- Errors: execution_not_found, not_runnable, not_blocked_by_deps, terminal, deps_not_satisfied,
 --   invalid_input
--- Bound: 18
+-- Bound: 19
 -- Keeps: OneHome, NoRunBeforeParents, RepeatIsHarmless
 define("ff_promote_blocked_to_eligible",
   { "exec_core!=hash", "blocked!:zset", "eligible!:zset", "deps_meta!=hash", "unresolved!=set" },

@@ -6,17 +6,20 @@
 --   edges per step, 200 unless given, 1000 at most)
 -- Replies: purged, partial, not_due, held, gone
 -- Errors: invalid_input
--- Bound: 42 + 12 * n
+-- Bound: 48 + 12 * n
 -- Keeps: NoOrphans, NotBeforeDue, BoundedWork
 local DAY_MS = 86400000
 local LIMIT_MAX = 1000
 
 -- Looks at the next members: the id of one that is not gone, or nil and where to go on.
-local function living_member(tag, members_key, cursor, limit)
-  local next_cursor, members = unpack(call("SSCAN", members_key, cursor, "COUNT",
+local function living_member(k, plan, flow_id, cursor, limit)
+  local next_cursor, members = unpack(call("SSCAN", k.members, cursor, "COUNT",
     number.digits(limit)))
+  local doubted = projection.has_purged(plan.summary)
   for _, id in ipairs(members) do
-    if call("EXISTS", dependency.front(tag, id) .. ":core") == 1 then
+    local core_key = dependency.front(text.tag(k.flow_core), id) .. ":core"
+    if call("EXISTS", core_key) == 1
+      and not (doubted and projection.is_anew(core_key, flow_id)) then
       return id
     end
   end
@@ -32,7 +35,8 @@ define("ff_purge_flow",
     if not retention_ms then return refused end
     local limit
     limit, refused = number.require_span(text.either(a.limit, 200), "limit", 1)
-    if not limit then return refused end
+    refused = refused or flow.misnamed(k.flow_core, a.flow_id)
+    if refused then return refused end
     limit = math.min(limit, LIMIT_MAX)
     local core = record.read(k.flow_core)
     if not core then
@@ -51,7 +55,7 @@ define("ff_purge_flow",
     local noted = call("HGET", plan.summary, "purge")
     if noted ~= over then
       if not closed and call("SCARD", k.members) == 0 then return ok("held", "") end
-      local living, cursor = living_member(tag, k.members, record.resume(noted, revision), limit)
+      local living, cursor = living_member(k, plan, a.flow_id, record.resume(noted, revision), limit)
       if living then return ok("held", living) end
       noted = cursor == "0" and over or record.bookmark(revision, cursor)
     end

@@ -10,7 +10,7 @@
 -- Replies: OK
 -- Errors: execution_not_found, execution_not_terminal, max_replays_exhausted,
 --   flow_already_terminal, invalid_input
--- Bound: 35 + 6 * n
+-- Bound: 37 + 6 * n
 -- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
 local REPLAYS_ALLOWED = 10
 
@@ -57,7 +57,7 @@ define("ff_replay_execution",
       return err("execution_not_terminal")
     end
     local replays, stored = number.floor(core.replay_count, 0) + 1, policy.read(k.exec_core)
-    if replays > policy.number(stored.max_replay_count, REPLAYS_ALLOWED) then
+    if replays - 1 >= policy.number(stored.max_replay_count, REPLAYS_ALLOWED) then
       return err("max_replays_exhausted")
     end
     local owner = flow_of(k.exec_core, core)

@@ -84,6 +84,10 @@ define("ff_resolve_outgoing",
     if not text.is_cursor(cursor) then
       return err("invalid_input", "cursor must be one that this function answered")
     end
+    refused = record.misnamed(k.upstream_core, a.execution_id)
+    if refused then
+      return refused
+    end
     local core = record.read(k.upstream_core)
     if not core then
       return err("execution_not_found")

@@ -21,7 +21,8 @@ define("ff_set_edge_group_policy",
     if number.either(group.n, 0) > 0 then
       return err("invalid_input", "edge_group_policy_already_fixed: dependencies already staged")
     end
-    if group.policy_variant == wanted.policy_variant and group.on_satisfied == wanted.on_satisfied
+    if group.policy_variant == wanted.policy_variant
+      and text.present(group.on_satisfied, "") == wanted.on_satisfied
       and number.either(group.k, 0) == wanted.k then
       return ok("already_set")
     end

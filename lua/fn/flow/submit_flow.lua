@@ -56,7 +56,7 @@ local function new_chunk(k, a, payloads, now)
   if known > 0 then
     return nil, err("invalid_input", "chunk mixes new members with known ones")
   end
-  refused = submission.check(chunk, k.members, prefix)
+  refused = submission.check(chunk, k.members, prefix, a.flow_id)
     or submission.plan(chunk, tag, prefix, now)
   if refused then
     return nil, refused
@@ -101,6 +101,7 @@ define("ff_submit_flow",
   function(k, a, _, arg_list)
     local core = record.read(k.flow_core)
     local stage, refused = submission.stage(k.flow_core)
+    refused = refused or flow.misnamed(k.flow_core, a.flow_id)
     if refused then return refused end
     local payloads = payloads_of(arg_list)
     if core and not stage then return after_seal(k, a, core, payloads) end
@@ -122,8 +123,7 @@ define("ff_submit_flow",
     call("SET", submitted, seals and "sealing" or "open")
     write_chunk(k, a, core, chunk, now)
     if not seals then return ok("open", call("ZCARD", unsealed)) end
-    local left = submission.seal(k.flow_core,
-      steps or submission.sealing(k.flow_core, now) or {}, now)
+    local left = submission.seal(k.flow_core, steps or submission.sealing(k.flow_core, now), now)
     if left > 0 then return ok("sealing", left) end
     return ok("sealed", call("HGET", k.flow_core, "node_count"))
   end)
