@@ -86,12 +86,7 @@ function dependency.applying(k, core, a)
     if refused then
       return nil, refused
     end
-    if group == nil then
-      plan.note, refused = dependency.noting_group(k, a)
-      if refused then
-        return nil, refused
-      end
-    end
+    plan.founds_group = group == nil
     plan.group, plan.repeats = edge_group.grow(group, a.upstream_eid)
     decided = edge_group.counted(group) and group.group_state == "satisfied"
   end
@@ -145,19 +140,16 @@ function dependency.apply(k, core, a, plan)
     "last_dependency_update_at", a.now_ms,
   })
   record.write(text.present(k.edgegroup, ""), plan.group)
-  if plan.note then
-    call("HSET", plan.note.key, plan.note.field, "1")
-  end
   if plan.holds then
     hold(k, core, a, plan)
   end
 end
 
 -- Where a flow has to note the group that comes with a first dependency, as flow.note_of_group does;
--- nil as well when there is no flow.
-function dependency.noting_group(k, a)
+-- nil as well when there is no flow, or no new group.
+function dependency.noting_group(k, a, plan)
   local flow_core = flow.prefix(text.tag(k.exec_core), a.flow_id) .. ":core"
-  if call("EXISTS", flow_core) == 0 then
+  if not plan.founds_group or call("EXISTS", flow_core) == 0 then
     return nil
   end
   return flow.note_of_group(flow_core, k.edgegroup)

@@ -35,8 +35,12 @@ define("ff_apply_dependency_to_child",
     if refused then
       return refused
     end
-    local plan, noted
+    local plan, noted, group_noted
     plan, refused = dependency.applying(k, core, a)
+    if refused then
+      return refused
+    end
+    group_noted, refused = dependency.noting_group(k, a, plan)
     if refused then
       return refused
     end
@@ -46,6 +50,9 @@ define("ff_apply_dependency_to_child",
     end
     -- write; nothing below can fail
     dependency.apply(k, core, a, plan)
+    if group_noted then
+      call("HSET", group_noted.key, group_noted.field, "1")
+    end
     if noted then
       call("HSET", noted, a.edge_id, text.execution_of(k.exec_core))
     end

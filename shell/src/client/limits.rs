@@ -1,6 +1,6 @@
 //! Budgets and quotas.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use selvedge_core::call::budget::{
@@ -10,10 +10,12 @@ use selvedge_core::call::quota::CreateQuotaPolicy;
 use selvedge_core::engine::Command;
 use selvedge_core::id::{BudgetId, QuotaPolicyId};
 use selvedge_core::key::Key;
+use selvedge_core::value::Value;
 use uuid::Uuid;
 
 use super::millis;
 use super::read::{fields, text, text_hash};
+use super::task::Task;
 use super::{Client, ClientError};
 
 /// A budget to be created.
@@ -239,6 +241,33 @@ impl Client {
             now: self.server_time().await?,
         };
         self.repeat(&call).await.map(|_| id)
+    }
+
+    /// Refuses tasks under a budget or a quota that is not there: nothing would limit them.
+    pub(super) async fn require_limits(&self, tasks: &[Task]) -> Result<(), ClientError> {
+        let policies = || tasks.iter().map(|task| &task.policy);
+        let budgets: BTreeSet<Uuid> =
+            policies().flat_map(|policy| policy.budget_ids.iter().copied()).collect();
+        let quotas: BTreeSet<Uuid> =
+            policies().filter_map(|policy| policy.quota_policy_id).collect();
+        let budgets = budgets.into_iter().map(|id| {
+            let budget = BudgetId::from(id);
+            ("budget", id, Key::budget(self.partitions().of_budget(budget), budget).record())
+        });
+        let quotas = quotas.into_iter().map(|id| {
+            let quota = QuotaPolicyId::from(id);
+            ("quota", id, Key::quota(self.partitions().of_quota(quota), quota).record())
+        });
+        let limits: Vec<(&'static str, Uuid, Key)> = budgets.chain(quotas).collect();
+        if limits.is_empty() {
+            return Ok(());
+        }
+        let reads = limits.iter().map(|(.., record)| Command::read("EXISTS", record, &[]));
+        let found = self.read(reads.collect()).await?;
+        match limits.iter().zip(found).find(|(_, found)| *found == Value::Int(0)) {
+            Some(((kind, id, _), _)) => Err(ClientError::NotFound { kind, id: id.to_string() }),
+            None => Ok(()),
+        }
     }
 
     /// Reads a quota.

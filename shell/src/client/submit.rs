@@ -43,10 +43,12 @@ impl Client {
     /// when the last one has arrived.
     ///
     /// # Errors
-    /// When the flow makes no sense, the store refuses it or does not answer. The same flow with
+    /// When the flow makes no sense, a budget or quota of a task is not there, the store refuses it or
+    /// does not answer. The same flow with
     /// the same id or idempotency key may be submitted again: it goes on where it stopped.
     pub async fn submit(&self, flow: Flow) -> Result<SubmittedFlow, ClientError> {
         let order = flow.order()?;
+        self.require_limits(&flow.tasks).await?;
         let id = self.identify(&flow.identity);
         let plan = Plan {
             id,
@@ -72,13 +74,15 @@ impl Client {
     /// Starts one execution that belongs to no flow.
     ///
     /// # Errors
-    /// When the task makes no sense, waits for others, or the store refuses it.
+    /// When the task makes no sense, waits for others, its budget or quota is not there, or the store
+    /// refuses it.
     pub async fn start(&self, task: Task) -> Result<ExecutionId, ClientError> {
         task.check()?;
         if let Some(upstream) = task.upstreams.first() {
             let (task, upstream) = (task.name.clone(), upstream.clone());
             return Err(InvalidFlow::Unknown { task, upstream }.into());
         }
+        self.require_limits(std::slice::from_ref(&task)).await?;
         let now = self.now_if(task.starts_later()).await?;
         let lane = task.lane_id();
         self.announce_lanes(std::iter::once(&lane)).await?;

@@ -1,11 +1,11 @@
 //! Work that a quota holds back goes on when a slot is free, and not when the next scan comes; and a
-//! slot is free when nobody runs with it.
+//! slot is free when nobody runs with it. What names no quota at all is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use selvedge::client::{Client, QuotaSpec, Task};
+use selvedge::client::{BudgetSpec, Client, Flow, QuotaSpec, Task};
 use selvedge::engine::Engine;
 use selvedge::secret::SecretSource;
 use selvedge::store::StoreUrl;
@@ -17,6 +17,7 @@ use selvedge_core::state::PublicState;
 use selvedge_tests::server::Server;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::kit::{
     Hands, PATIENCE as SOON, block_on, brisk, client_on, engine_on, open, until, url_of,
@@ -154,5 +155,28 @@ fn who_lost_a_lease_does_not_give_the_slot_of_the_next_away() {
         }
         assert_eq!(hands.runs(), 1);
         engine.shutdown(SOON).await.unwrap();
+    });
+}
+
+/// A limit that nobody made limits nothing: whoever names one has made a mistake.
+#[test]
+fn a_task_under_a_limit_that_is_not_there_is_refused() {
+    block_on(async {
+        let client = client_on(&open(&StoreUrl::memory()).await).await;
+        let quota = client.create_quota(QuotaSpec::new().concurrency(1)).await.unwrap();
+        let budget = client.create_budget(BudgetSpec::new().hard("tokens", 9)).await.unwrap();
+        let limited = |name: &str| Task::new(name, "ok").quota(quota).budget(budget);
+        client.start(limited("one")).await.unwrap();
+        client.submit(Flow::new("fine").task(limited("a")).task(limited("b"))).await.unwrap();
+        let nobody: Uuid = "00000000-0000-4000-8000-000000000001".parse().unwrap();
+        for (task, told) in [
+            (limited("c").quota(nobody.into()), format!("there is no quota {nobody}")),
+            (limited("c").budget(nobody.into()), format!("there is no budget {nobody}")),
+        ] {
+            let refused = client.start(task.clone()).await.unwrap_err();
+            assert_eq!(refused.to_string(), told);
+            let flow = Flow::new("not").task(limited("a")).task(task);
+            assert_eq!(client.submit(flow).await.unwrap_err().to_string(), told);
+        }
     });
 }
