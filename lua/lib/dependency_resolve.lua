@@ -173,15 +173,16 @@ local function follow_up(k, c, plan)
   plan.copies = c.outcome == "success" and plan.word == "satisfied"
     and core.terminal_outcome == "none" and text.set(c.dep.data_passing_ref)
     and text.set(k.payload) and text.set(k.upstream_result) and k.payload ~= k.upstream_result
-  return plan, refused or (plan.copies and guard.mismatch(k.payload, "string")) or nil
+  return plan, refused or (plan.copies and guard.any_mismatch({
+    { k.payload, "string" }, { k.upstream_result, "string" },
+  })) or nil
 end
 
 -- The refusal of a foreign value under a key of an edge that is neither read by then nor written
 -- first.
 local function foreign(k, group)
   return guard.mismatch(k.eligible, "zset") or guard.mismatch(k.terminal, "zset")
-    or guard.mismatch(k.blocked, "zset") or guard.mismatch(k.upstream_result, "string")
-    or guard.clash(k.unresolved, "set")
+    or guard.mismatch(k.blocked, "zset") or guard.clash(k.unresolved, "set")
     or edge_group.counted(group) and (guard.mismatch(k.incoming, "set")
       or guard.mismatch(k.pending_cancel_groups, "set"))
     or nil

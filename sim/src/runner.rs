@@ -125,7 +125,7 @@ fn come_to_rest(world: &mut World, patient_ms: u64, end_ms: u64) -> Vec<String> 
     loop {
         let over = world.now_ms >= end_ms || unexcused(world) > 0;
         if over || !world.has_straggler() {
-            let pending = world.pending(over || world.now_ms >= patient_ms);
+            let pending = world.pending(over || world.now_ms >= patient_ms, end_ms);
             if over || pending.is_empty() {
                 return pending;
             }

@@ -111,9 +111,10 @@ fn a_fault_that_never_struck_is_told_by_its_line() {
     assert!(told.contains("fault on line 5 never struck: fault ReplyLost"), "{told}");
     assert!(!told.contains("on line 3"), "{told}");
     // Nor does one that is about a key which is not there.
-    let key = "ff:exec:{fp:0}:{fp:0}:00000000-0000-4000-8000-000000000001:core";
-    for fault in ["Eviction", "OperatorEdit", "WrongType"] {
-        let plan = format!("length 5s\nfault {fault} at 1s about {key}\n");
+    let key = "ff:exec:{fp:0}:{fp:0}:00000000-0000-4000-8000-000000000001";
+    for (fault, part) in [("Eviction", "core"), ("OperatorEdit", "core"), ("WrongType", "payload")]
+    {
+        let plan = format!("length 5s\nfault {fault} at 1s about {key}:{part}\n");
         let (code, told) = folder.replay(&plan);
         assert_eq!(code, 0, "{told}");
         assert!(told.contains("fault on line 2 never struck"), "{told}");

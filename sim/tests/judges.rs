@@ -256,6 +256,34 @@ fn what_everybody_does_right_passes() {
              at 25s caller-1 create E1 policy budget\n",
             Verdict::Passed,
         ),
+        // Its edge is applied when the child is suspended already, and nobody hears of its parent's
+        // end: it is not among the blocked, and is found all the same.
+        (
+            "workers 2\nsignals no\npush no\nlink 600ms..600ms\nidle 100ms..100ms\n\
+             work 10ms..10ms\ntask F1.1 does suspend\ntask F1.0 does slow\n\
+             at 1s caller-1 build F1 chain 2\n",
+            Verdict::Passed,
+        ),
+        // Nobody wants the result of the parent, so that it keeps nobody waiting.
+        (
+            "push no\ntask F2.0 does complete\nat 1s caller-1 submit F2 diamond 2\n\
+             fault WrongType at 5s about ff:exec:{fp:0}:{fp:0}:df531d2f-2ecb-49fa-9725-c0d78e361d76:result\n",
+            Verdict::Excused,
+        ),
+        // Whoever is slow is known to be from the moment on in which it is.
+        (
+            "at 1s caller-1 create E1 delay 8s\n\
+             fault SlowPartition at 5s to node-1 for 20s times 10000\n",
+            Verdict::Passed,
+        ),
+        // A deadline that comes when the run is over is not waited for.
+        (
+            "signals no\ntask E1 does suspend\nat 1s caller-1 create E1 deadline 24h\n",
+            Verdict::Passed,
+        ),
+        ("workers 0\nat 1s caller-1 create E1 deadline 24h\n", Verdict::Passed),
+        // Who looks at every execution in each round makes as many calls as there are.
+        ("interval 3s\nfault OversizeGroup at 17.131s members 1025\n", Verdict::Passed),
         // Everything heals, however long it was said to last.
         ("at 3s caller-1 submit F1 chain 3\nfault EnginePause at 1s for 11m\n", Verdict::Passed),
         ("at 3s caller-1 submit F1 chain 3\nfault StopMidScan at 2s for 3h\n", Verdict::Passed),

@@ -68,7 +68,8 @@ fn edges(snapshot: &Snapshot, child: &Execution<'_>, findings: &mut Findings) {
         if open && let Some(ended) = ended_at(snapshot, dependency) {
             let owed = snapshot.is_forgotten(ended);
             findings.expect(!owed, child.id, || {
-                format!("the edge {edge} is open, its upstream ended at {ended}")
+                let upstream = dependency.text("upstream_execution_id");
+                format!("the edge {edge} is open, its upstream {upstream} ended at {ended}")
             });
         }
     }

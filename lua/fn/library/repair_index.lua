@@ -1,11 +1,12 @@
 -- Makes the index entries of one execution equal to what its record demands, and says what it
 -- changed. A record that does not say where it belongs is reported and left alone; entries without
--- any record go. An added function.
+-- any record go. Also says when a suspended execution has open edges: it does not stand with those
+-- that wait for edges, so nobody else would find it. An added function.
 -- Keys: exec_core (hash)
 -- Arguments: execution_id, lane_id (where an entry without a record was found; optional)
--- Replies: consistent, repaired, unknown
+-- Replies: consistent, awaits, repaired, unknown
 -- Errors: invalid_input
--- Bound: 82
+-- Bound: 83
 -- Keeps: OneHome, NoOrphans
 
 -- What a record's place in the indexes depends on: asked of every execution again and again, so no
@@ -38,7 +39,9 @@ define("ff_repair_index",
     -- write; nothing below can fail
     local changes = lane.settle(k, id, demand, stands, strays)
     if #changes == 0 then
-      return ok("consistent")
+      local edges = given.exec_core:gsub(":core$", ":deps:unresolved")
+      local awaits = k.suspension_current and call("EXISTS", edges) == 1
+      return ok(awaits and "awaits" or "consistent")
     end
     return ok("repaired", unpack(changes))
   end)

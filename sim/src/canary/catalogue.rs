@@ -178,7 +178,7 @@ canaries! {
         Plant::Engine(EngineBug::NeverCalls("purge_execution")),
         "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 60s\n";
     repair_without_need: "QuietAtRest", lua!(
-        "    if #changes == 0 then\n      return ok(\"consistent\")"
-            => "    if #changes == 0 then\n      call(\"HSET\", k.exec_core, \"last_looked_at\", number.now())\n      return ok(\"consistent\")"),
+        "    if #changes == 0 then\n      local edges"
+            => "    if #changes == 0 then\n      call(\"HSET\", k.exec_core, \"last_looked_at\", number.now())\n      local edges"),
         "at 0s caller-1 create E1\n";
 }

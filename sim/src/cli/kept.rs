@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::Failure;
+use selvedge_sim::plan::Plan;
 use selvedge_sim::runner::{RunOptions, run as simulate};
 use selvedge_sim::shelf::is_folder_name;
 use selvedge_sim::shrink::shrink as make_smaller;
@@ -98,6 +99,10 @@ pub(crate) fn promote(options: &Promote) -> Result<(), End> {
     let plan = options.failures.shelf().shrunk(&options.seed).map_err(|error| {
         End::Usage(format!("no failure of seed {} is kept: {error}", options.seed))
     })?;
+    if let Err(error) = Plan::parse(&plan) {
+        let seed = &options.seed;
+        return Err(End::Usage(format!("the kept plan of seed {seed} cannot be read: {error}")));
+    }
     let path = options.stories.join(format!("{}.plan", options.name));
     if path.exists() {
         return Err(End::Usage(format!("{} is there already", path.display())));

@@ -2,7 +2,7 @@
 //! grows too large.
 
 use selvedge_core::audit::Stored;
-use selvedge_core::key::{ExecutionPart, Key, LaneIndex, PartitionIndex};
+use selvedge_core::key::{Key, LaneIndex, PartitionIndex};
 use selvedge_core::partition::{Family, Partition};
 
 use uuid::Uuid;
@@ -108,7 +108,7 @@ impl World {
     }
 
     fn evict(&mut self, rule: &Rule) {
-        let Some(key) = self.drawn_key(rule, is_record) else { return };
+        let Some(key) = self.drawn_key(rule, |key| rule.fault.may_strike(key)) else { return };
         let text = key.to_string();
         self.inflict(rule.fault, text.clone());
         self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
@@ -148,7 +148,7 @@ impl World {
     }
 
     fn wrong_type(&mut self, rule: &Rule) {
-        let Some(key) = self.drawn_key(rule, is_side_record) else { return };
+        let Some(key) = self.drawn_key(rule, |key| rule.fault.may_strike(key)) else { return };
         let text = key.to_string();
         let partition = Self::partition_of(&key);
         let shard = self.servers.owner(partition.slot());
@@ -238,36 +238,4 @@ impl World {
         let flow = FlowSpec { chunk: Some(200), ..FlowSpec::new(name, shape) };
         self.do_deed(Actor::Caller(1), Deed::Submit(flow));
     }
-}
-
-/// Keys whose loss hurts an execution or a flow.
-fn is_record(key: &Key) -> bool {
-    matches!(
-        key,
-        Key::Execution(
-            _,
-            ExecutionPart::Core
-                | ExecutionPart::Payload
-                | ExecutionPart::Lease
-                | ExecutionPart::Suspension
-                | ExecutionPart::DependencyMeta
-                | ExecutionPart::DependenciesUnresolved,
-        ) | Key::Attempt(..)
-            | Key::Waitpoint(..)
-    )
-}
-
-/// Records beside the core one, which an item needs and nobody else does.
-fn is_side_record(key: &Key) -> bool {
-    matches!(
-        key,
-        Key::Execution(
-            _,
-            ExecutionPart::Payload
-                | ExecutionPart::Lease
-                | ExecutionPart::Suspension
-                | ExecutionPart::Tags
-                | ExecutionPart::Result,
-        ) | Key::Attempt(..)
-    )
 }

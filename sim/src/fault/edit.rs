@@ -2,9 +2,10 @@
 //! whole index. The index reconciler is there to put all of it right.
 
 use selvedge_core::audit::Stored;
-use selvedge_core::key::{ExecutionPart, IndexPart, Key, LaneIndex};
+use selvedge_core::key::Key;
 
 use super::data::STRANGER;
+use super::keys::{in_lane, is_core, of_worker};
 use crate::plan::Rule;
 use crate::world::World;
 use crate::world::ledger::Damage;
@@ -58,29 +59,4 @@ impl World {
         self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
         self.command(Self::partition_of(key), &["HSET", &text, "priority", priority]);
     }
-}
-
-fn in_lane(key: &Key) -> bool {
-    matches!(
-        key,
-        Key::Index(
-            _,
-            IndexPart::Lane(
-                _,
-                LaneIndex::Eligible
-                    | LaneIndex::Active
-                    | LaneIndex::Delayed
-                    | LaneIndex::Suspended
-                    | LaneIndex::BlockedDependencies
-            )
-        )
-    )
-}
-
-fn of_worker(key: &Key) -> bool {
-    matches!(key, Key::Index(_, IndexPart::WorkerLeases(_)))
-}
-
-fn is_core(key: &Key) -> bool {
-    matches!(key, Key::Execution(_, ExecutionPart::Core))
 }

@@ -4,6 +4,7 @@
 pub(crate) mod call;
 mod data;
 mod edit;
+mod keys;
 pub(crate) mod timed;
 
 use std::collections::BTreeMap;
@@ -216,11 +217,12 @@ impl FromStr for Fault {
 #[must_use]
 pub fn table() -> String {
     let mut table = String::from(
-        "| # | Fault | Injected as | The question it asks |\n| --- | --- | --- | --- |\n",
+        "| # | Fault | Takes | Injected as | The question it asks |\n| --- | --- | --- | --- | --- |\n",
     );
     for fault in Fault::ALL {
         let (row, how, question) = (fault.row(), fault.injected_as(), fault.question());
-        table.push_str(&format!("| {row} | {fault} |{how} | {question} |\n"));
+        let unit = if fault.unit().is_empty() { "" } else { &format!("`{}`", fault.unit()) };
+        table.push_str(&format!("| {row} | {fault} | {unit} |{how} | {question} |\n"));
     }
     table
 }

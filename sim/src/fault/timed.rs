@@ -346,8 +346,9 @@ impl World {
             Fault::SlowPartition => {
                 let node = self.node_of(rule);
                 let times = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(100);
-                self.inflict(rule.fault, format!("node-{} {times} times", number(node)));
+                // Slow first: the judges look when they are told.
                 self.links.slow.insert(node, (times, until));
+                self.inflict(rule.fault, format!("node-{} {times} times", number(node)));
             }
             _ => {}
         }

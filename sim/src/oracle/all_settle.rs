@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use selvedge_core::audit::{Execution, Snapshot};
 use selvedge_core::id::ExecutionId;
-use selvedge_core::key::{ExecutionPart, IndexPart, Key, PartitionIndex};
+use selvedge_core::key::{ExecutionPart, Key, PartitionIndex};
 use selvedge_core::state::{LifecyclePhase, PublicState};
 
 use super::scene::Seen;
@@ -41,8 +41,9 @@ impl Judge for AllSettle {
             None => "and stays so",
         };
         for shard in view.shards {
-            let somebody_works = view.config.workers > 0;
-            for Unsettled { id, state, excuse } in unsettled(shard, view.ledger, somebody_works) {
+            // What rings later is not waited for: the run is over.
+            let waits = Waits { somebody_works: view.config.workers > 0, left_ms: 0 };
+            for Unsettled { id, state, excuse } in unsettled(shard, view.ledger, waits) {
                 findings.add_unless(view, id, format!("is {state} {how}"), excuse);
             }
         }
@@ -50,7 +51,7 @@ impl Judge for AllSettle {
 }
 
 /// Who ended within this part of the bound ended lately.
-const LATELY: u64 = 5;
+const LATELY: u64 = 2;
 
 /// Somebody who has not ended, and does not wait for nobody.
 pub(crate) struct Unsettled {
@@ -61,14 +62,23 @@ pub(crate) struct Unsettled {
     pub(crate) excuse: Option<String>,
 }
 
-/// Who has not ended and does not wait for nobody. Where nobody works, all work waits.
-pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger, somebody_works: bool) -> Vec<Unsettled> {
+/// What somebody can wait for in a run.
+#[derive(Clone, Copy)]
+pub(crate) struct Waits {
+    /// Whether there are workers; where nobody works, all work waits.
+    pub(crate) somebody_works: bool,
+    /// How much time the run has left: what is due later does not come.
+    pub(crate) left_ms: u64,
+}
+
+/// Who has not ended and does not wait for nobody.
+pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger, waits: Waits) -> Vec<Unsettled> {
     // This is asked every second of a run, in which most have ended: a word tells who has not.
     let ended = LifecyclePhase::Terminal.as_str();
     let open = shard.executions().filter(|one| one.core.text("lifecycle_phase") != ended);
     let open: Vec<(Execution<'_>, PublicState)> =
         open.filter_map(|one| one.vector().ok().map(|vector| (one, vector.public))).collect();
-    let waiting = waiting_for_nobody(shard, &open, somebody_works);
+    let waiting = waiting_for_nobody(shard, &open, waits);
     let open = open.iter().map(|(one, _)| one).filter(|one| !waiting.contains(one.id));
     open.map(|open| Unsettled {
         id: open.id.clone(),
@@ -80,7 +90,7 @@ pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger, somebody_works: bool)
 
 /// Executions that wait for a signal that nobody sends.
 pub(crate) fn unsignalled(shard: &Snapshot) -> Vec<ExecutionId> {
-    which(shard, |id, public| waits_for_a_signal(shard, id, public))
+    which(shard, |id, public| waits_for_a_signal(shard, id, public, 0))
 }
 
 /// Executions that a worker could run.
@@ -94,13 +104,27 @@ fn which(shard: &Snapshot, wanted: impl Fn(&ExecutionId, PublicState) -> bool) -
     found.map(|one| one.id.clone()).collect()
 }
 
-/// Whether a signal is all that it waits for: there is neither a timeout nor a deadline.
-fn waits_for_a_signal(shard: &Snapshot, id: &ExecutionId, public: PublicState) -> bool {
+/// Whether a signal is all that it waits for: neither a timeout nor a deadline comes within the time
+/// that is left.
+fn waits_for_a_signal(
+    shard: &Snapshot,
+    id: &ExecutionId,
+    public: PublicState,
+    left_ms: u64,
+) -> bool {
     let timed = || {
         let suspension = shard.hash(&Key::execution(id).suspension());
-        suspension.is_some_and(|record| !record.text("timeout_at").is_empty())
+        suspension.is_some_and(|record| {
+            !record.text("timeout_at").is_empty()
+                && comes(shard, left_ms, record.number("timeout_at"))
+        })
     };
-    public == PublicState::Suspended && !timed() && !has_alarm(shard, id)
+    public == PublicState::Suspended && !timed() && !has_alarm(shard, id, left_ms)
+}
+
+/// Whether a time comes while the run goes on.
+fn comes(shard: &Snapshot, left_ms: u64, at: i64) -> bool {
+    at <= shard.now().0.saturating_add_unsigned(left_ms)
 }
 
 /// Executions that wait for a worker where there is none, for a signal without a timeout or
@@ -109,7 +133,7 @@ fn waits_for_a_signal(shard: &Snapshot, id: &ExecutionId, public: PublicState) -
 fn waiting_for_nobody(
     shard: &Snapshot,
     open: &[(Execution<'_>, PublicState)],
-    somebody_works: bool,
+    Waits { somebody_works, left_ms }: Waits,
 ) -> BTreeSet<ExecutionId> {
     let mut waiting: BTreeSet<ExecutionId> = open
         .iter()
@@ -118,8 +142,8 @@ fn waiting_for_nobody(
             let unsealed = !one.core.text("unsealed").is_empty();
             let unserved = !somebody_works && *public == PublicState::Waiting;
             unsealed
-                || waits_for_a_signal(shard, one.id, *public)
-                || (unserved && !has_alarm(shard, one.id))
+                || waits_for_a_signal(shard, one.id, *public, left_ms)
+                || (unserved && !has_alarm(shard, one.id, left_ms))
         })
         .map(|(one, _)| one.id.clone())
         .collect();
@@ -141,12 +165,14 @@ fn waiting_for_nobody(
     }
 }
 
-/// Whether an execution ends by itself when its own time is over.
-fn has_alarm(shard: &Snapshot, id: &ExecutionId) -> bool {
+/// Whether an execution ends by itself within the time that is left.
+fn has_alarm(shard: &Snapshot, id: &ExecutionId, left_ms: u64) -> bool {
     let alarms = [PartitionIndex::ExecutionDeadline, PartitionIndex::AttemptTimeout];
-    shard.places_of(id.as_str()).any(
-        |place| matches!(place, Key::Index(_, IndexPart::Whole(index)) if alarms.contains(index)),
-    )
+    alarms.into_iter().any(|alarm| {
+        let at = shard.index(id.partition(), alarm).get(id.as_str());
+        #[expect(clippy::cast_possible_truncation, reason = "times are whole and far below 2^53")]
+        at.is_some_and(|at| comes(shard, left_ms, *at as i64))
+    })
 }
 
 /// What damage done on purpose explains that somebody waits: to it, or to whom it waits for.

@@ -41,7 +41,7 @@ use crate::mark::{Lookout, Marks};
 use crate::plan::Config;
 use crate::world::ledger::{Damage, Ledger};
 
-pub(crate) use all_settle::{Unsettled, runnable, unsettled, unsignalled};
+pub(crate) use all_settle::{Unsettled, Waits, runnable, unsettled, unsignalled};
 use scene::{Memory, Scene};
 
 /// What an oracle may look at besides the event.

@@ -37,6 +37,8 @@ struct QuietAtRest {
     calls: u64,
     since_ms: Option<u64>,
     told: bool,
+    /// How many executions there are: one scanner looks at every one of them in each round.
+    records: u64,
     /// Groups that books closed at rest left a note for.
     noted: BTreeSet<Key>,
 }
@@ -45,6 +47,7 @@ impl Judge for QuietAtRest {
     fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
         if matches!(event.what, What::Phase(Phase::Rest)) {
             self.since_ms = Some(event.at_ms + view.config.dispatch_ms(view.shards));
+            self.records = view.shards.iter().map(|shard| shard.executions().count() as u64).sum();
         }
         let (Some(since), What::Applied(applied)) = (self.since_ms, &event.what) else { return };
         if !matches!(event.actor, Actor::Engine(_)) {
@@ -75,8 +78,11 @@ impl Judge for QuietAtRest {
             + view.config.budget_partitions
             + view.config.quota_partitions;
         let seconds = 5 + (event.at_ms - since) / 1000;
-        let each = CALLS_PER_SECOND + 20_000 / view.config.interval.0.max(100);
-        let allowed = seconds * each * partitions.max(1) * view.config.engines.max(1);
+        let interval_ms = view.config.interval.0.max(100);
+        let each = CALLS_PER_SECOND + 20_000 / interval_ms;
+        let rounds = seconds * 1_000 / interval_ms + 1;
+        let allowed = seconds * each * partitions.max(1) + rounds * self.records;
+        let allowed = allowed * view.config.engines.max(1);
         if self.calls > allowed && !self.told {
             self.told = true;
             let calls = self.calls;

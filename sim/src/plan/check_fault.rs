@@ -75,7 +75,11 @@ fn check_call(plan: &Plan, pattern: &CallPattern) -> Result<(), String> {
         ));
     }
     check_partition(plan, pattern.partition)?;
-    pattern.by.map_or(Ok(()), |by| present(plan, by))
+    match pattern.by {
+        Some(by @ (Actor::Node(_) | Actor::World)) => Err(format!("{by} sends no calls")),
+        Some(by) => present(plan, by),
+        None => Ok(()),
+    }
 }
 
 /// Refuses calls that a fault is not about: it would hurt somebody else, under its name.
@@ -169,7 +173,11 @@ fn check_subject(plan: &Plan, names: &Names, rule: &Rule) -> Result<(), String> 
     match fault.subject() {
         Subject::Key => {
             let key = subject.parse::<Key>();
-            key.map(drop).map_err(|_| format!("`{subject}` is no key, and {fault} is about one"))
+            let key =
+                key.map_err(|_| format!("`{subject}` is no key, and {fault} is about one"))?;
+            let told = fault.may_strike_told();
+            let refused = || format!("{fault} does not strike {subject}: expected {told}");
+            fault.may_strike(&key).then_some(()).ok_or_else(refused)
         }
         Subject::Partition => check_partition(plan, Some(read_partition(subject)?)),
         Subject::Execution => names.execution(subject),
@@ -333,6 +341,14 @@ mod tests {
             (&format!("ScriptErrorMidway on 1st drain inner {}", i64::MIN), "must be 1"),
             ("EnginePause at 1s about E1", "leave `about` out"),
             ("Eviction at 1s about E1", "no key"),
+            (
+                "Eviction at 1s about ff:idx:{fp:0}:lane:default:eligible",
+                "expected an execution's core",
+            ),
+            ("WrongType at 1s about ff:idx:{fp:0}:all_executions", "does not strike ff:idx"),
+            ("OperatorEdit at 1s about ff:idx:{fp:0}:flow_index", "expected the index of a lane"),
+            ("ReplyLost on 1st drain by node-1", "node-1 sends no calls"),
+            ("ReplyLost on 1st drain by world", "world sends no calls"),
             ("SignalEarlyLateTwice at 1s about E9", "no step makes `E9`"),
         ] {
             let text = format!("at 1s caller-1 create E1\nfault {rule}\n");

@@ -67,7 +67,7 @@ settings! {
     workers: u64 = 1;
     /// what workers do with a task that no `task` line speaks of, by weight
     habits: Habits = Habits(vec![(Doing::Complete, 1)]);
-    /// whether somebody signals what workers suspend, sooner or later
+    /// whether somebody signals what workers suspend, sooner or later, four times out of five
     signals: bool = true;
     /// whose work it is, 1 or 2 tenants
     tenants: u64 = 1;
@@ -99,7 +99,7 @@ settings! {
     dispatch_concurrency: u64 = 64;
     /// completions that may wait for an engine
     dispatch_queue: u64 = 10_000;
-    /// how often every scanner runs; 0s leaves each its own interval
+    /// how often every scanner runs, 100ms at least; 0s leaves each its own interval
     interval: Ms = Ms(0);
     /// whether completions are pushed to the engines
     push: bool = true;

@@ -14,7 +14,7 @@ use super::{Happening, World};
 use crate::actor::Errand;
 use crate::event::{Actor, What};
 use crate::meter::Part;
-use crate::oracle::{Unsettled, runnable, unsettled, unsignalled};
+use crate::oracle::{Unsettled, Waits, runnable, unsettled, unsignalled};
 
 impl World {
     /// Ends all faults, and lets some of those outside the healthy set stay broken.
@@ -95,15 +95,18 @@ impl World {
     /// Everything that has not come to rest, by name; with `excusing`, but for what damaged records
     /// explain: that is told with its excuse in the end. A loss explains nothing here, for what a
     /// failover leaves is a state that has been before, and engines go on from any of those.
-    pub(crate) fn pending(&mut self, excusing: bool) -> Vec<String> {
+    pub(crate) fn pending(&mut self, excusing: bool, end_ms: u64) -> Vec<String> {
         let before = self.meter.turn_to(Part::StateOracles);
         self.servers.advance(self.now_ms);
         let ledger = &self.servers.ledger;
-        let somebody_works = self.plan.config.workers > 0;
+        let waits = Waits {
+            somebody_works: self.plan.config.workers > 0,
+            left_ms: end_ms.saturating_sub(self.now_ms),
+        };
         let mut pending = Vec::new();
         self.straggler = None;
         for shard in &self.servers.audited {
-            for Unsettled { id, state, excuse } in unsettled(shard, ledger, somebody_works) {
+            for Unsettled { id, state, excuse } in unsettled(shard, ledger, waits) {
                 if excusing && excuse.is_some() {
                     continue;
                 }

@@ -43,6 +43,25 @@ fn an_unheard_end_is_heard() {
     assert_eq!(rig.tally(NAME).processed, 1);
 }
 
+/// An edge may be applied to a child that is suspended by then. It does not stand among the blocked,
+/// and who looks at everybody finds it.
+#[test]
+fn an_unheard_end_is_heard_by_a_suspended_child() {
+    let mut rig = unheard();
+    rig.run(&format!(
+        "HSET {} lifecycle_phase suspended eligibility_state not_applicable public_state suspended",
+        core(&execution(2))
+    ));
+    rig.run(&format!("DEL {}", lane("blocked:dependencies")));
+    rig.run(&format!("ZADD {} 9999999999999 {}", lane("suspended"), execution(2)));
+    rig.run(&format!("SADD ff:idx:{{fp:0}}:all_executions {}", execution(2)));
+    rig.start(only(&[NAME, ScannerName::IndexReconciler]));
+    rig.run_for(0);
+    assert_eq!(rig.state(2), "suspended", "it goes on waiting for its signal");
+    assert_eq!(rig.call(&["EXISTS", &unresolved(2)]), Value::Int(0), "{:?}", rig.trace);
+    assert_eq!(rig.tally(ScannerName::IndexReconciler).processed, 1);
+}
+
 #[test]
 fn n1_children_that_wait_never_hide_the_one_that_need_not() {
     // More than a page, and more than all pages of one go.

@@ -23,6 +23,8 @@ pub struct RepairIndex {
 pub enum Repair {
     /// Everything was as it should be.
     Consistent,
+    /// So it was; but the execution is suspended and has open edges.
+    Awaits,
     /// These were changed: `+` or `-` and the key.
     Repaired(Vec<String>),
     /// The record does not say where it belongs, and this is why; nothing was changed.
@@ -49,6 +51,7 @@ impl Function for RepairIndex {
         let word = fields.text()?;
         match word.as_str() {
             "consistent" => Ok(Repair::Consistent),
+            "awaits" => Ok(Repair::Awaits),
             "repaired" => {
                 let mut changes = Vec::new();
                 while !fields.is_empty() {

@@ -39,23 +39,20 @@ impl Scanner for DependencyReconciler {
     }
 
     fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict> {
-        let child = Child {
-            id: candidate.execution(scene)?,
-            lane: candidate.lane()?,
-            scene: scene.clone(),
-            cursor: "0".into(),
-            waits: false,
-            resolved: 0,
-            ended: Vec::new(),
-            trouble: None,
-        };
-        Ok(child.next_edges())
+        let (id, lane) = (candidate.execution(scene)?, candidate.lane()?);
+        Ok(Child::new(id, Some(lane), scene.clone()).next_edges())
     }
+}
+
+/// Resolves what can be resolved of the edges of a child that is not among the blocked.
+pub(super) fn resolve_edges(id: ExecutionId, scene: Scene) -> Step {
+    Child::new(id, None, scene).next_edges()
 }
 
 struct Child {
     id: ExecutionId,
-    lane: LaneId,
+    /// Where it is blocked, if it is.
+    lane: Option<LaneId>,
     scene: Scene,
     cursor: String,
     /// Whether it has an open edge.
@@ -67,6 +64,11 @@ struct Child {
 }
 
 impl Child {
+    fn new(id: ExecutionId, lane: Option<LaneId>, scene: Scene) -> Self {
+        let (cursor, ended) = ("0".into(), Vec::new());
+        Self { id, lane, scene, cursor, waits: false, resolved: 0, ended, trouble: None }
+    }
+
     fn next_edges(self) -> Step {
         let key = Key::execution(&self.id).dependencies_unresolved();
         let rest: [&[u8]; 3] = [self.cursor.as_bytes(), b"COUNT", EDGES_PER_STEP];
@@ -84,33 +86,34 @@ impl Child {
         if self.cursor != "0" {
             return self.next_edges();
         }
-        if !self.waits {
-            return self.release();
+        if let (false, Some(lane)) = (self.waits, self.lane.clone()) {
+            return self.release(lane);
         }
-        let verdict = match (self.trouble, self.resolved) {
-            (Some(trouble), _) => trouble,
-            (None, 0) => Verdict::nothing().staying(),
+        let verdict = match (self.trouble, self.resolved, self.lane) {
+            (Some(trouble), ..) => trouble,
+            (None, 0, _) => Verdict::nothing().staying(),
             // Whether it left the index depends on its other edges; looking again is cheap.
-            (None, resolved) => Verdict::processed().times(resolved),
+            (None, resolved, Some(_)) => Verdict::processed().times(resolved),
+            (None, resolved, None) => Verdict::processed().times(resolved).staying(),
         };
         verdict.ending(self.ended).into()
     }
 
     /// No open edge is left: whatever blocks the child now is nothing at all.
-    fn release(self) -> Step {
+    fn release(self, lane: LaneId) -> Step {
         let call = PromoteBlockedToEligible {
             execution_id: self.id.clone(),
-            lane_id: self.lane.clone(),
+            lane_id: lane.clone(),
             now: self.scene.now,
         };
         Step::call(&call, move |reply| match reply {
             Ok(_) => Verdict::processed().into(),
             // Nobody is there: the entry is all that is left, and goes.
             Err(CallError::Refused(refusal)) if refusal.code == Code::ExecutionNotFound => {
-                repair(self.id, Some(self.lane))
+                repair(self.id, Some(lane))
             }
             Err(CallError::Refused(refusal)) if refusal.code == Code::DepsNotSatisfied => {
-                Orphan { id: self.id, lane: self.lane, scene: self.scene }.adopt()
+                Orphan { id: self.id, lane, scene: self.scene }.adopt()
             }
             Err(error) => {
                 let settled = [Code::NotBlockedByDeps, Code::NotRunnable, Code::TerminalExecution];

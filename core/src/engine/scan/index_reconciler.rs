@@ -1,11 +1,14 @@
 //! Makes index memberships equal to what the records demand. It repairs and counts; a record that
-//! does not say where it belongs is the operator's business.
+//! does not say where it belongs is the operator's business. As it looks at everybody, it also finds
+//! who is suspended and has edges to resolve: those are not among the blocked.
 
 use core::time::Duration;
 
+use super::dependency_reconciler::resolve_edges;
 use super::{Candidate, Scanner, ScannerName, Scene, Source, Spec};
 use crate::call::library::{Repair, RepairIndex};
 use crate::engine::step::{Step, Verdict};
+use crate::error::CallError;
 use crate::id::{ExecutionId, LaneId};
 use crate::key::PartitionIndex;
 use crate::partition::Family;
@@ -28,7 +31,12 @@ impl Scanner for IndexReconciler {
     }
 
     fn begin(&self, scene: &Scene, candidate: &Candidate) -> Result<Step, Verdict> {
-        Ok(repair(candidate.execution(scene)?, None))
+        let (execution_id, scene) = (candidate.execution(scene)?, scene.clone());
+        let call = RepairIndex { execution_id: execution_id.clone(), lane: None };
+        Ok(Step::call(&call, move |reply| match reply {
+            Ok(Repair::Awaits) => resolve_edges(execution_id, scene),
+            reply => verdict(reply).into(),
+        }))
     }
 
     fn is_patient(&self) -> bool {
@@ -38,12 +46,14 @@ impl Scanner for IndexReconciler {
 
 /// Puts an execution's entries right; `lane` is where an entry without any record was found.
 pub(super) fn repair(execution_id: ExecutionId, lane: Option<LaneId>) -> Step {
-    Step::call(&RepairIndex { execution_id, lane }, |reply| {
-        Step::Done(match reply {
-            Ok(Repair::Repaired(_)) => Verdict::processed(),
-            Ok(Repair::Consistent) => Verdict::nothing().staying(),
-            Ok(Repair::Unknown(reason)) => Verdict::unworkable(reason),
-            Err(error) => Verdict::error(error),
-        })
-    })
+    Step::call(&RepairIndex { execution_id, lane }, |reply| verdict(reply).into())
+}
+
+fn verdict(reply: Result<Repair, CallError>) -> Verdict {
+    match reply {
+        Ok(Repair::Repaired(_)) => Verdict::processed(),
+        Ok(Repair::Consistent | Repair::Awaits) => Verdict::nothing().staying(),
+        Ok(Repair::Unknown(reason)) => Verdict::unworkable(reason),
+        Err(error) => Verdict::error(error),
+    }
 }
