@@ -12,7 +12,8 @@ pub(crate) fn find(kind: Kind) -> Result<PathBuf, ServerError> {
         return if named.is_file() {
             Ok(named)
         } else {
-            Err(ServerError::NamedWrongly { variable: variable(kind), path: named })
+            let (variable, advice) = (variable(kind), advice(kind));
+            Err(ServerError::NamedWrongly { variable, path: named, advice })
         };
     }
     let on_path = env::var_os("PATH").unwrap_or_default();

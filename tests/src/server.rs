@@ -59,12 +59,14 @@ pub enum ServerError {
         advice: &'static str,
     },
     /// The environment names an executable that is not there.
-    #[error("{variable} names {}, where there is no file", path.display())]
+    #[error("{variable} names {}, where there is no file: {advice}", path.display())]
     NamedWrongly {
         /// The environment variable.
         variable: &'static str,
         /// What it says.
         path: PathBuf,
+        /// How to get one.
+        advice: &'static str,
     },
     /// The executable is another server, or another version, than the suites are written for.
     #[error("{} is {found}; the tests need {kind} {}", path.display(), kind.wanted())]

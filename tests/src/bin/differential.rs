@@ -29,7 +29,7 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Campaign, String> {
     while let Some(name) = words.next() {
         let value = words.next().and_then(|value| value.parse::<u64>().ok());
         match (name.as_str(), value) {
-            ("--operations", Some(count)) => campaign.operations = count,
+            ("--operations", Some(count @ 1..)) => campaign.operations = count,
             ("--seed", Some(seed)) => campaign.seed = seed,
             _ => return Err("differential [--operations N] [--seed S]".to_owned()),
         }

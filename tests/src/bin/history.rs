@@ -47,6 +47,9 @@ impl Options {
                 _ => return Err(USAGE.to_owned()),
             }
         }
+        if options.campaign.histories == 0 || options.campaign.length == 0 {
+            return Err(format!("no history, or one without steps, shows nothing\n{USAGE}"));
+        }
         Ok(options)
     }
 }

@@ -67,6 +67,9 @@ impl Options {
                 _ => return Err(USAGE.to_owned()),
             }
         }
+        if options.calls == 0 {
+            return Err(format!("no call shows nothing\n{USAGE}"));
+        }
         Ok(options)
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -53,10 +54,10 @@ fn read(words: &[String]) -> Result<Options, String> {
         let [name, value] = pair else { return Err(USAGE.to_owned()) };
         let number = || value.parse::<u64>().map_err(|_| format!("{value} is no number\n{USAGE}"));
         match name.as_str() {
-            "--schedules" => options.schedules = number()?,
-            "--seconds" => options.seconds = number()?,
-            "--seed" => options.seed = number()?,
-            "--at-once" => options.at_once = number()?.max(1),
+            "--schedules" => options.schedules = within(name, number()?, 1..=100_000)?,
+            "--seconds" => options.seconds = within(name, number()?, 4..=3_600)?,
+            "--seed" => options.seed = within(name, number()?, 0..=u64::MAX / 2)?,
+            "--at-once" => options.at_once = within(name, number()?, 1..=64)?,
             "--shape" => {
                 options.shape = Some(match value.as_str() {
                     "standalone" => Shape::Standalone,
@@ -69,6 +70,13 @@ fn read(words: &[String]) -> Result<Options, String> {
         }
     }
     Ok(options)
+}
+
+/// A run that could show nothing is refused.
+fn within(name: &str, number: u64, bounds: RangeInclusive<u64>) -> Result<u64, String> {
+    let (least, most) = (bounds.start(), bounds.end());
+    let refused = || format!("{name} must be {least} to {most}, not {number}\n{USAGE}");
+    bounds.contains(&number).then_some(number).ok_or_else(refused)
 }
 
 fn play(options: &Options) -> Result<bool, String> {
@@ -116,6 +124,9 @@ fn play(options: &Options) -> Result<bool, String> {
         println!(
             "no clock can be shifted here: that needs libfaketime (Debian: apt-get install libfaketime)"
         );
+    }
+    if accepted == 0 || faults.values().sum::<usize>() == 0 {
+        return Err("nothing was accepted, or nothing was hurt: that shows nothing".to_owned());
     }
     Ok(failed == 0)
 }

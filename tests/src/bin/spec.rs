@@ -74,6 +74,9 @@ fn run(options: &Options) -> Result<bool, String> {
             println!("{failure}\n");
         }
         println!("{}: {cases} cases, {failed} failed", arm.name());
+        if cases == 0 {
+            return Err(format!("no case has `{}` in its name or file", options.filter));
+        }
         good &= failed == 0;
     }
     if options.coverage {

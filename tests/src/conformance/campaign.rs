@@ -92,6 +92,9 @@ impl Campaign {
                 _ => return Err(USAGE.to_owned()),
             }
         }
+        if campaign.sequences == 0 || campaign.steps == 0 {
+            return Err(format!("no sequence, or one without steps, shows nothing\n{USAGE}"));
+        }
         Ok(campaign)
     }
 }

@@ -195,6 +195,9 @@ impl Pair {
             dumps.push(commands.len() - 1);
         }
         let replies = self.connection.pipeline(&commands)?;
+        if let Some(error) = dumps.iter().map(|at| &replies[*at]).find(|it| !is_dump(it)) {
+            return Err(io::Error::other(format!("the keyspace cannot be read: {error:?}")).into());
+        }
         let said = answers.into_iter().map(|at| -> io::Result<Said> {
             Ok(Said { reply: replies[at].clone(), published: self.published()? })
         });
@@ -258,6 +261,11 @@ impl fmt::Display for Divergence {
 
 /// The channel on which the server tells that a step is done. No function publishes there.
 const STEP_DONE: &str = "selvedge:step";
+
+/// Two servers that both fail to tell their keyspace do not agree about it.
+fn is_dump(reply: &Value) -> bool {
+    !matches!(reply, Value::Error(_) | Value::Nil)
+}
 
 const SWEEP: &str = include_str!("sweep.lua");
 const DUMP: &str = include_str!("../conformance/dump.lua");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use selvedge::client::{
     Client, ClientError, Flow, OnSatisfied, Outcome, SubmittedFlow, Task, TerminalOutcome,
 };
+use selvedge_core::error::Class;
 use selvedge_core::id::ExecutionId;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -124,12 +125,16 @@ impl Book {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).denied.push(id);
     }
 
-    /// A store that is away or slow is what faults are about; any other error is an answer.
+    /// A store that is away or slow is what faults are about; any other error is an answer, and no
+    /// fault of ours makes a function raise.
     fn hear(&self, asked: &str, error: &ClientError) {
-        if !matches!(
+        let raised =
+            matches!(error, ClientError::Unavailable(error) if error.class == Class::Broken);
+        let away = matches!(
             error,
             ClientError::Unavailable(_) | ClientError::TimedOut(_) | ClientError::Store(_)
-        ) {
+        );
+        if raised || !away {
             let told = format!("{asked} was told: {error}");
             self.0.lock().unwrap_or_else(PoisonError::into_inner).refused.push(told);
         }

@@ -37,6 +37,20 @@ pub struct Report {
     pub logs: Option<PathBuf>,
 }
 
+/// What engines and workers say about functions that raised an error: no fault of ours makes them.
+fn raised(folder: &Path) -> Vec<String> {
+    let logs = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let logs = logs.filter(|entry| entry.path().extension().is_some_and(|end| end == "log"));
+    let texts = logs.filter_map(|entry| std::fs::read(entry.path()).ok());
+    texts
+        .flat_map(|text| {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let raised = text.lines().filter(|line| line.contains("user_function")).take(3);
+            raised.map(|line| format!("a function raised: {line}")).collect::<Vec<_>>()
+        })
+        .collect()
+}
+
 /// Plays a schedule, then judges it. The executable is `live`, which is engine and worker as well.
 ///
 /// # Errors
@@ -45,10 +59,14 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
     let folder = tempfile::Builder::new()
         .prefix(&format!("selvedge-live-{}-", plan.seed))
         .tempdir()
-        .map_err(text)?;
+        .map_err(|error| format!("seed {}: no folder for logs: {error}", plan.seed))?;
     let seed = plan.seed;
-    let mut stage =
-        Stage::set(plan, live, folder.path()).map_err(|error| format!("seed {seed}: {error}"))?;
+    let mut stage = match Stage::set(plan, live, folder.path()) {
+        Ok(stage) => stage,
+        Err(error) => {
+            return Err(format!("seed {seed}: {error}\n  logs: {}", folder.keep().display()));
+        }
+    };
     let played = stage.play().await;
     let (told, mut verdict) = match played {
         Ok(told) => (told, Verdict::default()),
@@ -59,6 +77,7 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
     };
     if verdict.faults.is_empty() {
         verdict = stage.judge_at_rest(&told).await;
+        verdict.faults.extend(raised(folder.path()));
     }
     let logs = if verdict.faults.is_empty() {
         None

@@ -19,7 +19,11 @@ pub fn read(before: Option<Snapshot>, connection: &mut Connection) -> io::Result
     let [seconds, micros] = time[..] else { return Err(io::Error::other("TIME told no time")) };
     let now = ServerTime(seconds * 1000 + micros / 1000);
     let mut snapshot = before.unwrap_or_else(|| Snapshot::new(now));
-    let keys = texts(connection.call(&["KEYS", "*"])?);
+    let keys = connection.call(&["KEYS", "*"])?;
+    if !matches!(keys, Value::Array(_)) {
+        return Err(io::Error::other(format!("KEYS told no keys: {keys:?}")));
+    }
+    let keys = texts(keys);
     // Many keys at a time: the types first, then what each holds.
     for keys in keys.chunks(KEYS_AT_A_TIME) {
         let ask = |name: &[u8], key: &[u8]| vec![name.to_vec(), key.to_vec()];
@@ -30,6 +34,9 @@ pub fn read(before: Option<Snapshot>, connection: &mut Connection) -> io::Result
         let reads: Vec<_> =
             keys.iter().zip(&types).map(|(key, kind)| content_of(kind, key)).collect();
         let contents = connection.pipeline(&reads)?;
+        if let Some(error) = contents.iter().find(|content| matches!(content, Value::Error(_))) {
+            return Err(io::Error::other(format!("a key cannot be read: {error:?}")));
+        }
         let found = keys.iter().zip(types).zip(contents).zip(expiries);
         for (((key, kind), content), expiry) in found {
             if let Some(stored) = stored(&kind, content) {
