@@ -28,26 +28,16 @@ define("ff_apply_dependency_to_child",
       return ok("already_applied")
     end
     local _, refused = number.clock(a)
-    if refused then
-      return refused
-    end
+    if refused then return refused end
     refused = dependency.locate(k, core, { "blocked", "eligible" })
-    if refused then
-      return refused
-    end
+    if refused then return refused end
     local plan, noted, group_noted
     plan, refused = dependency.applying(k, core, a)
-    if refused then
-      return refused
-    end
+    if refused then return refused end
     group_noted, refused = dependency.noting_group(k, a, plan)
-    if refused then
-      return refused
-    end
+    if refused then return refused end
     noted, refused = dependency.noting(k.exec_core, a)
-    if refused then
-      return refused
-    end
+    if refused then return refused end
     -- write; nothing below can fail
     dependency.apply(k, core, a, plan)
     if group_noted then
