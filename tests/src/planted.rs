@@ -1,7 +1,8 @@
-//! Bugs to be planted in the engine and in the library, and who must notice.
+//! Bugs to be planted in the engine, in the library and in what reads foreign bytes, and who must
+//! notice.
 //!
 //! `weak-spots/planted.txt` lists them: a bug is one edit or more, and the stories of the engine
-//! that turn red with it. The program `planted` puts all of them into a copy of the workspace, each
+//! that turn red with it, or the fuzz targets whose corpora do. The program `planted` puts all of them into a copy of the workspace, each
 //! behind a switch, builds that once, and runs every story with its bug.
 //!
 //! ```text
@@ -10,6 +11,12 @@
 //! - self.full.then_some(place)
 //! + None
 //! red due::l1_fifty_lost_leases_do_not_hide_the_next
+//!
+//! bug a debug form shows the digest
+//! in core/src/token.rs
+//! - write!(f, "WaitpointToken({}:…)", self.kid())
+//! + write!(f, "WaitpointToken({})", self.0)
+//! red corpus::waitpoint_token
 //! ```
 //!
 //! Lines after `-` are what stands there, lines after `+` what the bug puts in its place. In Rust
@@ -40,9 +47,12 @@ pub struct Bug {
     pub name: String,
     /// How to get there.
     pub edits: Vec<Edit>,
-    /// Stories of the engine suite, with their modules.
+    /// Stories of the engine suite, with their modules, and fuzz targets behind [`IN_CORPUS`].
     pub reds: Vec<String>,
 }
+
+/// What stands before the name of a fuzz target whose corpus must notice.
+pub const IN_CORPUS: &str = "corpus::";
 
 /// What is wrong with the list.
 #[derive(Debug, Error, PartialEq, Eq)]

@@ -6,7 +6,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use selvedge_tests::fuzz::{TARGETS, Target};
+use selvedge_core::call::signatures;
+use selvedge_core::error::CallError;
+use selvedge_tests::fuzz::{TARGETS, Target, notation};
+use selvedge_tests::spec::report::show_reply;
 
 macro_rules! replayed {
     ($($target:ident)+) => {
@@ -47,6 +50,30 @@ fn targets_files_and_corpora_are_the_same_set() {
     for dictionary in names(&fuzz().join("dictionaries")) {
         assert!(targets.contains(&dictionary), "a dictionary of no target: {dictionary}");
     }
+}
+
+/// A parser that refuses everything says nothing that is not so.
+#[test]
+fn each_function_reads_the_replies_that_are_kept_under_its_name() {
+    let mut complaints = Vec::new();
+    for signature in signatures() {
+        let name = signature.name.trim_start_matches("ff_");
+        let text = fs::read(fuzz().join("corpus/reply_parse").join(name)).unwrap_or_default();
+        let mut understood = 0;
+        for reply in notation::read(&text) {
+            match (signature.check)(reply.clone()) {
+                Ok(()) => understood += 1,
+                Err(CallError::Refused(_)) => {}
+                Err(error) => {
+                    complaints.push(format!("{name} said {}: {error}", show_reply(&reply)))
+                }
+            }
+        }
+        if understood == 0 {
+            complaints.push(format!("{name} has no success"));
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
 #[test]

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use selvedge_tests::planted::{Bug, folder, parse};
+use selvedge_tests::fuzz::TARGETS;
+use selvedge_tests::planted::{Bug, IN_CORPUS, folder, parse};
 
 /// How many weak spots each letter has.
 const CODES: [(char, usize); 21] = [
@@ -43,11 +44,13 @@ fn bugs() -> Vec<Bug> {
     parse(&text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The tests of the engine suite, with their modules.
+/// The tests of the engine suite, with their modules, and those that replay corpora.
 fn stories() -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for entry in fs::read_dir(root().join("tests/tests/engine")).unwrap() {
-        let path = entry.unwrap().path();
+    let mut found: BTreeSet<String> =
+        TARGETS.iter().map(|(target, _)| format!("{IN_CORPUS}{target}")).collect();
+    let engine = fs::read_dir(root().join("tests/tests/engine")).unwrap();
+    let files = engine.map(|entry| entry.unwrap().path());
+    for path in files.chain([root().join("tests/tests/corpus.rs")]) {
         if path.extension().is_none_or(|extension| extension != "rs") {
             continue;
         }
@@ -145,6 +148,17 @@ fn every_story_named_after_a_weak_spot_is_on_the_list_of_planted_bugs() {
         .filter(|story| codes_of(story).next().is_some() && !red.contains(story))
         .collect();
     assert!(unseen.is_empty(), "never seen to fail: {unseen:#?}");
+}
+
+/// One bug lets a parser say what is not so, another lets it refuse what is plain.
+#[test]
+fn every_fuzz_target_has_noticed_two_bugs() {
+    let bugs = bugs();
+    for (target, _) in TARGETS {
+        let name = format!("{IN_CORPUS}{target}");
+        let noticed = bugs.iter().filter(|bug| bug.reds.contains(&name)).count();
+        assert!(noticed >= 2, "{target} has noticed {noticed} bugs");
+    }
 }
 
 #[test]

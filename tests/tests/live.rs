@@ -2,10 +2,18 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
-use selvedge_tests::live::plan::{Fault, Plan, Shape};
+use selvedge_core::id::ExecutionId;
+use selvedge_core::key::Key;
+use selvedge_core::value::Value;
+use selvedge_tests::connection::Connection;
+use selvedge_tests::live::plan::{Fault, Plan, Shape, Strike};
 use selvedge_tests::live::run::run;
+use selvedge_tests::live::site::{Site, Struck};
+use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_server_under_fire_loses_and_doubles_nothing() {
@@ -29,6 +37,74 @@ fn the_short_schedules_deal_every_kind_of_fault() {
     let missing: Vec<_> = Fault::ALL.iter().filter(|(fault, _)| !dealt.contains(fault)).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }
+
+/// A failover that never loses anything shows nothing about losses.
+#[test]
+fn a_primary_that_dies_takes_with_it_what_its_replica_had_not_heard() {
+    for shape in [Shape::Pair, Shape::Cluster] {
+        let mut site = Site::start(shape).unwrap_or_else(|error| panic!("{error}"));
+        let (at, lasting) = (Duration::ZERO, Duration::from_secs(4));
+        let strike = Strike { at, fault: Fault::Crash, whom: 0, lasting };
+        let stop = AtomicBool::new(false);
+        let ports: Vec<u16> = site.url().split(['?', ',']).filter_map(port).collect();
+        let told = thread::scope(|scope| {
+            let caller = |port| {
+                scope.spawn({
+                    let stop = &stop;
+                    move || count_until(stop, port)
+                })
+            };
+            let callers: Vec<_> = ports.into_iter().map(caller).collect();
+            let struck = site.strike(&strike);
+            stop.store(true, Ordering::SeqCst);
+            assert!(matches!(struck, Ok(Struck::Over)), "{shape:?}: {struck:?}");
+            let counts = callers.into_iter().filter_map(|caller| caller.join().ok());
+            counts.reduce(|one, other| one.into_iter().zip(other).map(|(a, b)| a.max(b)).collect())
+        });
+        let heir = &site.crashes()[0].heir;
+        let heard = |number| {
+            let text = heir.text(&counter(number)).map(String::from_utf8_lossy);
+            text.and_then(|text| text.parse::<i64>().ok())
+        };
+        let told = told.unwrap_or_default().into_iter().zip(0..);
+        let known: Vec<_> = told.filter_map(|(told, n)| Some((told, heard(n)?))).collect();
+        assert!(!known.is_empty(), "{shape:?}: the heir has heard of nothing");
+        let lost = known.iter().any(|(told, heard)| told > heard);
+        assert!(lost, "{shape:?}: nothing that was told is lost: {known:?}");
+    }
+}
+
+/// Counts in every slot that the server at a port has; what it was told last of each counter.
+fn count_until(stop: &AtomicBool, port: u16) -> Vec<i64> {
+    let mut told = vec![0; COUNTERS.into()];
+    while let (false, Ok(mut server)) = (stop.load(Ordering::SeqCst), Connection::open(port)) {
+        let mut count = |number: u16| {
+            let reply = server.call(&["INCR", &counter(number).to_string()])?;
+            if let Value::Int(count) = reply {
+                told[usize::from(number)] = count;
+            }
+            Ok::<_, std::io::Error>(())
+        };
+        while !stop.load(Ordering::SeqCst) && (0..COUNTERS).try_for_each(&mut count).is_ok() {}
+        // It has died, and its heir counts on from what it had heard.
+        if told.iter().any(|count| *count > 0) {
+            break;
+        }
+    }
+    told
+}
+
+/// A key in a slot of its own that the judges' view of a server holds.
+fn counter(number: u16) -> Key {
+    Key::execution(&ExecutionId::new(number, Uuid::nil())).result()
+}
+
+fn port(host: &str) -> Option<u16> {
+    host.rsplit_once(':')?.1.parse().ok()
+}
+
+/// Enough for each of three primaries to have some.
+const COUNTERS: u16 = 24;
 
 fn plan((shape, seed): (Shape, u64)) -> Plan {
     Plan::from_seed(seed, Duration::from_secs(8), Some(shape))

@@ -16,7 +16,7 @@ use std::time::Duration;
 use selvedge_tests::live::plan::{Fault, Plan, Shape};
 use selvedge_tests::live::process::ClockShift;
 use selvedge_tests::live::roles::{Deserted, engine, worker};
-use selvedge_tests::live::run::{Report, run};
+use selvedge_tests::live::run::{INTERRUPTED, Report, run};
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -146,6 +146,9 @@ fn play_in_a_row(
         }
         let plan = Plan::from_seed(seed, Duration::from_secs(options.seconds), options.shape);
         let report = runtime().and_then(|runtime| runtime.block_on(run(plan, live)));
+        if report.as_ref().is_err_and(|error| error.ends_with(INTERRUPTED)) {
+            next.store(u64::MAX / 2 + options.schedules, Ordering::SeqCst);
+        }
         // Whoever asked for reports is gone only if one before could not be made.
         if reports.send(report).is_err() {
             return;

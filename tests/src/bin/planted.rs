@@ -1,4 +1,5 @@
-//! Plants every bug of `weak-spots/planted.txt` and demands that its stories turn red.
+//! Plants every bug of `weak-spots/planted.txt` and demands that its stories turn red: those of the
+//! engine, and the replays of the corpora.
 //!
 //! `cargo run -p selvedge-tests --bin planted [-- WORD…]` takes all bugs, or those whose name has
 //! one of the words. The bugs go into a copy of the workspace under the target folder, each behind
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
 
-use selvedge_tests::planted::{Bug, folder, parse};
+use selvedge_tests::planted::{Bug, IN_CORPUS, folder, parse};
 
 fn main() -> ExitCode {
     match run(&env::args().skip(1).collect::<Vec<_>>()) {
@@ -35,23 +36,23 @@ fn run(words: &[String]) -> Result<usize, String> {
     let root = folder().parent().and_then(Path::parent).ok_or("the workspace has no root")?;
     let copy = target(root).join("planted");
     mirror(root, &copy, &plant(root, &bugs)?)?;
-    let suite = build(&copy)?;
+    let suites = build(&copy)?;
     let chosen: Vec<(usize, &Bug)> = bugs
         .iter()
         .enumerate()
         .filter(|(_, bug)| words.is_empty() || words.iter().any(|word| bug.name.contains(word)))
         .collect();
     let stories: BTreeSet<&String> = chosen.iter().flat_map(|(_, bug)| &bug.reds).collect();
-    let told = run_suite(&suite, None, stories);
-    if !told.contains("test result: ok") {
+    let told = run_suites(&suites, None, stories);
+    if told.contains("FAILED") || !told.contains("test result: ok") {
         return Err(format!("red without any bug:\n{told}"));
     }
     let mut missed = 0;
     for (number, bug) in chosen {
-        let told = run_suite(&suite, Some(number), &bug.reds);
+        let told = run_suites(&suites, Some(number), &bug.reds);
         println!("{}", bug.name);
         for red in &bug.reds {
-            let noticed = told.contains(&format!("test {red} ... FAILED"));
+            let noticed = told.contains(&format!("test {} ... FAILED", place(red).1));
             println!("  {} {red}", if noticed { "red  " } else { "GREEN" });
             missed += usize::from(!noticed);
         }
@@ -100,13 +101,19 @@ fn plant(root: &Path, bugs: &[Bug]) -> Result<BTreeMap<PathBuf, String>, String>
         files.insert(path, change(text));
         Ok::<(), String>(())
     };
+    for package in ["lua", "shell", "sim"] {
+        add(&format!("{package}/src/lib.rs"), &|text| format!("{text}\n{SWITCH}"))?;
+    }
     add("core/src/lib.rs", &|text| format!("{text}\nextern crate std;\n{SWITCH}"))?;
     add("sim/src/rig.rs", &|text| {
         let text = text.replace("library::SOURCE", "&planted_library()");
         format!(
-            "{text}\n{SWITCH}\nfn planted_library() -> String {{\n    let mut text = \
-             library::SOURCE.to_owned();\n{library}    text\n}}\n"
+            "{text}\nuse crate::planted;\n/// With the bugs in it.\npub fn planted_library() -> String \
+             {{\n    let mut text = library::SOURCE.to_owned();\n{library}    text\n}}\n"
         )
+    })?;
+    add("tests/src/fuzz/lua_call.rs", &|text| {
+        text.replace("(SOURCE,", "(&selvedge_sim::rig::planted_library(),")
     })?;
     Ok(files)
 }
@@ -148,11 +155,19 @@ fn mirror(root: &Path, copy: &Path, planted: &BTreeMap<PathBuf, String>) -> Resu
     Ok(())
 }
 
-/// Builds the engine suite of the copy; answers its program.
-fn build(copy: &Path) -> Result<PathBuf, String> {
+/// The suite that a story is in, and its name there.
+fn place(story: &str) -> (&str, &str) {
+    match story.strip_prefix(IN_CORPUS) {
+        Some(target) => ("corpus", target),
+        None => ("engine", story),
+    }
+}
+
+/// Builds the suites of the copy; answers their programs.
+fn build(copy: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
     println!("building the planted copy ...");
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["test", "-p", "selvedge-tests", "--test", "engine", "--no-run"])
+        .args(["test", "-p", "selvedge-tests", "--test", "engine", "--test", "corpus", "--no-run"])
         .args(["--message-format", "json-render-diagnostics", "--quiet", "--target-dir"])
         .arg(copy.join("target"))
         .current_dir(copy)
@@ -161,27 +176,40 @@ fn build(copy: &Path) -> Result<PathBuf, String> {
     if !built.status.success() {
         return Err(String::from_utf8_lossy(&built.stderr).into_owned());
     }
-    String::from_utf8_lossy(&built.stdout)
+    let suites: BTreeMap<_, _> = String::from_utf8_lossy(&built.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
         // There is a program of that name as well.
         .filter(|message| message["target"]["kind"][0] == "test")
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| "cargo built no engine suite".to_owned())
+        .filter_map(|message| {
+            let name = message["target"]["name"].as_str()?.to_owned();
+            Some((name, PathBuf::from(message["executable"].as_str()?)))
+        })
+        .collect();
+    if suites.len() < 2 { Err("cargo did not build both suites".to_owned()) } else { Ok(suites) }
 }
 
 /// Runs stories, with a bug or without any; answers what was told.
-fn run_suite<'a>(
-    suite: &Path,
+fn run_suites<'a>(
+    suites: &BTreeMap<String, PathBuf>,
     bug: Option<usize>,
     stories: impl IntoIterator<Item = &'a String>,
 ) -> String {
-    let mut command = Command::new(suite);
-    if let Some(number) = bug {
-        command.env("SELVEDGE_PLANTED", number.to_string());
+    let mut by_suite = BTreeMap::<&str, Vec<&str>>::new();
+    for (suite, story) in stories.into_iter().map(|story| place(story)) {
+        by_suite.entry(suite).or_default().push(story);
     }
-    match command.arg("--exact").args(stories).stderr(Stdio::null()).output() {
-        Ok(told) => String::from_utf8_lossy(&told.stdout).into_owned(),
-        Err(error) => error.to_string(),
-    }
+    by_suite
+        .into_iter()
+        .map(|(suite, stories)| {
+            let mut command = Command::new(&suites[suite]);
+            if let Some(number) = bug {
+                command.env("SELVEDGE_PLANTED", number.to_string());
+            }
+            match command.arg("--exact").args(stories).stderr(Stdio::null()).output() {
+                Ok(told) => String::from_utf8_lossy(&told.stdout).into_owned(),
+                Err(error) => error.to_string(),
+            }
+        })
+        .collect()
 }

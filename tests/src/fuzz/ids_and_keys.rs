@@ -11,13 +11,16 @@ use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::partition::{Partition, SLOTS, slot};
 use selvedge_core::time::ServerTime;
 
+use super::plain;
+
 /// Reads a text as everything that it may be.
 ///
 /// # Panics
-/// When something that was read is not written back as it was.
+/// When something that was read is not written back as it was, or what is plain is refused.
 pub fn run(data: &[u8]) {
     assert!(slot(data) < SLOTS);
     let Ok(text) = str::from_utf8(data) else { return };
+    takes_what_is_plain(text);
     if let Ok(key) = text.parse::<Key>() {
         assert_eq!(key.to_string(), text, "a key has one spelling");
         assert_eq!(key.slot(), slot(data));
@@ -55,6 +58,36 @@ pub fn run(data: &[u8]) {
     }
 }
 
+/// Ids in the one spelling that everybody writes are read, and so are keys that hold them.
+fn takes_what_is_plain(text: &str) {
+    if plain::is_uuid(text) {
+        is_read::<FlowId>(text);
+        is_read::<BudgetId>(text);
+        is_read::<Key>(&format!("ff:budget:{{b:1}}:{text}:usage"));
+        is_read::<Key>(&format!("ff:quota:{{q:1}}:{text}:window:requests"));
+        is_read::<Key>(&format!("ff:flow:{{fp:1}}:{text}:core"));
+    }
+    if plain::is_number(text, u32::MAX.into()) {
+        is_read::<AttemptIndex>(text);
+    }
+    if plain::is_number(text, i64::MAX.unsigned_abs()) {
+        is_read::<LeaseEpoch>(text);
+        is_read::<ServerTime>(text);
+    }
+    if ["fp", "b", "q"].into_iter().any(|family| plain::is_tag(text, family)) {
+        is_read::<Partition>(text);
+    }
+    if plain::is_execution_id(text) {
+        is_read::<ExecutionId>(text);
+        let tag = text.split_inclusive('}').next().unwrap_or_default();
+        is_read::<Key>(&format!("ff:exec:{tag}:{text}:core"));
+    }
+    let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
+    if (1..=64).contains(&text.len()) && text.bytes().all(printable) {
+        is_read::<LaneId>(text);
+    }
+}
+
 /// All keys of an execution lie in its partition's slot, and can be told apart again.
 fn keys_of_an_execution(id: &ExecutionId) {
     let keys = Key::execution(id);
@@ -80,6 +113,16 @@ fn keys_of_an_execution(id: &ExecutionId) {
         ] {
             comes_back(&key);
         }
+    }
+}
+
+fn is_read<T>(text: &str)
+where
+    T: FromStr,
+    T::Err: Debug,
+{
+    if let Err(error) = text.parse::<T>() {
+        panic!("`{text}` is refused: {error:?}");
     }
 }
 

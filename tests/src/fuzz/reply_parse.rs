@@ -1,7 +1,7 @@
 //! Every reply parser takes any reply: a typed reply or a typed error, never a panic.
 
 use selvedge_core::call::signatures;
-use selvedge_core::error::CallError;
+use selvedge_core::error::{CallError, Code};
 use selvedge_core::value::Value;
 
 use super::notation;
@@ -9,7 +9,8 @@ use super::notation;
 /// Gives a reply to every parser.
 ///
 /// # Panics
-/// When one takes anything but the envelope of a success for one, or tells another refusal.
+/// When one takes anything but the envelope of a success for one, tells another refusal, or does
+/// not understand one.
 pub fn run(data: &[u8]) {
     for reply in notation::read(data).into_iter().take(REPLIES_MAX) {
         for signature in signatures() {
@@ -37,6 +38,11 @@ pub fn run(data: &[u8]) {
                     );
                 }
             }
+            assert!(
+                !is_refusal(signature.name, &reply) || matches!(read, Err(CallError::Refused(_))),
+                "{} reads {reply:?} as {read:?}",
+                signature.name
+            );
             if let Err(CallError::Refused(refusal)) = &read {
                 assert!(
                     says(&reply, &refusal.code.to_string()),
@@ -61,6 +67,17 @@ fn is_success(function: &str, reply: &Value) -> bool {
     }
 }
 
+/// Whether this reply refuses beyond doubt: with a code of the contract, and texts behind it.
+fn is_refusal(function: &str, reply: &Value) -> bool {
+    let Value::Array(elements) = reply else { return false };
+    let [Value::Int(0), Value::Bulk(code), details @ ..] = elements.as_slice() else {
+        return false;
+    };
+    !BARE.contains(&function)
+        && details.iter().all(|detail| matches!(detail, Value::Bulk(_)))
+        && str::from_utf8(code).is_ok_and(|code| code.parse::<Code>().is_ok())
+}
+
 /// Whether a reply refuses with this code, which may carry its detail behind a colon.
 fn says(reply: &Value, code: &str) -> bool {
     let Value::Array(elements) = reply else { return false };
@@ -68,6 +85,9 @@ fn says(reply: &Value, code: &str) -> bool {
     let detail = said.strip_prefix(code.as_bytes());
     detail.is_some_and(|detail| detail.is_empty() || detail.starts_with(b":"))
 }
+
+/// Those that answer without an envelope.
+const BARE: [&str; 2] = ["ff_version", "ff_check_admission_and_record"];
 
 /// One is enough to break a parser.
 const REPLIES_MAX: usize = 4;

@@ -5,9 +5,11 @@ use selvedge::store::StoreUrl;
 /// Reads a text as a URL.
 ///
 /// # Panics
-/// When a password shows, or a URL does not mean the same when it is read again.
+/// When a password shows, or a URL does not mean the same when it is read again, or one that was
+/// written with care is refused.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
+    takes_any_credentials(text);
     let said = say(text);
     if let Some(other) = with_another_password(text) {
         assert_eq!(said, say(&other), "what is said of `{text}` depends on its password");
@@ -21,6 +23,24 @@ pub fn run(data: &[u8]) {
         let tls = text.starts_with("valkeys://") || text.starts_with("rediss://");
         assert_eq!(url.is_tls(), tls, "`{text}` is reached in another way than it says");
     }
+}
+
+/// Any user and any password can be written down: with each byte escaped, before any host.
+fn takes_any_credentials(text: &str) {
+    let mut parts = text.splitn(4, ' ');
+    let mut part = || parts.next().unwrap_or_default();
+    let (user, password) = (part(), part());
+    let named = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
+    let host: String = part().bytes().filter(|byte| named(*byte)).map(char::from).collect();
+    let port = part().len() % 65_535 + 1;
+    let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+    let url = format!("valkeys://{}:{}@h{host}:{port}/3", escaped(user), escaped(password));
+    let read: StoreUrl = url.parse().unwrap_or_else(|error| panic!("`{url}` is refused: {error}"));
+    let user = Some(user).filter(|user| !user.is_empty());
+    assert_eq!(means(&read), (false, true, user, !password.is_empty()), "`{url}`");
+    let place = format!("@h{host}:{port}/3");
+    let place = if user.is_none() && password.is_empty() { &place[1..] } else { &place };
+    assert!(read.to_string().ends_with(place), "`{url}` leads to {read}");
 }
 
 /// What a URL means, as far as whoever connects can ask.

@@ -5,9 +5,10 @@ use selvedge_core::token::{InvalidToken, WaitpointToken};
 /// Reads a text as a token.
 ///
 /// # Panics
-/// When a token is changed or shown.
+/// When a token is changed or shown, or refused for anything but its form.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
+    assert_eq!(text.parse::<WaitpointToken>().err(), wrong_form(text), "`{text}`");
     match text.parse::<WaitpointToken>() {
         Ok(token) => {
             assert_eq!(token.expose(), text);
@@ -21,6 +22,17 @@ pub fn run(data: &[u8]) {
             let another = masked(text).parse::<WaitpointToken>();
             assert_eq!(Err(error), another, "the refusal depends on the letters");
         }
+    }
+}
+
+/// What is wrong with the form of a text, in the order in which the contract asks.
+fn wrong_form(text: &str) -> Option<InvalidToken> {
+    let parted = text.bytes().position(|byte| byte == b':');
+    match parted.map(|at| (at, text.len() - at - 1)) {
+        None if text.is_empty() => Some(InvalidToken::Missing),
+        None | Some((0, _) | (_, 0)) => Some(InvalidToken::Form),
+        Some((_, 40)) => None,
+        Some(_) => Some(InvalidToken::DigestLength),
     }
 }
 

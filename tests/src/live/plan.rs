@@ -72,7 +72,7 @@ faults! {
     PauseClients = "CLIENT PAUSE" on &Shape::ALL,
     /// The replica takes over in good order: nothing is lost.
     Failover = "failover in good order" on &[Shape::Pair, Shape::Cluster],
-    /// The primary dies and the replica takes over: what it had not heard of is lost.
+    /// The primary dies and the replica, which lags, takes over: what it had not heard of is lost.
     Crash = "failover by kill -9 of the primary" on &[Shape::Pair, Shape::Cluster],
     /// A slot moves to another primary with everything in it.
     MoveSlot = "slot migrated" on &[Shape::Cluster],

@@ -1,4 +1,5 @@
-//! [`Proxy`]: a small TCP relay between clients and a server, which can cut and delay.
+//! [`Proxy`]: a small TCP relay between clients and a server, which can cut and delay, and keep
+//! from replicas what everybody else is told.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -20,6 +21,8 @@ struct Shared {
     target: AtomicU16,
     /// How long every piece of data is held back, in milliseconds.
     delay_ms: AtomicU64,
+    /// Whether replicas are told nothing for now.
+    replicas_held: AtomicBool,
     closed: AtomicBool,
     /// Both ends of all connections that may be open.
     open: Mutex<Vec<[TcpStream; 2]>>,
@@ -33,6 +36,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target: AtomicU16::new(target),
             delay_ms: AtomicU64::new(0),
+            replicas_held: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             open: Mutex::new(Vec::new()),
         });
@@ -58,6 +62,17 @@ impl Proxy {
         // Who relays may notice the first end, and be faster with the second.
         let cut = |ends: &[TcpStream; 2]| ends.each_ref().map(|end| end.shutdown(Shutdown::Both));
         self.shared.open().drain(..).filter(|ends| cut(ends).iter().any(Result::is_ok)).count()
+    }
+
+    /// From now on replicas hear nothing, while clients have their answers.
+    pub fn hold_replicas(&self) {
+        self.shared.replicas_held.store(true, Ordering::SeqCst);
+    }
+
+    /// Whatever was kept from replicas is lost, and so are all connections.
+    pub fn drop_held(&self) {
+        self.reset();
+        self.shared.replicas_held.store(false, Ordering::SeqCst);
     }
 
     /// Holds all data back for this long from now on.
@@ -92,10 +107,12 @@ impl Shared {
         open.retain(|ends| ends.iter().all(|end| end.peer_addr().is_ok()));
         open.push([client.try_clone()?, server.try_clone()?]);
         drop(open);
-        for (from, to) in [(client.try_clone()?, server.try_clone()?), (server, client)] {
-            let shared = self.clone();
-            thread::spawn(move || relay(&shared, from, to));
-        }
+        let replicates = Arc::new(AtomicBool::new(false));
+        let asked = Line { shared: self.clone(), replicates: replicates.clone(), answers: false };
+        let answered = Line { shared: self.clone(), replicates, answers: true };
+        let (from, to) = (client.try_clone()?, server.try_clone()?);
+        thread::spawn(move || asked.relay(from, to));
+        thread::spawn(move || answered.relay(server, client));
         Ok(())
     }
 }
@@ -112,24 +129,53 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
     }
 }
 
-fn relay(shared: &Shared, mut from: TcpStream, mut to: TcpStream) {
-    let mut piece = [0; 16 * 1024];
-    while let Ok(count @ 1..) = from.read(&mut piece) {
-        let ms = shared.delay_ms.load(Ordering::SeqCst);
-        if ms > 0 {
-            pause(Duration::from_millis(ms));
+/// One direction of a connection.
+struct Line {
+    shared: Arc<Shared>,
+    /// Whether who connected is a replica; both directions know.
+    replicates: Arc<AtomicBool>,
+    /// Whether this one leads from the server to who connected.
+    answers: bool,
+}
+
+impl Line {
+    fn relay(&self, mut from: TcpStream, mut to: TcpStream) {
+        let mut piece = [0; 16 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut piece) {
+            if !self.answers && piece[..count].windows(PSYNC.len()).any(|word| word == PSYNC) {
+                self.replicates.store(true, Ordering::SeqCst);
+            }
+            let ms = self.shared.delay_ms.load(Ordering::SeqCst);
+            if ms > 0 {
+                pause(Duration::from_millis(ms));
+            }
+            while self.is_held() {
+                pause(HELD_FOR);
+            }
+            if to.write_all(&piece[..count]).is_err() {
+                break;
+            }
         }
-        if to.write_all(&piece[..count]).is_err() {
-            break;
-        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
     }
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+
+    fn is_held(&self) -> bool {
+        let is = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
+        let Shared { replicas_held, closed, .. } = &*self.shared;
+        self.answers && is(&self.replicates) && is(replicas_held) && !is(closed)
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a delay on the line is time that passes")]
 fn pause(duration: Duration) {
     thread::sleep(duration);
 }
+
+/// The command by which a replica asks for everything that happens.
+const PSYNC: &[u8] = b"PSYNC";
+
+/// How long a line that is held waits before it looks again.
+const HELD_FOR: Duration = Duration::from_millis(2);
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 

@@ -67,18 +67,11 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
             return Err(format!("seed {seed}: {error}\n  logs: {}", folder.keep().display()));
         }
     };
-    let played = stage.play().await;
-    let (told, mut verdict) = match played {
-        Ok(told) => (told, Verdict::default()),
-        Err(error) => {
-            let faults = vec![error];
-            (Told::default(), Verdict { faults, excused: Vec::new() })
-        }
+    let (told, mut verdict) = tokio::select! {
+        judged = stage.play_and_judge(folder.path()) => judged,
+        // Whoever ends it himself wants no verdict and no logs: they go with the folder.
+        _ = tokio::signal::ctrl_c() => return Err(format!("seed {seed}: {INTERRUPTED}")),
     };
-    if verdict.faults.is_empty() {
-        verdict = stage.judge_at_rest(&told).await;
-        verdict.faults.extend(raised(folder.path()));
-    }
     let logs = if verdict.faults.is_empty() {
         None
     } else {
@@ -140,6 +133,17 @@ impl Stage {
             healings: Vec::new(),
             vacancies: Vec::new(),
         })
+    }
+
+    async fn play_and_judge(&mut self, folder: &Path) -> (Told, Verdict) {
+        match self.play().await {
+            Ok(told) => {
+                let mut verdict = self.judge_at_rest(&told).await;
+                verdict.faults.extend(raised(folder));
+                (told, verdict)
+            }
+            Err(error) => (Told::default(), Verdict { faults: vec![error], excused: Vec::new() }),
+        }
     }
 
     /// Lets the faults strike under load, heals everything, and waits for all work to end.
@@ -398,6 +402,9 @@ fn has_ended(state: PublicState) -> bool {
 fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
+
+/// What is said of a schedule that was ended from outside.
+pub const INTERRUPTED: &str = "interrupted";
 
 /// Few partitions, so that each is visited often.
 const PARTITIONS: u16 = 8;

@@ -25,6 +25,9 @@ pub struct Site {
     servers: Vec<Server>,
     /// One for each server of a cluster; else one, which leads to whoever is primary.
     proxies: Vec<Proxy>,
+    /// What the servers of a pair replicate by, one in front of each. In a cluster replicas take
+    /// the way that clients take.
+    feeds: Vec<Proxy>,
     /// Which of a pair is the primary.
     primary: usize,
     crashes: Vec<Crash>,
@@ -60,21 +63,24 @@ impl Site {
                 let options = Options::default().line("appendonly yes").line("appendfsync always");
                 let server = Server::start(Kind::Valkey, options)?;
                 let proxies = vec![Proxy::start(server.port())?];
-                Ok(Self { shape, servers: vec![server], proxies, primary: 0, crashes: Vec::new() })
+                Ok(Self::of(shape, vec![server], proxies, Vec::new()))
             }
             Shape::Pair => {
-                let options = || Options::default().line(SYNC_AT_ONCE);
-                let primary = Server::start(Kind::Valkey, options())?;
-                let follow = format!("replicaof 127.0.0.1 {}", primary.port());
-                let replica = Server::start(Kind::Valkey, options().line(follow))?;
-                let proxies = vec![Proxy::start(primary.port())?];
-                let site = Self {
-                    shape,
-                    servers: vec![primary, replica],
-                    proxies,
-                    primary: 0,
-                    crashes: Vec::new(),
+                let feeds = vec![Proxy::start(0)?, Proxy::start(0)?];
+                // The port that a server announces is its feed's, so that the other one asks there.
+                let start = |feed: &Proxy, lines: &[String]| {
+                    let announced = format!("replica-announce-port {}", feed.port());
+                    let options = Options::default().line(SYNC_AT_ONCE).line(announced);
+                    let options = lines.iter().fold(options, |options, line| options.line(line));
+                    let server = Server::start(Kind::Valkey, options)?;
+                    feed.redirect(server.port());
+                    Ok::<_, ServerError>(server)
                 };
+                let primary = start(&feeds[0], &[])?;
+                let follow = format!("replicaof 127.0.0.1 {}", feeds[0].port());
+                let replica = start(&feeds[1], &[follow])?;
+                let proxies = vec![Proxy::start(primary.port())?];
+                let site = Self::of(shape, vec![primary, replica], proxies, feeds);
                 site.await_replica()?;
                 Ok(site)
             }
@@ -94,15 +100,13 @@ impl Site {
                     proxies.push(proxy);
                     Ok(server)
                 })?;
-                Ok(Self {
-                    shape,
-                    servers: cluster.into_nodes(),
-                    proxies,
-                    primary: 0,
-                    crashes: Vec::new(),
-                })
+                Ok(Self::of(shape, cluster.into_nodes(), proxies, Vec::new()))
             }
         }
+    }
+
+    fn of(shape: Shape, servers: Vec<Server>, proxies: Vec<Proxy>, feeds: Vec<Proxy>) -> Self {
+        Self { shape, servers, proxies, feeds, primary: 0, crashes: Vec::new() }
     }
 
     /// Where engines, workers and callers find the store.
@@ -239,7 +243,7 @@ impl Site {
         if self.shape == Shape::Pair {
             self.await_replica()?;
             let next = 1 - self.primary;
-            let port = self.servers[next].port().to_string();
+            let port = self.feeds[next].port().to_string();
             let mut old = self.servers[self.primary].connect()?;
             old.call(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"])?;
             self.await_role(next, "role:master")?;
@@ -256,7 +260,7 @@ impl Site {
     fn crash(&mut self, strike: &Strike) -> Result<Struck, ServerError> {
         if self.shape == Shape::Pair {
             let (old, next) = (self.primary, 1 - self.primary);
-            self.kill_primary(old, next)?;
+            self.kill_primary(old, next, strike)?;
             self.servers[next].connect()?.call(&["REPLICAOF", "NO", "ONE"])?;
             self.lead_to(next);
             self.bring_back(old)?;
@@ -264,7 +268,7 @@ impl Site {
         }
         let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
         let Some(primary) = self.primary_of(replica)? else { return Ok(Struck::Missed) };
-        self.kill_primary(primary, replica)?;
+        self.kill_primary(primary, replica, strike)?;
         self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER", "TAKEOVER"])?;
         // It must not come back before that: it would come back empty, and still as a primary.
         self.await_role(replica, "role:master")?;
@@ -276,15 +280,21 @@ impl Site {
     fn bring_back(&mut self, at: usize) -> Result<(), ServerError> {
         self.servers[at].restart()?;
         if self.shape == Shape::Pair {
-            let port = self.servers[self.primary].port().to_string();
+            let port = self.feeds[self.primary].port().to_string();
             self.servers[at].connect()?.call(&["REPLICAOF", "127.0.0.1", &port])?;
         }
         self.await_role(at, "master_link_status:up")
     }
 
     /// Kills a primary whose replica has heard all but the last of it, and notes what that was: the
-    /// primary's slots, and all that the replica holds when it has read its link to the end.
-    fn kill_primary(&mut self, primary: usize, replica: usize) -> Result<(), ServerError> {
+    /// primary's slots, and all that the replica holds when it has read its link to the end. For a
+    /// moment the primary goes on telling callers what the replica will never hear.
+    fn kill_primary(
+        &mut self,
+        primary: usize,
+        replica: usize,
+        strike: &Strike,
+    ) -> Result<(), ServerError> {
         let slots = self.slots_of(primary)?;
         let heard_until_ms = clock_ms();
         let applied = offset(&info(&self.servers[primary])?, "master_repl_offset:");
@@ -296,7 +306,10 @@ impl Site {
         Patience::of(TAKEN_OVER_WITHIN)
             .until(follows)
             .ok_or_else(|| ServerError::Cluster("has a replica that does not follow".into()))?;
+        self.feed_of(primary).hold_replicas();
+        let _: Option<()> = Patience::of(strike.lasting / LAG_OF_LASTING).until(|| None);
         self.servers[primary].kill_9()?;
+        self.feed_of(primary).drop_held();
         self.await_role(replica, "master_link_status:down")?;
         let mut connection = self.servers[replica].connect()?;
         // A node of a cluster must be told that a replica will do; any other refuses, and will do.
@@ -307,6 +320,11 @@ impl Site {
         let taken_over_at_ms = clock_ms();
         self.crashes.push(Crash { server: primary, slots, heard_until_ms, taken_over_at_ms, heir });
         Ok(())
+    }
+
+    /// The proxy by which replicas hear from a server.
+    fn feed_of(&self, at: usize) -> &Proxy {
+        if self.shape == Shape::Cluster { &self.proxies[at] } else { &self.feeds[at] }
     }
 
     /// The slots that a server holds.
@@ -445,6 +463,9 @@ const SYNC_AT_ONCE: &str = "repl-diskless-sync-delay 0";
 
 /// Columns of `CLUSTER NODES` before the slots.
 const SLOTS_COLUMN: usize = 8;
+
+/// A replica lags by this part of the time that other faults last: up to half a second.
+const LAG_OF_LASTING: u32 = 8;
 
 /// How long after a reply its time is noted, on a busy machine.
 const NOTED_WITHIN: Duration = Duration::from_millis(500);
