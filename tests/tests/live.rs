@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -10,9 +10,10 @@ use selvedge_core::id::ExecutionId;
 use selvedge_core::key::Key;
 use selvedge_core::value::Value;
 use selvedge_tests::connection::Connection;
-use selvedge_tests::live::plan::{Fault, Plan, Shape, Strike};
+use selvedge_tests::live::plan::{Fault, Plan, Shape, Strike, Wishes};
 use selvedge_tests::live::run::run;
 use selvedge_tests::live::site::{Site, Struck};
+use selvedge_tests::patience::Patience;
 use uuid::Uuid;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,17 +45,15 @@ fn a_primary_that_dies_takes_with_it_what_its_replica_had_not_heard() {
     for shape in [Shape::Pair, Shape::Cluster] {
         let mut site = Site::start(shape).unwrap_or_else(|error| panic!("{error}"));
         let (at, lasting) = (Duration::ZERO, Duration::from_secs(4));
-        let strike = Strike { at, fault: Fault::Crash, whom: 0, lasting };
-        let stop = AtomicBool::new(false);
+        let strike = Strike { at, fault: Fault::LaggingCrash, whom: 0, lasting };
+        let (stop, counts) = (AtomicBool::new(false), AtomicU64::new(0));
         let ports: Vec<u16> = site.url().split(['?', ',']).filter_map(port).collect();
         let told = thread::scope(|scope| {
-            let caller = |port| {
-                scope.spawn({
-                    let stop = &stop;
-                    move || count_until(stop, port)
-                })
-            };
+            let (stop, counts) = (&stop, &counts);
+            let caller = |port| scope.spawn(move || count_until(stop, counts, port));
             let callers: Vec<_> = ports.into_iter().map(caller).collect();
+            let begun = || (counts.load(Ordering::SeqCst) > BEGUN).then_some(());
+            assert!(Patience::of(Duration::from_secs(20)).until(begun).is_some(), "{shape:?}");
             let struck = site.strike(&strike);
             stop.store(true, Ordering::SeqCst);
             assert!(matches!(struck, Ok(Struck::Over)), "{shape:?}: {struck:?}");
@@ -75,13 +74,14 @@ fn a_primary_that_dies_takes_with_it_what_its_replica_had_not_heard() {
 }
 
 /// Counts in every slot that the server at a port has; what it was told last of each counter.
-fn count_until(stop: &AtomicBool, port: u16) -> Vec<i64> {
+fn count_until(stop: &AtomicBool, counts: &AtomicU64, port: u16) -> Vec<i64> {
     let mut told = vec![0; COUNTERS.into()];
     while let (false, Ok(mut server)) = (stop.load(Ordering::SeqCst), Connection::open(port)) {
         let mut count = |number: u16| {
             let reply = server.call(&["INCR", &counter(number).to_string()])?;
             if let Value::Int(count) = reply {
                 told[usize::from(number)] = count;
+                counts.fetch_add(1, Ordering::SeqCst);
             }
             Ok::<_, std::io::Error>(())
         };
@@ -106,8 +106,12 @@ fn port(host: &str) -> Option<u16> {
 /// Enough for each of three primaries to have some.
 const COUNTERS: u16 = 24;
 
+/// Each of them has been counted some ten times.
+const BEGUN: u64 = 240;
+
 fn plan((shape, seed): (Shape, u64)) -> Plan {
-    Plan::from_seed(seed, Duration::from_secs(8), Some(shape))
+    let lasts = Duration::from_secs(8);
+    Plan::from_seed(seed, &Wishes { lasts, shape: Some(shape), lags: true })
 }
 
 async fn play(schedule: (Shape, u64)) {
@@ -121,7 +125,7 @@ async fn play(schedule: (Shape, u64)) {
 
 /// Chosen among many for the kinds of faults that they deal within seconds, together all of them.
 const SCHEDULES: [(Shape, u64); 3] =
-    [(Shape::Standalone, 517), (Shape::Pair, 2595), (Shape::Cluster, 2098)];
+    [(Shape::Standalone, 1), (Shape::Pair, 18_030), (Shape::Cluster, 3_255)];
 
 /// A clock may not be shiftable here, and a server not ready for a fault; most must strike.
 const KINDS_MIN: usize = 5;

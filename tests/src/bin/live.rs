@@ -1,7 +1,7 @@
 //! Plays seeded schedules of faults against real engines, workers and servers.
 //!
 //! `cargo run --release -p selvedge-tests --bin live -- [--schedules N] [--seconds N] [--seed S]
-//! [--shape standalone|pair|cluster] [--at-once N]`; engines and workers are this program again.
+//! [--shape standalone|pair|cluster] [--lags yes|no] [--at-once N]`; engines and workers are this program again.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use selvedge_tests::live::plan::{Fault, Plan, Shape};
+use selvedge_tests::live::plan::{Fault, Plan, Shape, Wishes};
 use selvedge_tests::live::process::ClockShift;
 use selvedge_tests::live::roles::{Deserted, engine, worker};
 use selvedge_tests::live::run::{INTERRUPTED, Report, run};
@@ -45,11 +45,13 @@ struct Options {
     seconds: u64,
     seed: u64,
     shape: Option<Shape>,
+    lags: bool,
     at_once: u64,
 }
 
 fn read(words: &[String]) -> Result<Options, String> {
-    let mut options = Options { schedules: 10, seconds: 30, seed: 1, shape: None, at_once: 1 };
+    let (schedules, seconds, seed, at_once) = (10, 30, 1, 1);
+    let mut options = Options { schedules, seconds, seed, shape: None, lags: true, at_once };
     for pair in words.chunks(2) {
         let [name, value] = pair else { return Err(USAGE.to_owned()) };
         let number = || value.parse::<u64>().map_err(|_| format!("{value} is no number\n{USAGE}"));
@@ -65,6 +67,13 @@ fn read(words: &[String]) -> Result<Options, String> {
                     "cluster" => Shape::Cluster,
                     _ => return Err(USAGE.to_owned()),
                 });
+            }
+            "--lags" => {
+                options.lags = match value.as_str() {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return Err(USAGE.to_owned()),
+                };
             }
             _ => return Err(USAGE.to_owned()),
         }
@@ -139,12 +148,14 @@ fn play_in_a_row(
     next: &AtomicU64,
     reports: &mpsc::Sender<Result<Report, String>>,
 ) {
+    let Options { seconds, shape, lags, .. } = *options;
+    let wishes = Wishes { lasts: Duration::from_secs(seconds), shape, lags };
     loop {
         let seed = next.fetch_add(1, Ordering::SeqCst);
         if seed >= options.seed + options.schedules {
             return;
         }
-        let plan = Plan::from_seed(seed, Duration::from_secs(options.seconds), options.shape);
+        let plan = Plan::from_seed(seed, &wishes);
         let report = runtime().and_then(|runtime| runtime.block_on(run(plan, live)));
         if report.as_ref().is_err_and(|error| error.ends_with(INTERRUPTED)) {
             next.store(u64::MAX / 2 + options.schedules, Ordering::SeqCst);
@@ -161,5 +172,7 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 }
 
 const USAGE: &str =
-    "live [--schedules N] [--seconds N] [--seed S] [--shape standalone|pair|cluster] [--at-once N]
-Plays N schedules of so many seconds each, from seed S on.";
+    "live [--schedules N] [--seconds N] [--seed S] [--shape standalone|pair|cluster] [--lags yes|no]
+     [--at-once N]
+Plays N schedules of so many seconds each, from seed S on. A failover to a replica that lags loses what
+callers were told; each such loss is proven and excused. With --lags no, no replica lags.";

@@ -72,8 +72,11 @@ faults! {
     PauseClients = "CLIENT PAUSE" on &Shape::ALL,
     /// The replica takes over in good order: nothing is lost.
     Failover = "failover in good order" on &[Shape::Pair, Shape::Cluster],
-    /// The primary dies and the replica, which lags, takes over: what it had not heard of is lost.
+    /// The primary dies and the replica takes over: what it had not heard of is lost, which is the
+    /// work of an instant at most.
     Crash = "failover by kill -9 of the primary" on &[Shape::Pair, Shape::Cluster],
+    /// The same, but that the replica has heard nothing for a while, and callers have.
+    LaggingCrash = "failover to a replica that lags" on &[Shape::Pair, Shape::Cluster],
     /// A slot moves to another primary with everything in it.
     MoveSlot = "slot migrated" on &[Shape::Cluster],
 }
@@ -89,6 +92,17 @@ pub struct Strike {
     pub whom: usize,
     /// For how long, where it lasts.
     pub lasting: Duration,
+}
+
+/// What a schedule is to be like, whatever its seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Wishes {
+    /// How long faults strike.
+    pub lasts: Duration,
+    /// The servers, if they are not for the seed to choose.
+    pub shape: Option<Shape>,
+    /// Whether replicas may lag behind a primary that dies, which loses what callers were told.
+    pub lags: bool,
 }
 
 /// One schedule.
@@ -111,7 +125,8 @@ pub struct Plan {
 impl Plan {
     /// The schedule of a seed: some kinds of faults are on, in bursts with quiet times between.
     #[must_use]
-    pub fn from_seed(seed: u64, lasts: Duration, shape: Option<Shape>) -> Self {
+    pub fn from_seed(seed: u64, wishes: &Wishes) -> Self {
+        let Wishes { lasts, shape, lags } = *wishes;
         let mut draws = Draws::seeded(seed, 0);
         let drawn = Shape::ALL[draws.below(Shape::ALL.len())];
         let shape = shape.unwrap_or(drawn);
@@ -119,6 +134,7 @@ impl Plan {
             .iter()
             .filter(|(_, shapes)| shapes.contains(&shape))
             .map(|(fault, _)| *fault)
+            .filter(|fault| lags || *fault != Fault::LaggingCrash)
             .collect();
         let mut on: Vec<Fault> = possible.iter().copied().filter(|_| draws.below(3) < 2).collect();
         if on.is_empty() {
@@ -160,13 +176,16 @@ mod tests {
     #[test]
     fn a_seed_deals_the_same_schedule_again_and_all_faults_in_time() {
         let lasts = Duration::from_secs(30);
+        let wishes = Wishes { lasts, shape: None, lags: true };
         let mut dealt = std::collections::BTreeSet::new();
         for seed in 0..200 {
-            let plan = Plan::from_seed(seed, lasts, None);
-            assert_eq!(format!("{plan:?}"), format!("{:?}", Plan::from_seed(seed, lasts, None)));
+            let plan = Plan::from_seed(seed, &wishes);
+            assert_eq!(format!("{plan:?}"), format!("{:?}", Plan::from_seed(seed, &wishes)));
             assert!(plan.strikes.iter().all(|strike| strike.at < lasts));
             assert!(!plan.strikes.is_empty());
             dealt.extend(plan.strikes.iter().map(|strike| strike.fault));
+            let prompt = Plan::from_seed(seed, &Wishes { lags: false, ..wishes });
+            assert!(prompt.strikes.iter().all(|strike| strike.fault != Fault::LaggingCrash));
         }
         assert_eq!(dealt.len(), Fault::ALL.len(), "some fault is never dealt");
     }

@@ -219,6 +219,7 @@ impl Stage {
             | Fault::PauseClients
             | Fault::Failover
             | Fault::Crash
+            | Fault::LaggingCrash
             | Fault::MoveSlot => self.strike_servers(strike)?,
         };
         match struck {

@@ -153,7 +153,8 @@ impl Site {
                 self.tell_primary(strike, &["CLIENT", "PAUSE", &time, "ALL"])
             }
             Fault::Failover => self.fail_over(strike),
-            Fault::Crash => self.crash(strike),
+            Fault::Crash => self.crash(strike, Duration::ZERO),
+            Fault::LaggingCrash => self.crash(strike, strike.lasting / LAG_OF_LASTING),
             Fault::MoveSlot => self.move_slot(strike),
             Fault::KillEngine
             | Fault::KillWorker
@@ -256,11 +257,12 @@ impl Site {
         Ok(Struck::Over)
     }
 
-    /// The primary dies; when the replica has taken over, it comes back as one.
-    fn crash(&mut self, strike: &Strike) -> Result<Struck, ServerError> {
+    /// The primary dies, and its replica lags so far behind; when that one has taken over, the dead
+    /// one comes back as a replica.
+    fn crash(&mut self, strike: &Strike, lag: Duration) -> Result<Struck, ServerError> {
         if self.shape == Shape::Pair {
             let (old, next) = (self.primary, 1 - self.primary);
-            self.kill_primary(old, next, strike)?;
+            self.kill_primary(old, next, lag)?;
             self.servers[next].connect()?.call(&["REPLICAOF", "NO", "ONE"])?;
             self.lead_to(next);
             self.bring_back(old)?;
@@ -268,7 +270,7 @@ impl Site {
         }
         let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
         let Some(primary) = self.primary_of(replica)? else { return Ok(Struck::Missed) };
-        self.kill_primary(primary, replica, strike)?;
+        self.kill_primary(primary, replica, lag)?;
         self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER", "TAKEOVER"])?;
         // It must not come back before that: it would come back empty, and still as a primary.
         self.await_role(replica, "role:master")?;
@@ -287,13 +289,13 @@ impl Site {
     }
 
     /// Kills a primary whose replica has heard all but the last of it, and notes what that was: the
-    /// primary's slots, and all that the replica holds when it has read its link to the end. For a
-    /// moment the primary goes on telling callers what the replica will never hear.
+    /// primary's slots, and all that the replica holds when it has read its link to the end. As long
+    /// as it lags, the primary goes on telling callers what the replica will never hear.
     fn kill_primary(
         &mut self,
         primary: usize,
         replica: usize,
-        strike: &Strike,
+        lag: Duration,
     ) -> Result<(), ServerError> {
         let slots = self.slots_of(primary)?;
         let heard_until_ms = clock_ms();
@@ -306,8 +308,10 @@ impl Site {
         Patience::of(TAKEN_OVER_WITHIN)
             .until(follows)
             .ok_or_else(|| ServerError::Cluster("has a replica that does not follow".into()))?;
-        self.feed_of(primary).hold_replicas();
-        let _: Option<()> = Patience::of(strike.lasting / LAG_OF_LASTING).until(|| None);
+        if lag > Duration::ZERO {
+            self.feed_of(primary).hold_replicas();
+            let _: Option<()> = Patience::of(lag).until(|| None);
+        }
         self.servers[primary].kill_9()?;
         self.feed_of(primary).drop_held();
         self.await_role(replica, "master_link_status:down")?;
