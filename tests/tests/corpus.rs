@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use selvedge_core::call::signatures;
 use selvedge_core::error::CallError;
-use selvedge_tests::fuzz::{TARGETS, Target, notation};
+use selvedge_tests::fuzz::{TARGETS, Target, lua_call, notation};
 use selvedge_tests::spec::report::show_reply;
 
 macro_rules! replayed {
@@ -81,6 +81,27 @@ fn each_function_reads_the_replies_that_are_kept_under_its_name() {
         }
     }
     assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// Bytes choose functions and calls by their places, so that a new function or case makes other
+/// calls of old bytes. Those under the name of a function must still call it.
+#[test]
+fn the_corpus_of_calls_succeeds_with_every_function() {
+    let mut complaints = Vec::new();
+    for signature in signatures() {
+        let path = fuzz().join("corpus/lua_call").join(signature.name);
+        let called = |bytes: &[u8]| lua_call::succeeds(bytes).as_deref() == Some(signature.name);
+        if fs::read(&path).is_ok_and(|bytes| called(&bytes)) {
+            continue;
+        }
+        match lua_call::example(signature.name) {
+            Some(bytes) if std::env::var_os("SELVEDGE_UPDATE").is_some() => {
+                fs::write(&path, bytes).unwrap();
+            }
+            found => complaints.push(format!("{}: {found:?} would do", signature.name)),
+        }
+    }
+    assert!(complaints.is_empty(), "SELVEDGE_UPDATE=1 writes them anew: {complaints:#?}");
 }
 
 #[test]
