@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a folder that cannot be read is a failure")]
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -59,28 +60,39 @@ fn targets_files_and_corpora_are_the_same_set() {
     }
 }
 
-/// A parser that refuses everything says nothing that is not so.
+/// What each function's type reads of the replies that are kept under its name stands in
+/// `replies.txt`: a parser that refuses what is good, or takes one field for another, shows there.
 #[test]
 fn each_function_reads_the_replies_that_are_kept_under_its_name() {
-    let mut complaints = Vec::new();
+    let (mut told, mut complaints) = (String::new(), Vec::new());
     for signature in signatures() {
         let name = signature.name.trim_start_matches("ff_");
         let text = fs::read(fuzz().join("corpus/reply_parse").join(name)).unwrap_or_default();
         let mut understood = 0;
         for reply in notation::read(&text) {
-            match (signature.check)(reply.clone()) {
-                Ok(()) => understood += 1,
-                Err(CallError::Refused(_)) => {}
+            let meaning = match (signature.read)(reply.clone()) {
+                Ok(meaning) => meaning,
+                Err(CallError::Refused(refusal)) => format!("refused: {refusal}"),
                 Err(error) => {
-                    complaints.push(format!("{name} said {}: {error}", show_reply(&reply)))
+                    complaints.push(format!("{name} said {}: {error}", show_reply(&reply)));
+                    continue;
                 }
-            }
+            };
+            understood += usize::from(!meaning.starts_with("refused"));
+            writeln!(told, "{name}\n  {}\n  {meaning}", show_reply(&reply)).unwrap();
         }
         if understood == 0 {
             complaints.push(format!("{name} has no success"));
         }
     }
     assert!(complaints.is_empty(), "{complaints:#?}");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/replies.txt");
+    if std::env::var_os("SELVEDGE_UPDATE").is_some() {
+        fs::write(&path, &told).unwrap();
+    }
+    let known = fs::read_to_string(&path).unwrap_or_default();
+    let differs = known.lines().zip(told.lines()).find(|(known, told)| known != told);
+    assert!(known == told, "read otherwise (SELVEDGE_UPDATE=1 writes it down): {differs:#?}");
 }
 
 /// Bytes choose functions and calls by their places, so that a new function or case makes other

@@ -56,7 +56,7 @@ pub trait Function {
     const READS_ONLY: bool = false;
 
     /// What it answers when it does not refuse.
-    type Reply;
+    type Reply: core::fmt::Debug;
 
     /// Its KEYS, in order.
     fn keys(&self) -> Vec<Key>;
@@ -113,8 +113,8 @@ pub struct Signature {
     pub args: &'static [&'static str],
     /// Whether it is registered `no-writes`.
     pub reads_only: bool,
-    /// Reads a reply and says only whether that went well.
-    pub check: fn(Value) -> Result<(), CallError>,
+    /// Reads a reply, and says in words for developers what it means.
+    pub read: fn(Value) -> Result<String, CallError>,
 }
 
 impl Signature {
@@ -126,7 +126,7 @@ impl Signature {
             keys: F::KEYS,
             args: F::ARGS,
             reads_only: F::READS_ONLY,
-            check: |reply| F::parse(reply).map(drop),
+            read: |reply| F::parse(reply).map(|meaning| alloc::format!("{meaning:?}")),
         }
     }
 }
@@ -189,7 +189,7 @@ mod tests {
         #[test]
         fn no_reply_breaks_a_parser(reply in any_value()) {
             for signature in signatures() {
-                let _ = (signature.check)(reply.clone());
+                let _ = (signature.read)(reply.clone());
             }
         }
     }

@@ -34,14 +34,23 @@ fn run(words: &[String]) -> Result<usize, String> {
     let text = fs::read_to_string(&list).map_err(|error| format!("{}: {error}", list.display()))?;
     let bugs = parse(&text).map_err(|error| error.to_string())?;
     let root = folder().parent().and_then(Path::parent).ok_or("the workspace has no root")?;
-    let copy = target(root).join("planted");
-    mirror(root, &copy, &plant(root, &bugs)?)?;
-    let suites = build(&copy)?;
     let chosen: Vec<(usize, &Bug)> = bugs
         .iter()
         .enumerate()
         .filter(|(_, bug)| words.is_empty() || words.iter().any(|word| bug.name.contains(word)))
         .collect();
+    if chosen.is_empty() {
+        return Err(format!("no bug of {} has any of these words", list.display()));
+    }
+    let copy = target(root).join("planted");
+    // An input that was taken away must not notice anything any more.
+    if let Err(error) = fs::remove_dir_all(copy.join("fuzz/corpus"))
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(format!("{}: {error}", copy.display()));
+    }
+    mirror(root, &copy, &plant(root, &bugs)?)?;
+    let suites = build(&copy)?;
     let stories: BTreeSet<&String> = chosen.iter().flat_map(|(_, bug)| &bug.reds).collect();
     let told = run_suites(&suites, None, stories);
     if told.contains("FAILED") || !told.contains("test result: ok") {

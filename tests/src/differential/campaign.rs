@@ -47,9 +47,10 @@ impl Campaign {
     /// The first divergence, or why nothing can be compared.
     pub fn run(&self, library: &str, root: &Path) -> Result<Report, String> {
         let library = steered(library);
+        // First of all: without a server there is nothing to compare with.
+        let mut pair = Pair::start(&library).map_err(|error| error.to_string())?;
         let spec = Spec::prepare(&library, &root.join("lua"), &root.join("tests/spec"))?;
         let source = Source::new(&library, spec);
-        let mut pair = Pair::start(&library).map_err(|error| error.to_string())?;
         let coverage = Coverage::of(source.contracts());
         let mut report =
             Report { operations: 0, judged: 0, modelled: 0, messages: 0, tapes: 0, coverage };

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
+use selvedge::client::{Flow, OnSatisfied, Task};
 use selvedge::flow_file::{Format, read};
 use serde_json::Value;
 
@@ -15,10 +17,12 @@ pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
     let format = Format::of(Path::new("flow"), text);
     let told = told(text, format);
-    if let Some(told) = told.as_ref().filter(|told| is_plain(told)) {
+    if let Some((told, meant)) = told.as_ref().and_then(|told| Some((told, plain_flow(told)?))) {
         // Written anew, because a member that stands there twice is a doubt.
-        let read = read(&told.to_string(), Format::Json);
-        assert!(read.is_ok(), "{told} is refused: {read:?}");
+        match read(&told.to_string(), Format::Json) {
+            Ok(read) => assert_eq!(format!("{read:?}"), format!("{meant:?}"), "of {told}"),
+            Err(error) => panic!("{told} is refused: {error}"),
+        }
     }
     match read(text, format) {
         Ok(flow) => {
@@ -54,31 +58,60 @@ fn has_names(task: &Value) -> bool {
     task.is_object() && no_list(&task["retries"]) && task["after"].as_array().is_none_or(names)
 }
 
-/// Whether a file tells a flow beyond doubt: tasks with names of their own that wait for all of
-/// some before them, and nothing more.
-fn is_plain(file: &Value) -> bool {
-    let Some(tasks) = file["tasks"].as_array().filter(|tasks| !tasks.is_empty()) else {
-        return false;
+/// The flow that a file tells beyond doubt: tasks with names of their own that wait for some before
+/// them, each said in the plainest way, and nothing more.
+fn plain_flow(file: &Value) -> Option<Flow> {
+    let tasks = file["tasks"].as_array().filter(|tasks| !tasks.is_empty())?;
+    let mut before = Vec::new();
+    let flow = has_only(file, &["kind", "tasks"]).then(|| word(&file["kind"]))??;
+    tasks.iter().try_fold(Flow::new(flow), |flow, entry| {
+        let known = ["name", "kind", "payload", "priority", "retries", "after"];
+        let name = has_only(entry, &known).then(|| word(&entry["name"]))??;
+        let mut task = Task::new(name, word(&entry["kind"])?);
+        if let Some(payload) = entry.get("payload") {
+            task = task.payload(payload.as_str()?);
+        }
+        if let Some(priority) = entry.get("priority") {
+            task = task.priority(small(priority)?);
+        }
+        if let Some(retries) = entry.get("retries") {
+            let most = has_only(retries, &["max"]).then(|| small(&retries["max"]))??;
+            task = task.retries(most, Duration::ZERO);
+        }
+        if let Some(after) = entry.get("after") {
+            task = join(task, after, &before)?;
+        }
+        (!before.contains(&name)).then(|| before.push(name))?;
+        Some(flow.task(task))
+    })
+}
+
+/// Lets a task wait for some of those before it.
+fn join(task: Task, after: &Value, before: &[&str]) -> Option<Task> {
+    let rest = match after.get("rest").map(Value::as_str) {
+        None | Some(Some("cancel")) => OnSatisfied::CancelRemaining,
+        Some(Some("let_run")) => OnSatisfied::LetRun,
+        Some(_) => return None,
     };
-    let mut before = BTreeSet::new();
-    has_only(file, &["kind", "tasks"])
-        && is_word(&file["kind"])
-        && tasks.iter().all(|task| {
-            let mut awaited = BTreeSet::new();
-            let waits = task.get("after").is_none_or(|after| {
-                after.as_array().is_some_and(|names| {
-                    let known =
-                        |name: &Value| name.as_str().is_some_and(|name| before.contains(name));
-                    names.iter().all(|name| known(name) && awaited.insert(name.as_str()))
-                })
-            });
-            waits
-                && has_only(task, &["name", "kind", "payload", "after"])
-                && is_word(&task["kind"])
-                && task.get("payload").is_none_or(Value::is_string)
-                && is_word(&task["name"])
-                && task["name"].as_str().is_some_and(|name| before.insert(name))
-        })
+    if after.is_array() {
+        Some(task.after(names(after, before)?))
+    } else if has_only(after, &["any", "rest"]) {
+        let of = names(&after["any"], before).filter(|of| !of.is_empty())?;
+        Some(task.after_any(of, rest))
+    } else if has_only(after, &["quorum", "of", "rest"]) {
+        let of = names(&after["of"], before)?;
+        let enough = small(&after["quorum"]).filter(|enough| *enough > 0)?;
+        (usize::try_from(enough).ok()? <= of.len()).then(|| task.after_quorum(enough, of, rest))
+    } else {
+        None
+    }
+}
+
+/// Names of tasks before this one, none of them twice.
+fn names<'a>(list: &'a Value, before: &[&str]) -> Option<Vec<&'a str>> {
+    let names: Vec<&str> = list.as_array()?.iter().map(Value::as_str).collect::<Option<_>>()?;
+    let unique: BTreeSet<&str> = names.iter().copied().collect();
+    (unique.len() == names.len() && names.iter().all(|name| before.contains(name))).then_some(names)
 }
 
 fn has_only(part: &Value, names: &[&str]) -> bool {
@@ -86,8 +119,13 @@ fn has_only(part: &Value, names: &[&str]) -> bool {
 }
 
 /// Letters and digits, not too many of them.
-fn is_word(part: &Value) -> bool {
-    part.as_str().is_some_and(|text| {
+fn word(part: &Value) -> Option<&str> {
+    part.as_str().filter(|text| {
         (1..=256).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
+}
+
+/// A number that is no limit to anything.
+fn small(part: &Value) -> Option<u32> {
+    part.as_u64().filter(|number| *number < 1_000).and_then(|number| u32::try_from(number).ok())
 }

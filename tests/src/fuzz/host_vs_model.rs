@@ -1,4 +1,5 @@
-//! The in-process host takes any command, and three simple models of it agree with it.
+//! The in-process host takes any command, and three simple models of it agree with it. What a
+//! command means is for [`crate::conformance`] to ask, which has real servers to compare with.
 //!
 //! The models: the same host once more (nothing but seed, time and commands counts), a replica that
 //! is told only what the host says it wrote, and the keyspace as plain data, put into an empty host.

@@ -18,12 +18,12 @@ use super::plain;
 /// # Panics
 /// When something that was read is not written back as it was, or what is plain is refused.
 pub fn run(data: &[u8]) {
-    assert!(slot(data) < SLOTS);
+    assert_eq!(slot(data), slot_by_bits(data), "the slot of {}", data.escape_ascii());
     let Ok(text) = str::from_utf8(data) else { return };
     takes_what_is_plain(text);
     if let Ok(key) = text.parse::<Key>() {
         assert_eq!(key.to_string(), text, "a key has one spelling");
-        assert_eq!(key.slot(), slot(data));
+        assert_eq!(key.slot(), slot_by_bits(data), "where {text} lies");
         comes_back(&key);
     }
     one_form::<FlowId>(text);
@@ -34,9 +34,9 @@ pub fn run(data: &[u8]) {
     one_form::<WaitpointId>(text);
     one_form::<BudgetId>(text);
     one_form::<QuotaPolicyId>(text);
-    one_form::<AttemptIndex>(text);
-    one_form::<LeaseEpoch>(text);
-    one_form::<ServerTime>(text);
+    same_number::<AttemptIndex>(text);
+    same_number::<LeaseEpoch>(text);
+    same_number::<ServerTime>(text);
     one_form::<Partition>(text);
     one_form::<LaneId>(text);
     if let Ok(id) = text.parse::<ExecutionId>() {
@@ -62,10 +62,13 @@ pub fn run(data: &[u8]) {
 fn takes_what_is_plain(text: &str) {
     if plain::is_uuid(text) {
         is_read::<FlowId>(text);
+        is_read::<EdgeId>(text);
+        is_read::<LeaseId>(text);
+        is_read::<AttemptId>(text);
+        is_read::<SignalId>(text);
+        is_read::<WaitpointId>(text);
         is_read::<BudgetId>(text);
-        is_read::<Key>(&format!("ff:budget:{{b:1}}:{text}:usage"));
-        is_read::<Key>(&format!("ff:quota:{{q:1}}:{text}:window:requests"));
-        is_read::<Key>(&format!("ff:flow:{{fp:1}}:{text}:core"));
+        is_read::<QuotaPolicyId>(text);
     }
     if plain::is_number(text, u32::MAX.into()) {
         is_read::<AttemptIndex>(text);
@@ -79,8 +82,11 @@ fn takes_what_is_plain(text: &str) {
     }
     if plain::is_execution_id(text) {
         is_read::<ExecutionId>(text);
-        let tag = text.split_inclusive('}').next().unwrap_or_default();
-        is_read::<Key>(&format!("ff:exec:{tag}:{text}:core"));
+        let (tag, uuid) = text.split_at(text.len() - 37);
+        for form in KEYS {
+            let key = form.replace("EID", text).replace("TAG", tag).replace("UUID", &uuid[1..]);
+            is_read::<Key>(&key);
+        }
     }
     let printable = |byte: u8| byte == b' ' || byte.is_ascii_graphic();
     if (1..=64).contains(&text.len()) && text.bytes().all(printable) {
@@ -116,14 +122,44 @@ fn keys_of_an_execution(id: &ExecutionId) {
     }
 }
 
+/// What has one spelling is taken in it, and means that.
 fn is_read<T>(text: &str)
 where
-    T: FromStr,
+    T: FromStr + Display,
     T::Err: Debug,
 {
-    if let Err(error) = text.parse::<T>() {
-        panic!("`{text}` is refused: {error:?}");
+    match text.parse::<T>() {
+        Ok(value) => assert_eq!(value.to_string(), text, "read as another one"),
+        Err(error) => panic!("`{text}` is refused: {error:?}"),
     }
+}
+
+/// However a number is spelled, it stays the same one.
+fn same_number<T>(text: &str)
+where
+    T: FromStr + Display + Debug + PartialEq,
+    T::Err: Debug + Display,
+{
+    one_form::<T>(text);
+    if let Ok(value) = text.parse::<T>() {
+        let number = |text: &str| text.parse::<i128>().ok();
+        assert_eq!(number(&value.to_string()), number(text), "`{text}` is read as {value}");
+    }
+}
+
+/// The slot of a key by the letter of the cluster's specification: the CRC, bit by bit, of what
+/// stands between the first `{` and the next `}`, if anything does, or else of the whole key.
+fn slot_by_bits(key: &[u8]) -> u16 {
+    let inner = key.splitn(2, |byte| *byte == b'{').nth(1).and_then(|rest| {
+        let end = rest.iter().position(|byte| *byte == b'}')?;
+        (end > 0).then(|| &rest[..end])
+    });
+    let crc = inner.unwrap_or(key).iter().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ (u16::from(*byte) << 8), |crc, _| {
+            (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 }
+        })
+    });
+    crc % SLOTS
 }
 
 fn comes_back<T>(value: &T)
@@ -148,3 +184,33 @@ where
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
+
+/// Keys of the contract, one of each kind that holds an id, and some that hold none.
+const KEYS: [&str; 26] = [
+    "ff:exec:TAG:EID:core",
+    "ff:exec:TAG:EID:suspension:current",
+    "ff:exec:TAG:EID:dep:UUID",
+    "ff:attempt:TAG:EID:12:policy",
+    "ff:stream:TAG:EID:3:meta",
+    "ff:wp:TAG:UUID",
+    "ff:wp:TAG:UUID:condition",
+    "ff:signal:TAG:UUID:payload",
+    "ff:sigdedup:TAG:UUID:key:with:colons",
+    "ff:dedup:suspend:TAG:EID:once",
+    "ff:idem:TAG:tenant:order-1",
+    "ff:claim:TAG:UUID",
+    "ff:sec:TAG:waitpoint_hmac",
+    "ff:part:TAG:signal_delivery",
+    "ff:flow:TAG:UUID:pending_cancels",
+    "ff:flow:TAG:UUID:edge:UUID",
+    "ff:flow:TAG:UUID:edgegroup:EID",
+    "ff:idx:TAG:lane:default:blocked:dependencies",
+    "ff:idx:TAG:pending_cancel_groups",
+    "ff:budget:{b:1}:UUID:by_exec:EID",
+    "ff:usagededup:{b:1}:report-9",
+    "ff:quota:{q:1}:UUID:admitted:EID",
+    "ff:worker:tenant:w-1:alive",
+    "ff:idx:tenant:workers",
+    "ff:aside:TAG",
+    "ff:noop:TAG",
+];

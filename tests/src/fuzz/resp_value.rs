@@ -15,7 +15,7 @@ pub fn run(data: &[u8]) {
     }
     let Some(reply) = read else { return };
     for signature in signatures() {
-        let read = (signature.check)(reply.clone());
+        let read = (signature.read)(reply.clone());
         if matches!(reply, Value::Error(_)) {
             assert!(read.is_err(), "{} takes an error for a success", signature.name);
         }

@@ -1,5 +1,6 @@
 //! Any text for a store's URL: read or refused, with a reason, and no password shown either way.
 
+use selvedge::SecretText;
 use selvedge::store::StoreUrl;
 
 /// Reads a text as a URL.
@@ -9,7 +10,7 @@ use selvedge::store::StoreUrl;
 /// written with care is refused.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    takes_any_credentials(text);
+    takes_what_is_written_with_care(text);
     let said = say(text);
     if let Some(other) = with_another_password(text) {
         assert_eq!(said, say(&other), "what is said of `{text}` depends on its password");
@@ -25,22 +26,34 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Any user and any password can be written down: with each byte escaped, before any host.
-fn takes_any_credentials(text: &str) {
-    let mut parts = text.splitn(4, ' ');
+/// Whatever a URL can say can be written down, any user and any password with each byte escaped,
+/// and means just that.
+fn takes_what_is_written_with_care(text: &str) {
+    let mut parts = text.splitn(5, ' ');
     let mut part = || parts.next().unwrap_or_default();
-    let (user, password) = (part(), part());
-    let named = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'.';
-    let host: String = part().bytes().filter(|byte| named(*byte)).map(char::from).collect();
-    let port = part().len() % 65_535 + 1;
+    let (user, password, database) = (part(), part(), part().len() % 16);
+    let named = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-' || *byte == b'.';
+    let host = |name: &str| -> String {
+        let letters: String = name.bytes().filter(named).map(char::from).collect();
+        format!("h{letters}:{}", name.len() % 65_535 + 1)
+    };
+    let hosts: Vec<String> = part().split(',').map(host).collect();
+    let (hosts, several) = (hosts.join(","), hosts.len() > 1);
+    let asks = !part().is_empty();
+    let query = if asks { "?cluster=true" } else { "" };
     let escaped = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
-    let url = format!("valkeys://{}:{}@h{host}:{port}/3", escaped(user), escaped(password));
+    let (named, secret) = (escaped(user), escaped(password));
+    let url = format!("valkeys://{named}:{secret}@{hosts}/{database}{query}");
     let read: StoreUrl = url.parse().unwrap_or_else(|error| panic!("`{url}` is refused: {error}"));
-    let user = Some(user).filter(|user| !user.is_empty());
-    assert_eq!(means(&read), (false, true, user, !password.is_empty()), "`{url}`");
-    let place = format!("@h{host}:{port}/3");
-    let place = if user.is_none() && password.is_empty() { &place[1..] } else { &place };
-    assert!(read.to_string().ends_with(place), "`{url}` leads to {read}");
+    let bare: StoreUrl = format!("valkeys://{hosts}/{database}{query}").parse().expect("no less");
+    // Said in the plainest way, where nothing that goes without saying is said.
+    let path = if database == 0 { String::new() } else { format!("/{database}") };
+    let shown = format!("valkeys://{hosts}{path}{}", if several { "" } else { query });
+    assert_eq!(bare.to_string(), shown, "of `{url}`");
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let meant = bare.with_credentials(given(user), given(password).map(SecretText::new));
+    assert!(read == meant, "`{url}` is read as {read}");
+    assert_eq!(read.user(), given(user).as_deref(), "`{url}`");
 }
 
 /// What a URL means, as far as whoever connects can ask.

@@ -22,17 +22,24 @@ pub struct Crash {
 
 impl Crash {
     /// Whether what was told of an execution at a time died with this server: the execution was
-    /// there, the reply came in its last moments, and the heir has not got what it told of.
+    /// there, the reply came in its last moments, and nothing speaks against it.
     #[must_use]
     pub fn took(
         &self,
         id: &ExecutionId,
         told_at_ms: u64,
-        has: impl FnOnce(&Snapshot) -> bool,
+        against: impl FnOnce(&Self) -> bool,
     ) -> bool {
         let slot = id.partition().slot();
         let held = self.slots.iter().any(|slots| slots.contains(&slot));
         let last_moments = self.heard_until_ms..self.taken_over_at_ms;
-        held && last_moments.contains(&told_at_ms) && !has(&self.heir)
+        held && last_moments.contains(&told_at_ms) && !against(self)
+    }
+
+    /// Whether something was said while the server still spoke for itself: then its death is no
+    /// excuse.
+    #[must_use]
+    pub fn spoke_at(&self, at_ms: u64) -> bool {
+        at_ms < self.taken_over_at_ms
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selvedge::client::TerminalOutcome;
 use selvedge_core::audit::{self, Snapshot};
 use selvedge_core::id::{AttemptIndex, ExecutionId};
 use selvedge_core::key::Key;
@@ -63,12 +64,19 @@ impl Evidence<'_> {
             other => format!("{id} ended as {other}"),
         };
         // Only what is gone can have died with a server.
-        let has = |heir: &Snapshot| !outcome.is_empty() || heir.execution(id).is_some();
-        self.find(verdict, what, id, accepted.at_ms, has);
+        let against = |crash: &Crash| !outcome.is_empty() || crash.heir.execution(id).is_some();
+        self.find(verdict, what, id, accepted.at_ms, against);
     }
 
-    /// What is there has ended, even where a caller never heard that it was accepted.
+    /// What is there has ended, even where a caller never heard that it was accepted; and where every
+    /// caller heard, there is nothing else.
     fn judge_unheard(&self, verdict: &mut Verdict) {
+        if self.told.unanswered == 0 {
+            let accepted = |id: &ExecutionId| self.told.accepted.contains_key(id);
+            let strange = self.snapshot.executions().filter(|execution| !accepted(execution.id));
+            let told = strange.map(|execution| format!("{} is nobody's", execution.id));
+            verdict.faults.extend(told);
+        }
         let open = self.snapshot.executions().filter(|execution| {
             !self.told.accepted.contains_key(execution.id)
                 && execution.core.text("terminal_outcome") == "none"
@@ -82,10 +90,12 @@ impl Evidence<'_> {
     /// What was accepted is not said to be nowhere, and nobody is refused what he may ask for.
     fn judge_denials(&self, verdict: &mut Verdict) {
         verdict.faults.extend(self.told.refused.iter().cloned());
-        for id in &self.told.denied {
+        for (id, denied_at_ms) in &self.told.denied {
             let what = format!("{id} was accepted, and a caller was told that it is not there");
             let at_ms = self.told.accepted.get(id).map_or(0, |accepted| accepted.at_ms);
-            self.find(verdict, what, id, at_ms, |heir| heir.execution(id).is_some());
+            self.find(verdict, what, id, at_ms, |crash| {
+                crash.heir.execution(id).is_some() || crash.spoke_at(*denied_at_ms)
+            });
         }
     }
 
@@ -106,7 +116,10 @@ impl Evidence<'_> {
                     end.result.escape_ascii(),
                     result.escape_ascii()
                 );
-                self.find(verdict, what, &end.id, end.at_ms, |heir| end_in(heir) == told);
+                // Whoever has any end has heard of the one that was told.
+                let against =
+                    |crash: &Crash| !matches!(end_in(&crash.heir).0.as_str(), "" | "none");
+                self.find(verdict, what, &end.id, end.at_ms, against);
             }
         }
     }
@@ -125,12 +138,12 @@ impl Evidence<'_> {
                     "attempt {} of {} {again} at {} and again at {}",
                     run.attempt, run.execution, first.at_ms, run.at_ms
                 );
-                let earlier = if first.at_ms < run.at_ms { first } else { run };
+                let (earlier, later) =
+                    if first.at_ms < run.at_ms { (first, run) } else { (run, first) };
                 match run.execution.parse() {
-                    Ok(id) => {
-                        let has = |heir: &Snapshot| knows(heir, &id, earlier);
-                        self.find(verdict, what, &id, earlier.at_ms, has);
-                    }
+                    Ok(id) => self.find(verdict, what, &id, earlier.at_ms, |crash| {
+                        knows(&crash.heir, &id, earlier) || crash.spoke_at(later.at_ms)
+                    }),
                     Err(_) => verdict.faults.push(what),
                 }
             }
@@ -168,31 +181,45 @@ impl Evidence<'_> {
         for (id, (first_ms, last)) in ran {
             if self.snapshot.execution(&id).is_none() && !self.told.accepted.contains_key(&id) {
                 let what = format!("{id} ran and is lost");
-                self.find(verdict, what, &id, first_ms, |heir| heir.execution(&id).is_some());
+                let against = |crash: &Crash| crash.heir.execution(&id).is_some();
+                self.find(verdict, what, &id, first_ms, against);
             }
-            let succeeded = |attempt: &u32| {
-                let key = Key::execution(&id).attempt(AttemptIndex(*attempt));
+            let ended = |attempt: u32, state: &str| {
+                let key = Key::execution(&id).attempt(AttemptIndex(attempt));
                 let record = self.snapshot.hash(&key);
-                record.is_some_and(|record| record.text("attempt_state") == SUCCEEDED)
+                record.is_some_and(|record| record.text("attempt_state") == state)
             };
-            if let Some(attempt) = (0..last).find(succeeded) {
+            if let Some(attempt) = (0..last).find(|attempt| ended(*attempt, SUCCEEDED)) {
                 let what = format!("attempt {attempt} of {id} succeeded, and yet {last} ran");
                 verdict.faults.push(what);
+            }
+            match self.told.accepted.get(&id).map(|accepted| accepted.outcomes) {
+                Some([TerminalOutcome::Skipped]) => {
+                    verdict.faults.push(format!("{id} ran, although it could only be skipped"));
+                }
+                // Who fails for good is not tried again.
+                Some([TerminalOutcome::Failed]) => {
+                    let failed = (0..last).find(|attempt| ended(*attempt, FAILED));
+                    verdict.faults.extend(failed.map(|attempt| {
+                        format!("attempt {attempt} of {id} failed for good, and yet {last} ran")
+                    }));
+                }
+                Some(_) | None => {}
             }
         }
     }
 
     /// A fault, unless it is the loss of a server that died: then what was told of the execution
-    /// was in its slots, and its heir has not got it.
+    /// was in its slots, and nothing speaks against it, such as that its heir has got it.
     fn find(
         &self,
         verdict: &mut Verdict,
         what: String,
         id: &ExecutionId,
         told_at_ms: u64,
-        has: impl Fn(&Snapshot) -> bool,
+        against: impl Fn(&Crash) -> bool,
     ) {
-        match self.crashes.iter().find(|crash| crash.took(id, told_at_ms, &has)) {
+        match self.crashes.iter().find(|crash| crash.took(id, told_at_ms, &against)) {
             Some(crash) => verdict.excused.push(format!("{what}; server {} had it", crash.server)),
             None => verdict.faults.push(what),
         }
@@ -210,6 +237,9 @@ fn result(snapshot: &Snapshot, id: &ExecutionId) -> Vec<u8> {
 /// The state of an attempt whose completion was taken.
 const SUCCEEDED: &str = "ended_success";
 
+/// How the record of an attempt says that it failed.
+const FAILED: &str = "ended_failure";
+
 /// Whether a store knows of a run: that its attempt began, or went on after a wait.
 fn knows(snapshot: &Snapshot, id: &ExecutionId, run: &Run) -> bool {
     let attempt = Key::execution(id).attempt(AttemptIndex(run.attempt));
@@ -219,7 +249,6 @@ fn knows(snapshot: &Snapshot, id: &ExecutionId, run: &Run) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use selvedge::client::TerminalOutcome;
     use selvedge_core::audit::{Entry, Stored};
     use selvedge_core::time::ServerTime;
 
@@ -228,6 +257,7 @@ mod tests {
 
     const ID: &str = "{fp:0}:00000000-0000-4000-8000-000000000001";
     const TOLD_AT_MS: u64 = 100_000;
+    const TAKEN_OVER_AT_MS: u64 = TOLD_AT_MS + 500;
 
     fn id() -> ExecutionId {
         ID.parse().expect("an id")
@@ -311,7 +341,7 @@ mod tests {
         let doubled = first("ended_success");
         assert!(doubled.contains("succeeded, and yet 1 ran"), "{doubled}");
 
-        let nobody = Told::default();
+        let nobody = Told { unanswered: 1, ..Told::default() };
         let nothing = Snapshot::new(ServerTime(0));
         let runs = [run(TOLD_AT_MS, 0, "result")];
         let unheard = |crashes: &[Crash]| {
@@ -337,18 +367,22 @@ mod tests {
             verdict.faults.retain(|fault| !fault.starts_with("fsck"));
             (verdict.faults.join("\n"), verdict.excused.len())
         };
-        let denied = Told { denied: vec![id()], ..told() };
+        let denied_at = |at_ms| Told { denied: vec![(id(), at_ms)], ..told() };
+        let denied = denied_at(TAKEN_OVER_AT_MS);
         let (faults, excused) = found(&denied, &[]);
         assert!(faults.contains("told that it is not there") && excused == 0, "{faults}");
-        let lost = crash(0..=u16::MAX, Snapshot::new(ServerTime(0)));
-        assert_eq!(found(&denied, &[lost]), (String::new(), 1));
+        let lost = || crash(0..=u16::MAX, Snapshot::new(ServerTime(0)));
+        assert_eq!(found(&denied, &[lost()]), (String::new(), 1));
+        // The server that accepted it was still there, and said so itself.
+        let (faults, excused) = found(&denied_at(TAKEN_OVER_AT_MS - 1), &[lost()]);
+        assert!(faults.contains("told that it is not there") && excused == 0, "{faults}");
         let refused = Told { refused: vec!["submit was told: no".to_owned()], ..told() };
         assert_eq!(found(&refused, &[]), ("submit was told: no".to_owned(), 0));
     }
 
     /// A server that held these slots, and died just after it had told the caller.
     fn crash(slots: std::ops::RangeInclusive<u16>, heir: Snapshot) -> Crash {
-        let (heard_until_ms, taken_over_at_ms) = (TOLD_AT_MS - 20, TOLD_AT_MS + 500);
+        let (heard_until_ms, taken_over_at_ms) = (TOLD_AT_MS - 20, TAKEN_OVER_AT_MS);
         Crash { server: 4, slots: vec![slots], heard_until_ms, taken_over_at_ms, heir }
     }
 
@@ -372,6 +406,42 @@ mod tests {
     }
 
     #[test]
+    fn an_end_is_not_excused_where_the_heir_has_another_one() {
+        let again = [run(1, 0, "result"), run(2, 0, "other")];
+        let changed = ended("success", "other");
+        for (heir, excused) in [(ended("none", ""), 1), (changed.clone(), 0)] {
+            let verdict = judge(&changed, &again[1..], &[crash(0..=u16::MAX, heir)]);
+            assert_eq!(verdict.excused.len(), excused, "{verdict:?}");
+            let told = verdict.faults.iter().filter(|fault| fault.contains("said to have ended"));
+            assert_eq!(told.count(), 1 - excused, "{verdict:?}");
+        }
+    }
+
+    #[test]
+    fn it_finds_what_must_not_run_and_what_nobody_submitted() {
+        let found = |outcomes: &'static [TerminalOutcome], snapshot: &Snapshot, last: u32| {
+            let accepted = Accepted { at_ms: TOLD_AT_MS, outcomes };
+            let told = Told { accepted: [(id(), accepted)].into(), ..Told::default() };
+            let runs: Vec<Run> = (0..=last).map(|attempt| run(1, attempt, "x")).collect();
+            Evidence { snapshot, told: &told, runs: &runs, crashes: &[] }.judge().faults.join("\n")
+        };
+        let skipped = found(&[TerminalOutcome::Skipped], &ended("skipped", ""), 0);
+        assert!(skipped.contains("could only be skipped"), "{skipped}");
+        let mut snapshot = ended_by("1", "failed", "");
+        let fields = [("attempt_state".to_owned(), b"ended_failure".to_vec())];
+        let entry = Entry { stored: Stored::Hash(fields.into()), expires_at: None };
+        let key = Key::execution(&id()).attempt(AttemptIndex(0)).to_string();
+        snapshot.put(key.as_bytes(), Some(entry));
+        let retried = found(&[TerminalOutcome::Failed], &snapshot, 1);
+        assert!(retried.contains("failed for good, and yet 1 ran"), "{retried}");
+        assert!(!found(&[TerminalOutcome::Failed], &snapshot, 0).contains("for good"));
+        let nobody = Told::default();
+        let one = ended("success", "result");
+        let strange = Evidence { snapshot: &one, told: &nobody, runs: &[], crashes: &[] }.judge();
+        assert!(strange.faults.join("\n").contains("is nobody's"), "{strange:?}");
+    }
+
+    #[test]
     fn a_second_run_is_excused_where_the_heir_never_heard_of_the_first() {
         let end = ended("success", "again");
         let resumed = |at_ms, result| Run { resumed: true, ..run(at_ms, 0, result) };
@@ -385,9 +455,11 @@ mod tests {
         };
         let began = || attempt(&[("attempt_state", "started")]);
         let went_on = || attempt(&[("attempt_state", "started"), ("resumed_at", "1")]);
-        let first = [run(TOLD_AT_MS, 0, "result"), run(TOLD_AT_MS + 99, 0, "again")];
-        let second = [resumed(TOLD_AT_MS, "result"), resumed(TOLD_AT_MS + 99, "again")];
+        let first = [run(TOLD_AT_MS, 0, "result"), run(TAKEN_OVER_AT_MS, 0, "again")];
+        let second = [resumed(TOLD_AT_MS, "result"), resumed(TAKEN_OVER_AT_MS, "again")];
+        let at_once = [run(TOLD_AT_MS, 0, "result"), run(TOLD_AT_MS + 5, 0, "again")];
         for (runs, heir, doubled) in [
+            (&at_once, ended("none", ""), 1),
             (&first, ended("none", ""), 0),
             (&first, began(), 1),
             (&second, began(), 0),

@@ -23,11 +23,11 @@ pub struct Told {
     pub accepted: BTreeMap<ExecutionId, Accepted>,
     /// Executions that are said to have ended.
     pub ended: Vec<Ended>,
-    /// Executions that were accepted, and later said not to be there.
-    pub denied: Vec<ExecutionId>,
+    /// Executions that were accepted, and later said not to be there, and when.
+    pub denied: Vec<(ExecutionId, u64)>,
     /// What callers were told instead of an answer, although only faults were against it.
     pub refused: Vec<String>,
-    /// Flows whose submission nobody answered.
+    /// Flows whose submitters were not told that they are there.
     pub unanswered: usize,
 }
 
@@ -86,6 +86,7 @@ async fn submit(
     key: String,
     book: Arc<Book>,
 ) {
+    book.ask();
     match client.submit(flow(shape).idempotency_key(key)).await {
         Ok(submitted) => {
             book.accept(&submitted, shape);
@@ -95,10 +96,7 @@ async fn submit(
                 Err(error) => book.hear("wait", &error),
             }
         }
-        Err(error) => {
-            book.miss();
-            book.hear("submit", &error);
-        }
+        Err(error) => book.hear("submit", &error),
     }
 }
 
@@ -110,6 +108,7 @@ impl Book {
     fn accept(&self, submitted: &SubmittedFlow, shape: &[Planned]) {
         let at_ms = clock_ms();
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.unanswered -= 1;
         for (name, _, _, outcomes) in shape {
             told.accepted.insert(submitted[*name].clone(), Accepted { at_ms, outcomes });
         }
@@ -122,7 +121,7 @@ impl Book {
     }
 
     fn deny(&self, id: ExecutionId) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).denied.push(id);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).denied.push((id, clock_ms()));
     }
 
     /// A store that is away or slow is what faults are about; any other error is an answer, and no
@@ -140,7 +139,8 @@ impl Book {
         }
     }
 
-    fn miss(&self) {
+    /// Somebody submits, and has no answer until it is noted.
+    fn ask(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unanswered += 1;
     }
 }

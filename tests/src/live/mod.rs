@@ -14,6 +14,7 @@ pub mod proxy;
 pub mod roles;
 pub mod run;
 pub mod runs;
+mod said;
 pub mod site;
 pub mod view;
 

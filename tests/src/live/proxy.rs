@@ -69,10 +69,15 @@ impl Proxy {
         self.shared.replicas_held.store(true, Ordering::SeqCst);
     }
 
+    /// Replicas hear on, and of all that was kept from them.
+    pub fn release_replicas(&self) {
+        self.shared.replicas_held.store(false, Ordering::SeqCst);
+    }
+
     /// Whatever was kept from replicas is lost, and so are all connections.
     pub fn drop_held(&self) {
         self.reset();
-        self.shared.replicas_held.store(false, Ordering::SeqCst);
+        self.release_replicas();
     }
 
     /// Holds all data back for this long from now on.

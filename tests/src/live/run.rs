@@ -251,6 +251,12 @@ impl Stage {
     }
 
     fn strike_servers(&mut self, strike: &Strike) -> Result<Struck, String> {
+        // Whoever was told something by a server that dies must be able to note it before.
+        if matches!(strike.fault, Fault::Crash | Fault::LaggingCrash) {
+            for (_, healing) in std::mem::take(&mut self.healings) {
+                self.site.heal(healing).map_err(text)?;
+            }
+        }
         // A server that stands still cannot be told anything.
         if strike.fault != Fault::ResetLinks {
             self.heal_servers()?;

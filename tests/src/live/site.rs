@@ -14,6 +14,7 @@ use super::crash::Crash;
 use super::plan::{Fault, Shape, Strike};
 use super::process::{Signal, signal};
 use super::proxy::Proxy;
+use super::said::{info, offset, slots_in};
 use super::view;
 use crate::cluster::Cluster;
 use crate::patience::Patience;
@@ -203,13 +204,22 @@ impl Site {
 
     fn tell_primary(&self, strike: &Strike, command: &[&str]) -> Result<Struck, ServerError> {
         let Some(at) = self.some_primary(strike)? else { return Ok(Struck::Missed) };
+        // Of clients that are hung up on, their number is told.
+        let done = self.tell(at, command)?;
+        Ok(if done == Value::Int(0) { Struck::Missed } else { Struck::Over })
+    }
+
+    /// Tells a server to do something, which it must not refuse.
+    fn tell(&self, at: usize, command: &[&str]) -> Result<Value, ServerError> {
         match self.servers[at].connect()?.call(command)? {
             Value::Error(error) => {
                 Err(ServerError::Cluster(format!("refused {command:?}: {error}")))
             }
-            Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Array(_) => {
-                Ok(Struck::Over)
-            }
+            done @ (Value::Nil
+            | Value::Int(_)
+            | Value::Bulk(_)
+            | Value::Status(_)
+            | Value::Array(_)) => Ok(done),
         }
     }
 
@@ -245,14 +255,13 @@ impl Site {
             self.await_replica()?;
             let next = 1 - self.primary;
             let port = self.feeds[next].port().to_string();
-            let mut old = self.servers[self.primary].connect()?;
-            old.call(&["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"])?;
+            self.tell(self.primary, &["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"])?;
             self.await_role(next, "role:master")?;
             self.lead_to(next);
             return Ok(Struck::Over);
         }
         let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
-        self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER"])?;
+        self.tell(replica, &["CLUSTER", "FAILOVER"])?;
         self.await_role(replica, "role:master")?;
         Ok(Struck::Over)
     }
@@ -262,16 +271,20 @@ impl Site {
     fn crash(&mut self, strike: &Strike, lag: Duration) -> Result<Struck, ServerError> {
         if self.shape == Shape::Pair {
             let (old, next) = (self.primary, 1 - self.primary);
-            self.kill_primary(old, next, lag)?;
-            self.servers[next].connect()?.call(&["REPLICAOF", "NO", "ONE"])?;
+            if let Struck::Missed = self.kill_primary(old, next, lag)? {
+                return Ok(Struck::Missed);
+            }
+            self.tell(next, &["REPLICAOF", "NO", "ONE"])?;
             self.lead_to(next);
             self.bring_back(old)?;
             return Ok(Struck::Over);
         }
         let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
         let Some(primary) = self.primary_of(replica)? else { return Ok(Struck::Missed) };
-        self.kill_primary(primary, replica, lag)?;
-        self.servers[replica].connect()?.call(&["CLUSTER", "FAILOVER", "TAKEOVER"])?;
+        if let Struck::Missed = self.kill_primary(primary, replica, lag)? {
+            return Ok(Struck::Missed);
+        }
+        self.tell(replica, &["CLUSTER", "FAILOVER", "TAKEOVER"])?;
         // It must not come back before that: it would come back empty, and still as a primary.
         self.await_role(replica, "role:master")?;
         self.bring_back(primary)?;
@@ -283,7 +296,7 @@ impl Site {
         self.servers[at].restart()?;
         if self.shape == Shape::Pair {
             let port = self.feeds[self.primary].port().to_string();
-            self.servers[at].connect()?.call(&["REPLICAOF", "127.0.0.1", &port])?;
+            self.tell(at, &["REPLICAOF", "127.0.0.1", &port])?;
         }
         self.await_role(at, "master_link_status:up")
     }
@@ -296,7 +309,7 @@ impl Site {
         primary: usize,
         replica: usize,
         lag: Duration,
-    ) -> Result<(), ServerError> {
+    ) -> Result<Struck, ServerError> {
         let slots = self.slots_of(primary)?;
         let heard_until_ms = clock_ms();
         let applied = offset(&info(&self.servers[primary])?, "master_repl_offset:");
@@ -308,9 +321,8 @@ impl Site {
         Patience::of(TAKEN_OVER_WITHIN)
             .until(follows)
             .ok_or_else(|| ServerError::Cluster("has a replica that does not follow".into()))?;
-        if lag > Duration::ZERO {
-            self.feed_of(primary).hold_replicas();
-            let _: Option<()> = Patience::of(lag).until(|| None);
+        if lag > Duration::ZERO && !self.let_lag(primary, replica, lag)? {
+            return Ok(Struck::Missed);
         }
         self.servers[primary].kill_9()?;
         self.feed_of(primary).drop_held();
@@ -323,7 +335,26 @@ impl Site {
         let _: Option<()> = Patience::of(NOTED_WITHIN).until(|| None);
         let taken_over_at_ms = clock_ms();
         self.crashes.push(Crash { server: primary, slots, heard_until_ms, taken_over_at_ms, heir });
-        Ok(())
+        Ok(Struck::Over)
+    }
+
+    /// Keeps from a replica what its primary does, for so long and until that is anything at all;
+    /// says whether it was.
+    fn let_lag(&self, primary: usize, replica: usize, lag: Duration) -> Result<bool, ServerError> {
+        self.feed_of(primary).hold_replicas();
+        let _: Option<()> = Patience::of(lag).until(|| None);
+        let behind = || {
+            let told = info(&self.servers[primary]).unwrap_or_default();
+            let heard = info(&self.servers[replica]).unwrap_or_default();
+            let (told, heard) =
+                (offset(&told, "master_repl_offset:"), offset(&heard, "slave_repl_offset:"));
+            (told > heard).then_some(())
+        };
+        let lags = Patience::of(LAGS_WITHIN).until(behind).is_some();
+        if !lags {
+            self.feed_of(primary).release_replicas();
+        }
+        Ok(lags)
     }
 
     /// The proxy by which replicas hear from a server.
@@ -414,59 +445,14 @@ impl Site {
     }
 }
 
-/// The slots that the primary with this port is told to hold.
-fn slots_in(shards: &Value, port: u16) -> Vec<RangeInclusive<u16>> {
-    let Value::Array(shards) = shards else { return Vec::new() };
-    let leads = |node: &Value| {
-        member(node, "role") == Some(&Value::Bulk(b"master".to_vec()))
-            && member(node, "port") == Some(&Value::Int(i64::from(port)))
-    };
-    let its = shards.iter().filter(
-        |shard| matches!(member(shard, "nodes"), Some(Value::Array(nodes)) if nodes.iter().any(leads)),
-    );
-    its.flat_map(|shard| {
-        let ends = member(shard, "slots").map(numbers).unwrap_or_default();
-        ends.chunks_exact(2).map(|range| range[0]..=range[1]).collect::<Vec<_>>()
-    })
-    .collect()
-}
-
-/// What stands behind a name in a list of names and values.
-fn member<'a>(list: &'a Value, name: &str) -> Option<&'a Value> {
-    let Value::Array(pairs) = list else { return None };
-    let found = pairs.chunks_exact(2).find(|pair| pair[0] == Value::Bulk(name.into()))?;
-    Some(&found[1])
-}
-
-fn numbers(list: &Value) -> Vec<u16> {
-    let Value::Array(items) = list else { return Vec::new() };
-    let number =
-        |item: &Value| if let Value::Int(n) = item { u16::try_from(*n).ok() } else { None };
-    items.iter().filter_map(number).collect()
-}
-
-fn info(server: &Server) -> Result<String, ServerError> {
-    match server.connect()?.call(&["INFO", "replication"])? {
-        Value::Bulk(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
-        other @ (Value::Nil
-        | Value::Int(_)
-        | Value::Status(_)
-        | Value::Error(_)
-        | Value::Array(_)) => Err(ServerError::Cluster(format!("answered {other:?} to INFO"))),
-    }
-}
-
-/// A figure of `INFO replication`.
-fn offset(told: &str, name: &str) -> u64 {
-    let figure = told.lines().find_map(|line| line.strip_prefix(name));
-    figure.and_then(|figure| figure.trim().parse().ok()).unwrap_or(0)
-}
-
 /// A replica gets its copy as soon as it asks for one, not after a few seconds.
 const SYNC_AT_ONCE: &str = "repl-diskless-sync-delay 0";
 
 /// Columns of `CLUSTER NODES` before the slots.
 const SLOTS_COLUMN: usize = 8;
+
+/// Somebody always submits or works, unless clients are paused.
+const LAGS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A replica lags by this part of the time that other faults last: up to half a second.
 const LAG_OF_LASTING: u32 = 8;
