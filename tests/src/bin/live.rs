@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ops::RangeInclusive;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -16,7 +16,10 @@ use std::time::Duration;
 use selvedge_tests::live::plan::{Fault, Plan, Shape, Wishes};
 use selvedge_tests::live::process::ClockShift;
 use selvedge_tests::live::roles::{Deserted, engine, worker};
-use selvedge_tests::live::run::{INTERRUPTED, Report, run};
+use selvedge_tests::live::run::{Report, run};
+use selvedge_tests::server::Server;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
@@ -90,6 +93,9 @@ fn within(name: &str, number: u64, bounds: RangeInclusive<u64>) -> Result<u64, S
 
 fn play(options: &Options) -> Result<bool, String> {
     let live = env::current_exe().map_err(|error| error.to_string())?;
+    // Where none can be started, that is said once and not by each schedule.
+    Server::valkey().map(drop).map_err(|error| error.to_string())?;
+    let stop = cancelled_by_signals()?;
     let mut faults = BTreeMap::<Fault, usize>::new();
     let (mut played, mut failed) = (0_u64, 0_u64);
     let (mut accepted, mut ended, mut runs, mut excused) = (0, 0, 0, 0);
@@ -98,8 +104,8 @@ fn play(options: &Options) -> Result<bool, String> {
     thread::scope(|scope| {
         for _ in 0..options.at_once {
             let (next, report_to) = (&next, report_to.clone());
-            let live = &live;
-            scope.spawn(move || play_in_a_row(options, live, next, &report_to));
+            let (live, stop) = (&live, &stop);
+            scope.spawn(move || play_in_a_row(options, live, next, stop, &report_to));
         }
         drop(report_to);
         for report in reports {
@@ -134,6 +140,9 @@ fn play(options: &Options) -> Result<bool, String> {
             "no clock can be shifted here: that needs libfaketime (Debian: apt-get install libfaketime)"
         );
     }
+    if stop.is_cancelled() {
+        return Err("interrupted".to_owned());
+    }
     if accepted == 0 || faults.values().sum::<usize>() == 0 {
         return Err("nothing was accepted, or nothing was hurt: that shows nothing".to_owned());
     }
@@ -146,25 +155,47 @@ fn play_in_a_row(
     options: &Options,
     live: &Path,
     next: &AtomicU64,
+    stop: &CancellationToken,
     reports: &mpsc::Sender<Result<Report, String>>,
 ) {
     let Options { seconds, shape, lags, .. } = *options;
     let wishes = Wishes { lasts: Duration::from_secs(seconds), shape, lags };
-    loop {
+    while !stop.is_cancelled() {
         let seed = next.fetch_add(1, Ordering::SeqCst);
         if seed >= options.seed + options.schedules {
             return;
         }
         let plan = Plan::from_seed(seed, &wishes);
-        let report = runtime().and_then(|runtime| runtime.block_on(run(plan, live)));
-        if report.as_ref().is_err_and(|error| error.ends_with(INTERRUPTED)) {
-            next.store(u64::MAX / 2 + options.schedules, Ordering::SeqCst);
-        }
+        let report = runtime().and_then(|runtime| runtime.block_on(run(plan, live, stop)));
         // Whoever asked for reports is gone only if one before could not be made.
-        if reports.send(report).is_err() {
+        if report.transpose().is_some_and(|report| reports.send(report).is_err()) {
             return;
         }
     }
+}
+
+/// Cancelled by Ctrl-C, or by whoever ends processes in good order: then everything is put away. Who
+/// asks for it twice does not want to wait for that.
+fn cancelled_by_signals() -> Result<CancellationToken, String> {
+    let runtime = runtime()?;
+    let listen = |kind| {
+        let _context = runtime.enter();
+        signal(kind).map_err(|error| error.to_string())
+    };
+    let (mut interrupt, mut end) =
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let stop = CancellationToken::new();
+    let told = stop.clone();
+    thread::spawn(move || {
+        runtime.block_on(async {
+            tokio::select! { _ = interrupt.recv() => {}, _ = end.recv() => {} }
+            eprintln!("interrupted: putting everything away; once more to leave it");
+            told.cancel();
+            tokio::select! { _ = interrupt.recv() => {}, _ = end.recv() => {} }
+        });
+        process::exit(1);
+    });
+    Ok(stop)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime, String> {
@@ -175,4 +206,5 @@ const USAGE: &str =
     "live [--schedules N] [--seconds N] [--seed S] [--shape standalone|pair|cluster] [--lags yes|no]
      [--at-once N]
 Plays N schedules of so many seconds each, from seed S on. A failover to a replica that lags loses what
-callers were told; each such loss is proven and excused. With --lags no, no replica lags.";
+callers were told; each such loss is proven and excused. With --lags no, no replica lags, and nothing is
+excused.";

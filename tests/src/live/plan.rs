@@ -72,10 +72,11 @@ faults! {
     PauseClients = "CLIENT PAUSE" on &Shape::ALL,
     /// The replica takes over in good order: nothing is lost.
     Failover = "failover in good order" on &[Shape::Pair, Shape::Cluster],
-    /// The primary dies and the replica takes over: what it had not heard of is lost, which is the
-    /// work of an instant at most.
+    /// The primary dies and the replica takes over. It has heard whatever callers were told: nothing
+    /// is lost but answers.
     Crash = "failover by kill -9 of the primary" on &[Shape::Pair, Shape::Cluster],
-    /// The same, but that the replica has heard nothing for a while, and callers have.
+    /// The same, but that the replica has heard nothing for a while, and callers have. What they were
+    /// told meanwhile is lost.
     LaggingCrash = "failover to a replica that lags" on &[Shape::Pair, Shape::Cluster],
     /// A slot moves to another primary with everything in it.
     MoveSlot = "slot migrated" on &[Shape::Cluster],

@@ -24,6 +24,8 @@ pub enum Signal {
     Stop,
     /// Go on.
     Continue,
+    /// End in good order.
+    Interrupt,
 }
 
 /// All processes of a schedule. They end with it, however it ends.
@@ -153,6 +155,7 @@ pub fn signal(what: Signal, pid: u32) -> io::Result<()> {
     let name = match what {
         Signal::Stop => "-STOP",
         Signal::Continue => "-CONT",
+        Signal::Interrupt => "-INT",
     };
     // One that was killed meanwhile needs no signal.
     Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status().map(drop)

@@ -1,10 +1,10 @@
-//! [`Proxy`]: a small TCP relay between clients and a server, which can cut and delay, and keep
-//! from replicas what everybody else is told.
+//! [`Proxy`]: a small TCP relay to a server, which can cut and delay, and keep from clients or from
+//! replicas what the others are told.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -15,14 +15,23 @@ pub struct Proxy {
     port: u16,
 }
 
+/// Who hears what the server says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listener {
+    /// Whoever asks.
+    Client,
+    /// Another server, which is to do as this one does.
+    Replica,
+}
+
 #[derive(Debug)]
 struct Shared {
     /// Where new connections go.
     target: AtomicU16,
     /// How long every piece of data is held back, in milliseconds.
     delay_ms: AtomicU64,
-    /// Whether replicas are told nothing for now.
-    replicas_held: AtomicBool,
+    /// Who is told nothing for now.
+    held: Mutex<Option<Listener>>,
     closed: AtomicBool,
     /// Both ends of all connections that may be open.
     open: Mutex<Vec<[TcpStream; 2]>>,
@@ -36,7 +45,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target: AtomicU16::new(target),
             delay_ms: AtomicU64::new(0),
-            replicas_held: AtomicBool::new(false),
+            held: Mutex::new(None),
             closed: AtomicBool::new(false),
             open: Mutex::new(Vec::new()),
         });
@@ -64,20 +73,20 @@ impl Proxy {
         self.shared.open().drain(..).filter(|ends| cut(ends).iter().any(Result::is_ok)).count()
     }
 
-    /// From now on replicas hear nothing, while clients have their answers.
-    pub fn hold_replicas(&self) {
-        self.shared.replicas_held.store(true, Ordering::SeqCst);
+    /// From now on these hear nothing, while the others have their answers.
+    pub fn hold(&self, whom: Listener) {
+        *self.shared.held() = Some(whom);
     }
 
-    /// Replicas hear on, and of all that was kept from them.
-    pub fn release_replicas(&self) {
-        self.shared.replicas_held.store(false, Ordering::SeqCst);
+    /// Everybody hears on, and of all that was kept from him.
+    pub fn release(&self) {
+        *self.shared.held() = None;
     }
 
-    /// Whatever was kept from replicas is lost, and so are all connections.
+    /// Whatever was kept from anybody is lost, and so are all connections.
     pub fn drop_held(&self) {
         self.reset();
-        self.release_replicas();
+        self.release();
     }
 
     /// Holds all data back for this long from now on.
@@ -97,8 +106,12 @@ impl Drop for Proxy {
 }
 
 impl Shared {
-    fn open(&self) -> std::sync::MutexGuard<'_, Vec<[TcpStream; 2]>> {
+    fn open(&self) -> MutexGuard<'_, Vec<[TcpStream; 2]>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Listener>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Connects a client to the target, and relays both ways until one of them is gone.
@@ -166,8 +179,8 @@ impl Line {
 
     fn is_held(&self) -> bool {
         let is = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
-        let Shared { replicas_held, closed, .. } = &*self.shared;
-        self.answers && is(&self.replicates) && is(replicas_held) && !is(closed)
+        let listener = if is(&self.replicates) { Listener::Replica } else { Listener::Client };
+        self.answers && *self.shared.held() == Some(listener) && !is(&self.shared.closed)
     }
 }
 
@@ -205,5 +218,30 @@ mod tests {
         proxy.redirect(other.port());
         let mut client = Connection::open(proxy.port()).unwrap();
         assert_eq!(who(&mut client), Some(Value::Bulk(b"other".to_vec())));
+    }
+
+    #[test]
+    fn it_keeps_answers_from_clients() {
+        let server = Server::valkey().unwrap();
+        let proxy = Proxy::start(server.port()).unwrap();
+        let mut client = Connection::open(proxy.port()).unwrap();
+        client.reply_within(Duration::from_millis(200)).unwrap();
+        let mut count = || match client.call(&["INCR", "count"]) {
+            Ok(Value::Int(count)) => Some(count),
+            _ => None,
+        };
+        assert_eq!(count(), Some(1));
+        proxy.hold(Listener::Replica);
+        assert_eq!(count(), Some(2), "it is others who are not told");
+        proxy.hold(Listener::Client);
+        assert_eq!(count(), None, "told although it is held");
+        let done = server.connect().unwrap().call(&["GET", "count"]).unwrap();
+        assert_eq!(done, Value::Bulk(b"3".to_vec()), "what was asked for is done");
+        proxy.release();
+        assert_eq!(count(), Some(3), "told late, but told");
+        proxy.hold(Listener::Client);
+        assert_eq!((count(), count()).1, None);
+        proxy.drop_held();
+        assert_eq!(count(), None, "what was held never comes");
     }
 }

@@ -52,10 +52,15 @@ fn raised(folder: &Path) -> Vec<String> {
 }
 
 /// Plays a schedule, then judges it. The executable is `live`, which is engine and worker as well.
+/// When it is stopped there is no report, and nothing stays behind.
 ///
 /// # Errors
 /// When the stage cannot be set; a schedule that went wrong is told in its report.
-pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
+pub async fn run(
+    plan: Plan,
+    live: &Path,
+    stop: &CancellationToken,
+) -> Result<Option<Report>, String> {
     let folder = tempfile::Builder::new()
         .prefix(&format!("selvedge-live-{}-", plan.seed))
         .tempdir()
@@ -70,7 +75,7 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
     let (told, mut verdict) = tokio::select! {
         judged = stage.play_and_judge(folder.path()) => judged,
         // Whoever ends it himself wants no verdict and no logs: they go with the folder.
-        _ = tokio::signal::ctrl_c() => return Err(format!("seed {seed}: {INTERRUPTED}")),
+        () = stop.cancelled() => return Ok(None),
     };
     let logs = if verdict.faults.is_empty() {
         None
@@ -81,7 +86,7 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
         }
         Some(folder.keep())
     };
-    Ok(Report {
+    Ok(Some(Report {
         runs: stage.runs().len(),
         plan: stage.plan,
         faults: stage.faults,
@@ -89,7 +94,7 @@ pub async fn run(plan: Plan, live: &Path) -> Result<Report, String> {
         ended: told.ended.len(),
         verdict,
         logs,
-    })
+    }))
 }
 
 struct Stage {
@@ -251,8 +256,8 @@ impl Stage {
     }
 
     fn strike_servers(&mut self, strike: &Strike) -> Result<Struck, String> {
-        // Whoever was told something by a server that dies must be able to note it before.
-        if matches!(strike.fault, Fault::Crash | Fault::LaggingCrash) {
+        // Whoever was told what dies with a server must be able to note it before.
+        if strike.fault == Fault::LaggingCrash {
             for (_, healing) in std::mem::take(&mut self.healings) {
                 self.site.heal(healing).map_err(text)?;
             }
@@ -409,9 +414,6 @@ fn has_ended(state: PublicState) -> bool {
 fn text(error: impl fmt::Display) -> String {
     error.to_string()
 }
-
-/// What is said of a schedule that was ended from outside.
-pub const INTERRUPTED: &str = "interrupted";
 
 /// Few partitions, so that each is visited often.
 const PARTITIONS: u16 = 8;

@@ -37,9 +37,9 @@ fn numbers(list: &Value) -> Vec<u16> {
     items.iter().filter_map(number).collect()
 }
 
-/// What a server says of its part in replication.
-pub(super) fn info(server: &Server) -> Result<String, ServerError> {
-    match server.connect()?.call(&["INFO", "replication"])? {
+/// What a server says of itself in a section of `INFO`.
+pub(super) fn info(server: &Server, section: &str) -> Result<String, ServerError> {
+    match server.connect()?.call(&["INFO", section])? {
         Value::Bulk(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
         other @ (Value::Nil
         | Value::Int(_)
@@ -49,8 +49,13 @@ pub(super) fn info(server: &Server) -> Result<String, ServerError> {
     }
 }
 
-/// A figure of `INFO replication`.
-pub(super) fn offset(told: &str, name: &str) -> u64 {
+/// A figure of `INFO`.
+pub(super) fn figure(told: &str, name: &str) -> u64 {
     let figure = told.lines().find_map(|line| line.strip_prefix(name));
     figure.and_then(|figure| figure.trim().parse().ok()).unwrap_or(0)
+}
+
+/// How many changes a server has made. Its offset would not tell: that grows by its pings as well.
+pub(super) fn changes(server: &Server) -> Result<u64, ServerError> {
+    Ok(figure(&info(server, "persistence")?, "rdb_changes_since_last_save:"))
 }

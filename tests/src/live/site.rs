@@ -1,5 +1,7 @@
 //! [`Site`]: the servers of a schedule, behind proxies, and what can be done to them.
 
+mod failover;
+
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -9,12 +11,12 @@ use selvedge_core::audit::Snapshot;
 use selvedge_core::partition::Partition;
 use selvedge_core::value::Value;
 
-use super::clock_ms;
+use self::failover::Unheard;
 use super::crash::Crash;
 use super::plan::{Fault, Shape, Strike};
 use super::process::{Signal, signal};
 use super::proxy::Proxy;
-use super::said::{info, offset, slots_in};
+use super::said::{info, slots_in};
 use super::view;
 use crate::cluster::Cluster;
 use crate::patience::Patience;
@@ -147,15 +149,17 @@ impl Site {
                 self.proxies.iter().for_each(|proxy| proxy.delay(delay));
                 Ok(Struck::Until(Healing::Undelay))
             }
-            Fault::FlushFunctions => self.tell_primary(strike, &["FUNCTION", "FLUSH"]),
+            Fault::FlushFunctions => self.flush_functions(strike),
             Fault::KillClients => self.tell_primary(strike, &["CLIENT", "KILL", "TYPE", "normal"]),
             Fault::PauseClients => {
                 let time = strike.lasting.as_millis().to_string();
                 self.tell_primary(strike, &["CLIENT", "PAUSE", &time, "ALL"])
             }
             Fault::Failover => self.fail_over(strike),
-            Fault::Crash => self.crash(strike, Duration::ZERO),
-            Fault::LaggingCrash => self.crash(strike, strike.lasting / LAG_OF_LASTING),
+            Fault::Crash => self.crash(strike, Unheard::Nothing),
+            Fault::LaggingCrash => {
+                self.crash(strike, Unheard::For(strike.lasting / LAG_OF_LASTING))
+            }
             Fault::MoveSlot => self.move_slot(strike),
             Fault::KillEngine
             | Fault::KillWorker
@@ -200,6 +204,13 @@ impl Site {
             std::fs::copy(log, folder.join(format!("server-{index}.log")))?;
         }
         Ok(())
+    }
+
+    fn flush_functions(&self, strike: &Strike) -> Result<Struck, ServerError> {
+        let Some(at) = self.some_primary(strike)? else { return Ok(Struck::Missed) };
+        let had = self.tell(at, &["FUNCTION", "LIST"])?;
+        self.tell(at, &["FUNCTION", "FLUSH"])?;
+        Ok(if had == Value::Array(Vec::new()) { Struck::Missed } else { Struck::Over })
     }
 
     fn tell_primary(&self, strike: &Strike, command: &[&str]) -> Result<Struck, ServerError> {
@@ -248,118 +259,6 @@ impl Site {
             }
         }
         Ok(found)
-    }
-
-    fn fail_over(&mut self, strike: &Strike) -> Result<Struck, ServerError> {
-        if self.shape == Shape::Pair {
-            self.await_replica()?;
-            let next = 1 - self.primary;
-            let port = self.feeds[next].port().to_string();
-            self.tell(self.primary, &["FAILOVER", "TO", "127.0.0.1", &port, "TIMEOUT", "5000"])?;
-            self.await_role(next, "role:master")?;
-            self.lead_to(next);
-            return Ok(Struck::Over);
-        }
-        let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
-        self.tell(replica, &["CLUSTER", "FAILOVER"])?;
-        self.await_role(replica, "role:master")?;
-        Ok(Struck::Over)
-    }
-
-    /// The primary dies, and its replica lags so far behind; when that one has taken over, the dead
-    /// one comes back as a replica.
-    fn crash(&mut self, strike: &Strike, lag: Duration) -> Result<Struck, ServerError> {
-        if self.shape == Shape::Pair {
-            let (old, next) = (self.primary, 1 - self.primary);
-            if let Struck::Missed = self.kill_primary(old, next, lag)? {
-                return Ok(Struck::Missed);
-            }
-            self.tell(next, &["REPLICAOF", "NO", "ONE"])?;
-            self.lead_to(next);
-            self.bring_back(old)?;
-            return Ok(Struck::Over);
-        }
-        let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
-        let Some(primary) = self.primary_of(replica)? else { return Ok(Struck::Missed) };
-        if let Struck::Missed = self.kill_primary(primary, replica, lag)? {
-            return Ok(Struck::Missed);
-        }
-        self.tell(replica, &["CLUSTER", "FAILOVER", "TAKEOVER"])?;
-        // It must not come back before that: it would come back empty, and still as a primary.
-        self.await_role(replica, "role:master")?;
-        self.bring_back(primary)?;
-        Ok(Struck::Over)
-    }
-
-    /// Starts a dead server again as the replica of whoever has its place.
-    fn bring_back(&mut self, at: usize) -> Result<(), ServerError> {
-        self.servers[at].restart()?;
-        if self.shape == Shape::Pair {
-            let port = self.feeds[self.primary].port().to_string();
-            self.tell(at, &["REPLICAOF", "127.0.0.1", &port])?;
-        }
-        self.await_role(at, "master_link_status:up")
-    }
-
-    /// Kills a primary whose replica has heard all but the last of it, and notes what that was: the
-    /// primary's slots, and all that the replica holds when it has read its link to the end. As long
-    /// as it lags, the primary goes on telling callers what the replica will never hear.
-    fn kill_primary(
-        &mut self,
-        primary: usize,
-        replica: usize,
-        lag: Duration,
-    ) -> Result<Struck, ServerError> {
-        let slots = self.slots_of(primary)?;
-        let heard_until_ms = clock_ms();
-        let applied = offset(&info(&self.servers[primary])?, "master_repl_offset:");
-        let follows = || {
-            let told = info(&self.servers[replica]).unwrap_or_default();
-            let heard = offset(&told, "slave_repl_offset:");
-            (told.contains("master_link_status:up") && heard >= applied).then_some(())
-        };
-        Patience::of(TAKEN_OVER_WITHIN)
-            .until(follows)
-            .ok_or_else(|| ServerError::Cluster("has a replica that does not follow".into()))?;
-        if lag > Duration::ZERO && !self.let_lag(primary, replica, lag)? {
-            return Ok(Struck::Missed);
-        }
-        self.servers[primary].kill_9()?;
-        self.feed_of(primary).drop_held();
-        self.await_role(replica, "master_link_status:down")?;
-        let mut connection = self.servers[replica].connect()?;
-        // A node of a cluster must be told that a replica will do; any other refuses, and will do.
-        connection.call(&["READONLY"])?;
-        let heir = view::read(None, &mut connection)?;
-        // Whoever had a reply of the dead one notes it before anybody can have one of its heir.
-        let _: Option<()> = Patience::of(NOTED_WITHIN).until(|| None);
-        let taken_over_at_ms = clock_ms();
-        self.crashes.push(Crash { server: primary, slots, heard_until_ms, taken_over_at_ms, heir });
-        Ok(Struck::Over)
-    }
-
-    /// Keeps from a replica what its primary does, for so long and until that is anything at all;
-    /// says whether it was.
-    fn let_lag(&self, primary: usize, replica: usize, lag: Duration) -> Result<bool, ServerError> {
-        self.feed_of(primary).hold_replicas();
-        let _: Option<()> = Patience::of(lag).until(|| None);
-        let behind = || {
-            let told = info(&self.servers[primary]).unwrap_or_default();
-            let heard = info(&self.servers[replica]).unwrap_or_default();
-            let (told, heard) =
-                (offset(&told, "master_repl_offset:"), offset(&heard, "slave_repl_offset:"));
-            (told > heard).then_some(())
-        };
-        let lags = Patience::of(LAGS_WITHIN).until(behind).is_some();
-        if !lags {
-            self.feed_of(primary).release_replicas();
-        }
-        Ok(lags)
-    }
-
-    /// The proxy by which replicas hear from a server.
-    fn feed_of(&self, at: usize) -> &Proxy {
-        if self.shape == Shape::Cluster { &self.proxies[at] } else { &self.feeds[at] }
     }
 
     /// The slots that a server holds.
@@ -422,7 +321,7 @@ impl Site {
     }
 
     fn primary_of(&self, replica: usize) -> Result<Option<usize>, ServerError> {
-        let told = info(&self.servers[replica])?;
+        let told = info(&self.servers[replica], "replication")?;
         let port = told.lines().find_map(|line| line.strip_prefix("master_port:"));
         let port: Option<u16> = port.and_then(|port| port.trim().parse().ok());
         Ok(self.proxies.iter().position(|proxy| Some(proxy.port()) == port))
@@ -440,7 +339,9 @@ impl Site {
     fn await_role(&self, at: usize, sign: &str) -> Result<(), ServerError> {
         let server = &self.servers[at];
         Patience::of(TAKEN_OVER_WITHIN)
-            .until(|| info(server).is_ok_and(|told| told.contains(sign)).then_some(()))
+            .until(|| {
+                info(server, "replication").is_ok_and(|told| told.contains(sign)).then_some(())
+            })
             .ok_or_else(|| ServerError::Cluster(format!("has a server that never said {sign}")))
     }
 }
@@ -451,14 +352,8 @@ const SYNC_AT_ONCE: &str = "repl-diskless-sync-delay 0";
 /// Columns of `CLUSTER NODES` before the slots.
 const SLOTS_COLUMN: usize = 8;
 
-/// Somebody always submits or works, unless clients are paused.
-const LAGS_WITHIN: Duration = Duration::from_secs(10);
-
 /// A replica lags by this part of the time that other faults last: up to half a second.
 const LAG_OF_LASTING: u32 = 8;
-
-/// How long after a reply its time is noted, on a busy machine.
-const NOTED_WITHIN: Duration = Duration::from_millis(500);
 
 /// An election and a few rounds of gossip take seconds; a copy of everything takes its time on a
 /// busy machine.
