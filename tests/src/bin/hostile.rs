@@ -78,12 +78,17 @@ fn run(options: &Options) -> Result<bool, String> {
     let library = selvedge_lua::library::assemble(&options.lua)
         .map_err(|error| format!("the Lua sources: {error}"))?;
     let mut campaign = Campaign::prepare(&library, &options.lua, &options.spec)?;
+    if let Some(name) = &options.function
+        && !campaign.contracts.contains_key(name)
+    {
+        return Err(format!("there is no function {name}"));
+    }
     if options.inject {
         return Ok(run_injections(&mut campaign, options));
     }
     let attacks = match options.attack {
-        Some(attack) => attack..attack + 1,
-        None => 0..options.calls,
+        Some(attack) => attack..=attack,
+        None => 0..=options.calls - 1,
     };
     let mut found = BTreeMap::<String, usize>::new();
     for attack in attacks.clone() {
@@ -98,7 +103,7 @@ fn run(options: &Options) -> Result<bool, String> {
     }
     let functions = options.function.as_ref().map_or(campaign.contracts.len(), |_| 1);
     let findings: usize = found.values().sum();
-    println!("{} calls of {functions} functions, {findings} findings", attacks.end - attacks.start);
+    println!("{} calls of {functions} functions, {findings} findings", attacks.count());
     for (function, count) in &found {
         println!("{count:6} {function}");
     }

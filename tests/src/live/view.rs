@@ -34,7 +34,8 @@ pub fn read(before: Option<Snapshot>, connection: &mut Connection) -> io::Result
         let reads: Vec<_> =
             keys.iter().zip(&types).map(|(key, kind)| content_of(kind, key)).collect();
         let contents = connection.pipeline(&reads)?;
-        if let Some(error) = contents.iter().find(|content| matches!(content, Value::Error(_))) {
+        let mut told = types.iter().chain(&expiries).chain(&contents);
+        if let Some(error) = told.find(|told| matches!(told, Value::Error(_))) {
             return Err(io::Error::other(format!("a key cannot be read: {error:?}")));
         }
         let found = keys.iter().zip(types).zip(contents).zip(expiries);
@@ -108,3 +109,26 @@ fn lossy(bytes: Vec<u8>) -> String {
 }
 
 const KEYS_AT_A_TIME: usize = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::Server;
+
+    #[test]
+    fn a_store_that_cannot_be_read_is_no_empty_one() {
+        let server = Server::valkey().unwrap();
+        let mut admin = server.connect().unwrap();
+        admin.call(&["SET", "text", "1"]).unwrap();
+        admin.call(&["HSET", "hash", "field", "1"]).unwrap();
+        let snapshot = read(None, &mut admin).unwrap();
+        assert_eq!(snapshot.strangers().count(), 2);
+        for command in ["time", "keys", "type", "pexpiretime", "get", "hgetall"] {
+            for (sign, readable) in [('-', false), ('+', true)] {
+                admin.call(&["ACL", "SETUSER", "default", &format!("{sign}{command}")]).unwrap();
+                let found = read(None, &mut server.connect().unwrap());
+                assert_eq!(found.is_ok(), readable, "{sign}{command}: {found:?}");
+            }
+        }
+    }
+}
