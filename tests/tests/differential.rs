@@ -26,26 +26,64 @@ fn a_store_that_differs_is_noticed_and_shown_in_few_steps() {
         format!("redis.call('PUBLISH', 'news', {count}) return ok({answer})"),
         format!("redis.call('SET', 'count', {count}) return ok({answer})"),
     ] {
-        assert_noticed(&format!("return ok({answer})"), &spoilt);
+        assert_noticed(ANSWER, &spoilt);
     }
+}
+
+/// In which order a set tells its members, and which of them it draws, is a store's own affair.
+#[test]
+fn sets_are_told_and_drawn_from_in_one_order() {
+    let asked = "{ call('SSCAN', 'many', '0', 'COUNT', '50'), try('SSCAN', 'many', '50', 'COUNT', '50'), \
+                 call('SRANDMEMBER', 'many'), call('SRANDMEMBER', 'many', '3'), call('SPOP', 'many', '2'), \
+                 call('SMEMBERS', 'many'), try('SMEMBERS', 'many') }";
+    let library = spoilt(ANSWER, &format!("return ok(steady_json({asked}))"));
+    let mut pair = Pair::start(&library).expect("a server");
+    let many: Vec<_> = (0..300).map(|number| format!("member-{number}")).collect();
+    let tape = [step(&format!("SADD many {}", many.join(" "))), step(REGISTER), step(REGISTER)];
+    let replies = pair.play(&tape).unwrap_or_else(|error| panic!("{error}"));
+    assert_ne!(replies[1], replies[2], "nothing was drawn");
+}
+
+/// Its fields come in another order from each store, and so many sums must be exact.
+#[test]
+fn a_large_hash_has_one_digest_in_any_order() {
+    let mut pair = Pair::start(&steered(SOURCE)).expect("a server");
+    let some = |from: u32| {
+        let fields: Vec<_> = (from..from + 5_000).map(|n| format!("field-{n} {n}")).collect();
+        step(&format!("HSET large {}", fields.join(" ")))
+    };
+    let tape: Vec<_> = (0..80_000).step_by(5_000).map(some).collect();
+    pair.play(&tape).unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Plays a tape with this line of the library in place of that one.
 fn assert_noticed(line: &str, spoilt_line: &str) {
-    let spoilt = steered(SOURCE).replace(line, spoilt_line);
-    assert_ne!(spoilt, steered(SOURCE));
-    let mut pair = Pair::start(&spoilt).expect("a server");
-    let step = |line: &str| Step {
-        now_us: 4_000_000_000_000_000,
-        command: line.split(' ').map(|word| word.as_bytes().to_vec()).collect(),
-    };
-    let register = "FCALL ff_register_worker 3 alive caps workers i w lanes caps 60000 1";
-    let tape = [step("SET a 1"), step(register), step("SET b 2")];
+    let mut pair = Pair::start(&spoilt(line, spoilt_line)).expect("a server");
+    let tape = [step("SET a 1"), step(REGISTER), step("SET b 2")];
     let Err(PlayError::Diverged(divergence)) = pair.play(&tape) else {
         panic!("nobody noticed {spoilt_line}");
     };
     assert_eq!(divergence.steps.len(), 1, "{divergence}");
 }
+
+/// The library with this line in place of that one.
+fn spoilt(line: &str, spoilt_line: &str) -> String {
+    let spoilt = steered(SOURCE).replace(line, spoilt_line);
+    assert_ne!(spoilt, steered(SOURCE));
+    spoilt
+}
+
+fn step(line: &str) -> Step {
+    Step {
+        now_us: 4_000_000_000_000_000,
+        command: line.split(' ').map(|word| word.as_bytes().to_vec()).collect(),
+    }
+}
+
+const REGISTER: &str = "FCALL ff_register_worker 3 alive caps workers i w lanes caps 60000 1";
+
+/// What `ff_register_worker` answers.
+const ANSWER: &str = "return ok(known and \"refreshed\" or \"registered\")";
 
 /// The binary `differential` makes as many as it is told, with any seed.
 const OPERATIONS: u64 = 500;

@@ -49,4 +49,14 @@ mod tests {
         let left: Vec<_> = shrunk.steps.iter().map(|step| step.command[0].as_slice()).collect();
         assert_eq!(left, [b"3", b"8"]);
     }
+
+    #[test]
+    fn a_very_long_list_is_not_cut_for_ever() {
+        let (long, mut tries) = (vec![0; 100_000], 0);
+        let left = shrink_list(&long, |_| {
+            tries += 1;
+            false
+        });
+        assert_eq!((left.len(), tries), (long.len(), TRIES_MAX));
+    }
 }

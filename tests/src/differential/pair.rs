@@ -269,3 +269,29 @@ fn is_dump(reply: &Value) -> bool {
 
 const SWEEP: &str = include_str!("sweep.lua");
 const DUMP: &str = include_str!("../conformance/dump.lua");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::differential::steered;
+    use selvedge_lua::library::SOURCE;
+
+    /// A sweep looks at every key, so that one at each step would make long tapes endless.
+    #[test]
+    fn the_store_is_swept_when_time_passes_and_not_at_every_step() {
+        let mut pair = Pair::start(&steered(SOURCE)).unwrap();
+        let step = |number: u64| Step {
+            now_us: 4_000_000_000_000_000 + number / 100,
+            command: ["SET", &number.to_string(), "1"].map(|word| word.into()).to_vec(),
+        };
+        pair.play(&(0..500).map(step).collect::<Vec<_>>()).unwrap();
+        let Value::Bulk(told) = pair.connection.call(&["INFO", "commandstats"]).unwrap() else {
+            panic!("no figures");
+        };
+        let told = String::from_utf8_lossy(&told);
+        let evals = told.lines().find_map(|line| line.strip_prefix("cmdstat_eval:calls="));
+        let evals = evals.and_then(|line| line.split(',').next()).and_then(|it| it.parse().ok());
+        // At each of five times, at the end, and what is there then.
+        assert_eq!(evals, Some(5 + 1 + 1), "{told}");
+    }
+}

@@ -193,3 +193,45 @@ const OPEN: &str = "<open>";
 
 /// The statuses that any function may answer before its own word.
 const STATUSES: [&str; 3] = ["OK", "ALREADY_SATISFIED", "DUPLICATE"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_the_most_particular_of_its_words() {
+        let text =
+            "-- Some.\n-- Replies: open, sealed, OK, DUPLICATE, <count>\n-- Errors: gone, odd";
+        let header = Header::parse(Path::new("some.lua"), text);
+        let contract = Contract {
+            function: "ff_some".to_owned(),
+            keys: Vec::new(),
+            args: Vec::new(),
+            reads_only: false,
+            errors: header.words("Errors").map(stem).collect(),
+            replies: Replies::read(&header),
+            bound: Bound(Vec::new()),
+        };
+        let answer = |head: i64, words: &[&str]| {
+            let words = words.iter().map(|word| Value::Bulk(word.as_bytes().to_vec()));
+            contract.answer(&Value::Array([Value::Int(head)].into_iter().chain(words).collect()))
+        };
+        for (head, words, meant) in [
+            (1, &["OK"][..], Some("OK")),
+            (1, &["OK", "sealed"], Some("sealed")),
+            (1, &["OK", "some-id", "open"], Some("open")),
+            // What it says at first is not made less by what follows.
+            (1, &["DUPLICATE", "sealed"], Some("DUPLICATE")),
+            (1, &["ALREADY_SATISFIED", "sealed"], Some("sealed")),
+            (1, &["7"], Some("<open>")),
+            (0, &["gone", "sealed"], Some("!gone")),
+            (0, &["odd:by_three"], Some("!odd")),
+            (0, &["sealed"], None),
+            (1, &[], None),
+        ] {
+            assert_eq!(answer(head, words).as_deref(), meant, "{head} {words:?}");
+        }
+        let promised: Vec<_> = contract.answers().into_iter().collect();
+        assert_eq!(promised, ["!gone", "!odd", "<open>", "DUPLICATE", "OK", "open", "sealed"]);
+    }
+}
