@@ -199,3 +199,36 @@ const WAIT_IN_PEACE: Duration = Duration::from_secs(45);
 
 /// Past the end of any schedule.
 const WAIT_MAX: Duration = Duration::from_secs(120);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use selvedge_core::error::ServerError;
+
+    #[test]
+    fn a_store_that_is_away_is_no_answer_and_a_function_that_raises_is_one() {
+        let heard = |error: ClientError| {
+            let book = Book::default();
+            book.hear("submit", &error);
+            book.0.lock().unwrap().refused.pop()
+        };
+        let reply = |text: &str| ClientError::Unavailable(ServerError::from_reply(text));
+        for away in [
+            reply("LOADING Valkey is loading the dataset in memory"),
+            reply("CLUSTERDOWN The cluster is down"),
+            ClientError::Unavailable(ServerError::silence("the connection broke")),
+            ClientError::TimedOut(WAIT_MAX),
+        ] {
+            assert_eq!(heard(away), None);
+        }
+        let raised = "ERR user_function:7: attempt to index a nil value, script: ff_submit_flow";
+        for answer in [
+            reply(raised),
+            ClientError::NotFound { kind: "execution", id: "some".to_owned() },
+            ClientError::Input("no flow".to_owned()),
+        ] {
+            let told = format!("submit was told: {answer}");
+            assert_eq!(heard(answer), Some(told));
+        }
+    }
+}

@@ -103,6 +103,22 @@ impl Cast {
         Ok(found)
     }
 
+    /// What engines and workers say about functions that raised an error: no fault of ours makes
+    /// them.
+    #[must_use]
+    pub fn raised(&self) -> Vec<String> {
+        let logs = fs::read_dir(&self.folder).into_iter().flatten().filter_map(Result::ok);
+        let logs = logs.filter(|entry| entry.path().extension().is_some_and(|end| end == "log"));
+        let texts = logs.filter_map(|entry| fs::read(entry.path()).ok());
+        texts
+            .flat_map(|text| {
+                let text = String::from_utf8_lossy(&text).into_owned();
+                let raised = text.lines().filter(|line| line.contains("user_function")).take(3);
+                raised.map(|line| format!("a function raised: {line}")).collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
     fn pick(&self, role: Role, whom: usize) -> Option<usize> {
         let of_role: Vec<_> = self
             .players
@@ -159,4 +175,51 @@ pub fn signal(what: Signal, pid: u32) -> io::Result<()> {
     };
     // One that was killed meanwhile needs no signal.
     Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status().map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::patience::Patience;
+    use std::time::Duration;
+
+    /// Engines run on; workers say this and end.
+    fn cast(folder: &Path, worker_says: &str) -> Cast {
+        let words = |words: &[&str]| words.iter().map(OsString::from).collect();
+        let engine = words(&["sleep", "60"]);
+        let worker = words(&["sh", "-c", "echo \"$0\"", worker_says]);
+        Cast::new(Commands { engine, worker, environment: Vec::new() }, folder)
+    }
+
+    #[test]
+    fn who_ended_by_himself_is_told_of_even_when_he_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cast = cast(folder.path(), "bye");
+        assert!(!cast.kill(Role::Engine, 0).unwrap(), "there is none");
+        assert_eq!(cast.stop(Role::Worker, 0).unwrap(), None, "there is none");
+        cast.start(Role::Engine, None).unwrap();
+        assert!(cast.kill(Role::Engine, 7).unwrap());
+        cast.start(Role::Engine, None).unwrap();
+        assert!(cast.deserters().unwrap().is_empty(), "one was killed, one runs");
+        cast.start(Role::Worker, None).unwrap();
+        let ended = || cast.deserters().unwrap().pop();
+        let ended = Patience::of(Duration::from_secs(30)).until(ended).unwrap();
+        assert!(ended.contains("ended by itself"), "{ended}");
+        cast.kill(Role::Worker, 0).unwrap();
+        assert_eq!(cast.deserters().unwrap(), [ended]);
+    }
+
+    #[test]
+    fn a_function_that_raised_is_found_in_what_processes_say() {
+        for (says, found) in [("all is well", 0), ("error at user_function:7: nil value", 1)] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut cast = cast(folder.path(), says);
+            cast.start(Role::Worker, None).unwrap();
+            let ended = || cast.deserters().unwrap().pop();
+            Patience::of(Duration::from_secs(30)).until(ended).unwrap();
+            let raised = cast.raised();
+            assert_eq!(raised.len(), found, "{raised:?}");
+            assert!(raised.iter().all(|told| told.contains(says)), "{raised:?}");
+        }
+    }
 }

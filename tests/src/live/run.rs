@@ -37,20 +37,6 @@ pub struct Report {
     pub logs: Option<PathBuf>,
 }
 
-/// What engines and workers say about functions that raised an error: no fault of ours makes them.
-fn raised(folder: &Path) -> Vec<String> {
-    let logs = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let logs = logs.filter(|entry| entry.path().extension().is_some_and(|end| end == "log"));
-    let texts = logs.filter_map(|entry| std::fs::read(entry.path()).ok());
-    texts
-        .flat_map(|text| {
-            let text = String::from_utf8_lossy(&text).into_owned();
-            let raised = text.lines().filter(|line| line.contains("user_function")).take(3);
-            raised.map(|line| format!("a function raised: {line}")).collect::<Vec<_>>()
-        })
-        .collect()
-}
-
 /// Plays a schedule, then judges it. The executable is `live`, which is engine and worker as well.
 /// When it is stopped there is no report, and nothing stays behind.
 ///
@@ -73,7 +59,7 @@ pub async fn run(
         }
     };
     let (told, mut verdict) = tokio::select! {
-        judged = stage.play_and_judge(folder.path()) => judged,
+        judged = stage.play_and_judge() => judged,
         // Whoever ends it himself wants no verdict and no logs: they go with the folder.
         () = stop.cancelled() => return Ok(None),
     };
@@ -140,11 +126,11 @@ impl Stage {
         })
     }
 
-    async fn play_and_judge(&mut self, folder: &Path) -> (Told, Verdict) {
+    async fn play_and_judge(&mut self) -> (Told, Verdict) {
         match self.play().await {
             Ok(told) => {
                 let mut verdict = self.judge_at_rest(&told).await;
-                verdict.faults.extend(raised(folder));
+                verdict.faults.extend(self.cast.raised());
                 (told, verdict)
             }
             Err(error) => (Told::default(), Verdict { faults: vec![error], excused: Vec::new() }),
@@ -344,15 +330,23 @@ impl Stage {
     }
 
     fn judge(&self, told: &Told) -> Verdict {
-        match self.site.snapshot() {
-            Ok(snapshot) => {
-                // Read last: whatever the keyspace holds was noted before.
-                let (runs, crashes) = (self.runs(), self.site.crashes());
+        match look(|| self.site.snapshot(), || self.runs()) {
+            Ok((snapshot, runs)) => {
+                let crashes = self.site.crashes();
                 Evidence { snapshot: &snapshot, told, runs: &runs, crashes }.judge()
             }
             Err(error) => Verdict { faults: vec![error.to_string()], excused: Vec::new() },
         }
     }
+}
+
+/// The notes are read last: whatever the keyspace holds was noted before.
+fn look<K, N, E>(
+    keyspace: impl FnOnce() -> Result<K, E>,
+    notes: impl FnOnce() -> N,
+) -> Result<(K, N), E> {
+    let keyspace = keyspace()?;
+    Ok((keyspace, notes()))
 }
 
 /// A small deployment whose scanners come often, so that a schedule of seconds sees many cycles.
@@ -431,3 +425,19 @@ const SETTLES_WITHIN: Duration = Duration::from_secs(240);
 const AT_REST_WITHIN: Duration = Duration::from_secs(30);
 
 const SHOWN_MAX: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    #[test]
+    fn what_is_done_while_the_keyspace_is_read_is_among_the_notes() {
+        let done = RefCell::new(Vec::new());
+        let keyspace = || {
+            done.borrow_mut().push("a run");
+            Ok::<_, ()>("its result")
+        };
+        assert_eq!(look(keyspace, || done.borrow().clone()), Ok(("its result", vec!["a run"])));
+    }
+}

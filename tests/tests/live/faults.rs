@@ -76,6 +76,25 @@ fn a_replica_cannot_lag_behind_a_primary_that_does_nothing() {
     assert_eq!(heard_by, Value::Int(1));
 }
 
+/// A machine that is busy for a while stops nothing but what it was told to stop.
+#[test]
+fn a_primary_that_stands_still_stays_the_primary() {
+    let mut site = start(Shape::Cluster);
+    let roles = |site: &Site| -> Vec<Value> {
+        let role = |port| Connection::open(port)?.call(&["ROLE"]);
+        let told = ports(site).into_iter().map(|port| role(port).expect("a server"));
+        told.map(|told| if let Value::Array(told) = told { told[0].clone() } else { told })
+            .collect()
+    };
+    let before = roles(&site);
+    let Ok(Struck::Until(healing)) = site.strike(&now(Fault::StopServer)) else {
+        panic!("nobody stands still");
+    };
+    let _: Option<()> = Patience::of(STANDS_STILL).until(|| None);
+    site.heal(healing).expect("it goes on");
+    assert_eq!(roles(&site), before);
+}
+
 fn start(shape: Shape) -> Site {
     Site::start(shape).unwrap_or_else(|error| panic!("{shape:?}: {error}"))
 }
@@ -149,3 +168,6 @@ const COUNTERS: u16 = 24;
 
 /// Each of them has been counted some ten times.
 const BEGUN: u64 = 240;
+
+/// Longer than any fault lasts, and than a cluster of the tests usually waits for a primary.
+const STANDS_STILL: Duration = Duration::from_secs(8);
