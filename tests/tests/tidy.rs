@@ -198,6 +198,44 @@ fn the_scanner_that_contributing_shows_is_the_real_one() {
     assert!(registered.contains("    &delayed_promoter::DelayedPromoter,\n"));
 }
 
+/// A defect is shown by what can be run: a test or the file of several, an input of a corpus, a spec
+/// file, a planted bug.
+#[test]
+fn the_report_names_for_each_defect_what_shows_it() {
+    let sources = sources(&["rs", "spec"]);
+    let is_file = |name: &str| {
+        let stem = name.rsplit("::").next().unwrap_or(name);
+        let parts =
+            |path: &Path| path.ancestors().any(|part| part.file_stem() == Some(stem.as_ref()));
+        sources.iter().any(|(path, _)| parts(path.strip_prefix(root()).unwrap_or(path)))
+    };
+    let is_test = |name: &str| {
+        let start = match name.strip_suffix('…') {
+            Some(start) => format!("fn {start}"),
+            None => format!("fn {name}("),
+        };
+        sources.iter().any(|(_, text)| text.contains(&start))
+    };
+    let is_input = |name: &str| root().join("fuzz/corpus").join(name).is_file();
+    let report = fs::read_to_string(root().join("fuzz/REPORT.md")).unwrap();
+    let (_, defects) = report.split_once("| --- | --- | --- | --- |\n").unwrap();
+    let mut complaints = Vec::new();
+    for (row, number) in defects.lines().zip(1..) {
+        let cells: Vec<_> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [place, _, _, shown] = cells[..] else { panic!("other cells: {row}") };
+        assert_eq!(place, number.to_string(), "{row}");
+        let names: Vec<_> = shown.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() && shown != "planted bugs" {
+            complaints.push(format!("{place} is shown by nothing"));
+        }
+        let missing =
+            names.iter().filter(|name| !is_file(name) && !is_test(name) && !is_input(name));
+        complaints
+            .extend(missing.map(|name| format!("{place} is shown by {name}, which is not there")));
+    }
+    none(&complaints);
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("")
 }

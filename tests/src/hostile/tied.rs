@@ -123,3 +123,55 @@ const MARKED: [&str; 10] = [
     "lease_expired_at",
     "last_mutation_at",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hostile::world::Entry;
+
+    /// A lease history with these events, oldest first.
+    fn history(events: &[&str]) -> World {
+        let entries = events
+            .iter()
+            .zip(b'1'..)
+            .map(|(event, id)| (vec![id], vec![b"event".to_vec(), event.as_bytes().to_vec()]));
+        let content = Content::Stream(entries.collect());
+        let keys = [(b"x:lease:history".to_vec(), Entry { content, expires_at_ms: None })];
+        World { now_us: 0, keys: keys.into() }
+    }
+
+    #[test]
+    fn a_history_is_trimmed_as_the_call_asks_and_not_otherwise() {
+        let call = |function: &str, kept: &str| {
+            let mut args = vec![b"some".to_vec(); 16];
+            args.push(kept.as_bytes().to_vec());
+            Call { world: World::default(), function: function.to_owned(), keys: Vec::new(), args }
+        };
+        let suspend = |kept: &str| call("ff_suspend_execution", kept);
+        let complete = || call("ff_complete_execution", "0");
+        let old = ["acquired", "renewed"];
+        for (call, new, beyond) in [
+            (complete(), &["acquired", "renewed", "expired"][..], false),
+            (complete(), &["acquired", "renewed", "released"], true),
+            (complete(), &[], true),
+            (suspend("0"), &[], false),
+            (suspend("5"), &[], true),
+            (suspend("some"), &[], true),
+            (suspend("5"), &["acquired", "renewed", "expired"], false),
+        ] {
+            let told = tied_to_code(&call, "lease_expired", &history(&old), &history(new));
+            assert_eq!(told.is_some(), beyond, "{call}: {new:?}: {told:?}");
+        }
+        // Of a trimmed history the newest entries are left, under their own ids.
+        let mut trimmed = history(&["acquired", "renewed", "expired"]);
+        if let Some(Entry { content: Content::Stream(entries), .. }) =
+            trimmed.keys.get_mut(&b"x:lease:history"[..])
+        {
+            entries.remove(0);
+        }
+        for (call, beyond) in [(suspend("2"), false), (complete(), true)] {
+            let told = tied_to_code(&call, "lease_expired", &history(&old), &trimmed);
+            assert_eq!(told.is_some(), beyond, "{call}: {told:?}");
+        }
+    }
+}

@@ -24,8 +24,10 @@ pub enum Signal {
     Stop,
     /// Go on.
     Continue,
-    /// End in good order.
+    /// End in good order: a person says so.
     Interrupt,
+    /// End in good order: another process says so.
+    End,
 }
 
 /// All processes of a schedule. They end with it, however it ends.
@@ -172,6 +174,7 @@ pub fn signal(what: Signal, pid: u32) -> io::Result<()> {
         Signal::Stop => "-STOP",
         Signal::Continue => "-CONT",
         Signal::Interrupt => "-INT",
+        Signal::End => "-TERM",
     };
     // One that was killed meanwhile needs no signal.
     Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status().map(drop)

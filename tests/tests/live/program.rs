@@ -12,13 +12,13 @@ use tempfile::TempDir;
 #[test]
 fn whoever_interrupts_it_finds_nothing_left_behind() {
     // As soon as there is anything, while servers start, and when all is under way.
-    for sign in ["", "runs.txt"] {
+    for (sign, how) in [("", Signal::End), ("runs.txt", Signal::Interrupt)] {
         let folder = tempfile::tempdir().expect("a folder");
         let options = ["--schedules", "4", "--at-once", "2", "--shape", "pair"];
         let live = live(&options, &folder).spawn().expect("live");
         let begun = || begun(folder.path(), sign).then_some(());
         assert!(Patience::of(WITHIN).until(begun).is_some(), "nothing begins");
-        signal(Signal::Interrupt, live.id()).expect("a signal");
+        signal(how, live.id()).expect("a signal");
         let Output { status, stdout, stderr } = ended(live);
         let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
         assert_eq!(status.code(), Some(1), "{stdout}{stderr}");
