@@ -8,8 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use selvedge_core::call::signatures;
+use selvedge_core::engine::ScannerName;
 use selvedge_core::error::CallError;
-use selvedge_tests::fuzz::{TARGETS, Target, lua_call, notation};
+use selvedge_tests::fuzz::{TARGETS, Target, engine_inputs, lua_call, notation};
 use selvedge_tests::spec::report::show_reply;
 
 macro_rules! replayed {
@@ -114,6 +115,30 @@ fn the_corpus_of_calls_succeeds_with_every_function() {
         }
     }
     assert!(complaints.is_empty(), "SELVEDGE_UPDATE=1 writes them anew: {complaints:#?}");
+}
+
+/// So do bytes of stories. Those under the name of a scanner must still give it that to do.
+#[test]
+fn the_corpus_of_stories_gives_every_scanner_work() {
+    let folder = fuzz().join("corpus/engine_inputs");
+    let of =
+        |scanner: &ScannerName, name: &str| name.starts_with(&engine_inputs::name(*scanner, ""));
+    let kept =
+        names(&folder).into_iter().filter(|name| ScannerName::ALL.iter().any(|it| of(it, name)));
+    let does =
+        |name: &String| engine_inputs::work(&fs::read(folder.join(name)).unwrap()).contains(name);
+    let (good, mut bad): (Vec<_>, Vec<_>) = kept.partition(does);
+    let works = |scanner: &&ScannerName| good.iter().any(|name| of(scanner, name));
+    let idle: Vec<_> = ScannerName::ALL.iter().filter(|scanner| !works(scanner)).collect();
+    if (!bad.is_empty() || !idle.is_empty()) && std::env::var_os("SELVEDGE_UPDATE").is_some() {
+        bad.drain(..).for_each(|name| fs::remove_file(folder.join(name)).unwrap());
+        for (name, bytes) in engine_inputs::examples() {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+    let advice = "SELVEDGE_UPDATE=1 looks for others";
+    assert!(bad.is_empty(), "no longer do what they are named after; {advice}: {bad:#?}");
+    assert!(idle.is_empty(), "have nothing to do; {advice}: {idle:?}");
 }
 
 #[test]

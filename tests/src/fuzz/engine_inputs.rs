@@ -3,6 +3,8 @@
 //!
 //! Answers come from a host that holds one of the keyspaces of the spec files, or are made up.
 
+mod examples;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU16;
 use std::time::Duration;
@@ -10,7 +12,8 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Unstructured};
 use selvedge_core::completion::Completion;
 use selvedge_core::engine::{
-    Answer, BATCH_MAX, Command, Effect, Engine, EngineConfig, Filter, Input, Observation, Ticket,
+    Answer, BATCH_MAX, Command, Effect, Engine, EngineConfig, Filter, Input, Observation,
+    ScannerName, Tally, Ticket,
 };
 use selvedge_core::error::ServerError;
 use selvedge_core::id::{ExecutionId, FlowId};
@@ -20,6 +23,7 @@ use selvedge_core::time::EngineTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 
+pub use self::examples::{examples, name, work};
 use super::{lua_call, notation};
 use crate::hostile::Campaign;
 
@@ -93,11 +97,7 @@ pub fn run(data: &[u8]) {
     let Ok(story) = Story::arbitrary_take_rest(Unstructured::new(data)) else { return };
     lua_call::with_campaign(|campaign| {
         prepare(campaign, story.world);
-        let mut stage = Stage::new(&story, &mut campaign.host);
-        for event in story.events.iter().take(EVENTS_MAX) {
-            stage.happen(event);
-        }
-        stage.end();
+        Stage::new(&story, &mut campaign.host).play(&story);
     });
 }
 
@@ -132,6 +132,8 @@ struct Stage<'a> {
     dispatch_queue: usize,
     /// Those that it was told of and did not hand over, since it last got to know of anything else.
     in_mind: BTreeSet<ExecutionId>,
+    /// What its scanners did.
+    tallies: BTreeMap<ScannerName, Tally>,
 }
 
 impl<'a> Stage<'a> {
@@ -154,7 +156,17 @@ impl<'a> Stage<'a> {
             // Without any room nothing would ever be dispatched.
             dispatch_queue: usize::from(story.dispatch_queue % 8).max(1),
             in_mind: BTreeSet::new(),
+            tallies: BTreeMap::new(),
         }
+    }
+
+    /// Lets everything happen, and the engine stop in the end.
+    fn play(mut self, story: &Story) -> Self {
+        for event in story.events.iter().take(EVENTS_MAX) {
+            self.happen(event);
+        }
+        self.end();
+        self
     }
 
     fn happen(&mut self, event: &Event) {
@@ -328,6 +340,9 @@ impl<'a> Stage<'a> {
                 }
                 Effect::Observe(Observation::HandedOver { execution, .. }) => {
                     self.in_mind.remove(&execution);
+                }
+                Effect::Observe(Observation::ScanDone { scanner, tally, .. }) => {
+                    self.tallies.entry(scanner).or_default().add(&tally);
                 }
                 Effect::Observe(_) => {}
             }
