@@ -8,11 +8,12 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
-/// `$1` is the server's folder, the rest is the server's command line. Signals meant for the whole
-/// process group are ignored: the shell must outlive a Ctrl-C to clean up after it. The guard waits
+/// `$1` is the server's folder, the rest is the server's command line. Signals that ask for an end are
+/// ignored: the shell must outlive whoever started it to clean up after him. The guard waits
 /// on the pipe. The word `kill` leaves the folder in place for a restart; the end of the pipe
 /// does not, which the guard marks by a file, because the shell may be faster than its ending.
 const SCRIPT: &str = r#"
@@ -62,6 +63,8 @@ impl Keeper {
             .args(arguments)
             .envs(environment.iter().cloned())
             .current_dir(folder)
+            // A Ctrl-C goes to the whole group. It is for us: the server ends when we say so.
+            .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(File::options().create(true).append(true).open(log)?)

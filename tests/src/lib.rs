@@ -20,6 +20,7 @@ pub use selvedge_sim::rig;
 pub mod server;
 pub mod shared;
 pub mod spec;
+pub mod words;
 
 mod binary;
 mod keeper;

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use selvedge_core::value::Value;
@@ -148,6 +149,11 @@ impl Server {
         self.keeper.kill()?;
         self.keeper = self.site.launch(self.ports)?;
         Ok(())
+    }
+
+    /// How the process ended, if it has.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
+        self.keeper.ended()
     }
 
     /// Opens a connection to it.

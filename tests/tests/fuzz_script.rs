@@ -26,6 +26,17 @@ fn a_target_goes_on_until_it_had_its_time() {
     assert!(stage.asked("fuzz run").iter().all(|words| words.contains("-max_total_time=1 ")));
 }
 
+/// On a machine that is busy enough, rounds have hardly any time; elsewhere numbers have commas.
+#[test]
+fn rounds_that_had_next_to_nothing_count_too() {
+    let stage = Stage::set(&format!("echo \"in $LC_ALL\" >>\"$ASKED\"; {ROUND}"));
+    let told = stage.run("1 some_target");
+    assert!(told.good, "{}", told.text);
+    let rounds = stage.asked("fuzz run").len();
+    assert!(rounds <= 100, "{rounds} rounds for a second");
+    assert_eq!(stage.asked("in C").len(), rounds, "the numbers are spelled otherwise");
+}
+
 #[test]
 fn a_finding_ends_a_target_and_not_the_others() {
     let fails = "case \"$*\" in *some_target*) echo boom; exit 77 ;; esac";
@@ -73,47 +84,29 @@ fn wrong_words_are_told_before_anything_is_run() {
 /// Among all that cargo names, and whatever it names last, only one replays the corpora.
 #[test]
 fn coverage_is_of_the_test_that_replays_the_corpora() {
-    let stage = Stage::set(ROUND);
-    let deps = stage.path("deps");
-    fs::create_dir(&deps).unwrap();
-    for name in ["conformance-1f", "corpus-2f", "corpus", "spec-3f"] {
-        // Tells by which name it was called, and writes what a build that counts writes.
-        executable(&deps.join(name), "echo \"$0 $*\" >>\"$ASKED\"; : >\"$LLVM_PROFILE_FILE\"");
-    }
-    let named =
-        |name: &str| format!(r#"echo '{{"executable":"{}"}}'; "#, deps.join(name).display());
-    let built = [
-        "mkdir -p target/coverage; ".to_owned(),
-        named("conformance-1f"),
-        named("corpus-2f"),
-        r#"echo '{"executable":null}'; "#.to_owned(),
-        named("corpus"),
-        named("spec-3f"),
-    ];
-    stage.tool("cargo", &built.concat());
-    stage.tool(
-        "rustc",
-        "case \"$*\" in *libdir*) echo \"$TOOLS/lib\" ;; *) echo host: some-machine ;; esac",
-    );
-    stage.tool("llvm-profdata", "");
-    stage.tool(
-        "llvm-cov",
-        "echo 'Filename Regions Missed Cover'; echo \"core/src/token.rs 40 10 75.00%\"",
-    );
+    let stage = Stage::with_coverage();
     let told = stage.run("coverage waitpoint_token");
     assert!(told.good, "{}", told.text);
     let row = told.row("waitpoint_token");
     assert_eq!(row, ["waitpoint_token", "core/src/token.rs", "40", "30", "75.00%"]);
-    let replay = deps.join("corpus-2f").display().to_string();
-    assert_eq!(
-        stage.asked("deps/"),
-        [
-            format!("{replay} --exact waitpoint_token"),
-            // The report names it as well.
-            stage.asked("llvm-cov report")[0].clone(),
-        ]
-    );
+    let replay = stage.path("deps/corpus-2f").display().to_string();
+    let replayed = format!("{replay} --exact waitpoint_token");
+    assert_eq!(stage.asked("deps/")[0], replayed);
     assert!(stage.asked("llvm-cov report")[0].contains(&format!(" {replay} ")));
+}
+
+#[test]
+fn coverage_that_was_not_counted_is_told_of() {
+    for (tool, does) in [
+        ("llvm-profdata", "echo no counts >&2; exit 1"),
+        ("llvm-cov", "echo no map >&2; exit 1"),
+        ("llvm-cov", "echo Filename Regions Missed Cover"),
+    ] {
+        let stage = Stage::with_coverage();
+        stage.tool(tool, does);
+        let told = stage.run("coverage waitpoint_token");
+        assert!(!told.good, "{tool} that does {does}: {}", told.text);
+    }
 }
 
 /// A copy of the script, with two targets and tools of its own.
@@ -141,6 +134,27 @@ impl Stage {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("fuzz").join("run");
         fs::copy(script, stage.path("fuzz/run")).unwrap();
         stage.tool("cargo", &format!("case \"$*\" in *'fuzz run'*) {round} ;; esac"));
+        stage
+    }
+
+    /// With tools that build four executables and count the regions of one file.
+    fn with_coverage() -> Self {
+        let stage = Self::set(ROUND);
+        fs::create_dir(stage.path("deps")).unwrap();
+        let mut built = "mkdir -p target/coverage; echo '{\"executable\":null}'; ".to_owned();
+        for name in ["conformance-1f", "corpus-2f", "corpus", "spec-3f"] {
+            let path = stage.path("deps").join(name);
+            // Tells by which name it was called, and writes what a build that counts writes.
+            executable(&path, "echo \"$0 $*\" >>\"$ASKED\"; : >\"$LLVM_PROFILE_FILE\"");
+            built += &format!("echo '{{\"executable\":\"{}\"}}'; ", path.display());
+        }
+        stage.tool("cargo", &built);
+        let asked =
+            "case \"$*\" in *libdir*) echo \"$TOOLS/lib\" ;; *) echo host: some-machine ;; esac";
+        stage.tool("rustc", asked);
+        stage.tool("llvm-profdata", "");
+        let report = "echo Filename Regions Missed Cover; echo core/src/token.rs 40 10 75.00%";
+        stage.tool("llvm-cov", report);
         stage
     }
 

@@ -5,22 +5,23 @@
 use std::process::ExitCode;
 
 use selvedge_tests::conformance::campaign::{Campaign, run};
+use selvedge_tests::{complain, say};
 
 fn main() -> ExitCode {
     let campaign = match Campaign::from_arguments(std::env::args().skip(1)) {
         Ok(campaign) => campaign,
         Err(advice) => {
-            eprintln!("{advice}");
+            complain!("{advice}");
             return ExitCode::from(2);
         }
     };
     match run(&campaign) {
         Ok(report) => {
-            println!("{report}");
+            say!("{report}");
             ExitCode::SUCCESS
         }
         Err(failure) => {
-            eprintln!("{failure}");
+            complain!("{failure}");
             ExitCode::FAILURE
         }
     }

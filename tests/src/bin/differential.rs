@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use selvedge_tests::differential::campaign::Campaign;
+use selvedge_tests::words::{COUNTS, SEEDS, within};
+use selvedge_tests::{complain, say};
 
 fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
@@ -14,11 +16,11 @@ fn main() -> ExitCode {
         campaign.run(selvedge_lua::library::SOURCE, &root).map(|report| report.to_string())
     }) {
         Ok(report) => {
-            print!("{report}");
+            say!("{}", report.to_string().trim_end());
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -29,8 +31,8 @@ fn read(mut words: impl Iterator<Item = String>) -> Result<Campaign, String> {
     while let Some(name) = words.next() {
         let value = words.next().and_then(|value| value.parse::<u64>().ok());
         match (name.as_str(), value) {
-            ("--operations", Some(count @ 1..)) => campaign.operations = count,
-            ("--seed", Some(seed)) => campaign.seed = seed,
+            ("--operations", Some(count)) => campaign.operations = within(&name, count, COUNTS)?,
+            ("--seed", Some(seed)) => campaign.seed = within(&name, seed, SEEDS)?,
             _ => return Err("differential [--operations N] [--seed S]".to_owned()),
         }
     }

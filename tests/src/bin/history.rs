@@ -8,15 +8,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use selvedge_tests::history::campaign::Campaign;
+use selvedge_tests::words::{COUNTS, SEEDS, STEPS, within};
+use selvedge_tests::{complain, say};
 
 fn main() -> ExitCode {
     match Options::read().and_then(|options| run(&options)) {
         Ok(report) => {
-            println!("{report}");
+            say!("{report}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -37,18 +39,18 @@ impl Options {
             let mut value = || words.next().ok_or(format!("{word} needs a value"));
             let number = |text: String| text.parse().map_err(|_| format!("{text} is no number"));
             match word.as_str() {
-                "--histories" => options.campaign.histories = number(value()?)?,
-                "--length" => {
-                    options.campaign.length = usize::try_from(number(value()?)?).unwrap_or(60);
+                "--histories" => {
+                    options.campaign.histories = within(&word, number(value()?)?, COUNTS)?;
                 }
-                "--seed" => options.campaign.seed = number(value()?)?,
+                "--length" => {
+                    let length = within(&word, number(value()?)?, STEPS)?;
+                    options.campaign.length = usize::try_from(length).unwrap_or(usize::MAX);
+                }
+                "--seed" => options.campaign.seed = within(&word, number(value()?)?, SEEDS)?,
                 "--lua-dir" => options.lua = Some(value()?.into()),
                 "--survey" => options.survey = true,
                 _ => return Err(USAGE.to_owned()),
             }
-        }
-        if options.campaign.histories == 0 || options.campaign.length == 0 {
-            return Err(format!("no history, or one without steps, shows nothing\n{USAGE}"));
         }
         Ok(options)
     }

@@ -9,13 +9,15 @@ use std::process::ExitCode;
 
 use selvedge_tests::hostile::Campaign;
 use selvedge_tests::hostile::inject::{Injected, inject};
+use selvedge_tests::words::{COUNTS, within};
+use selvedge_tests::{complain, say};
 
 fn main() -> ExitCode {
     match Options::read().and_then(|options| run(&options)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -56,7 +58,7 @@ impl Options {
             match word.as_str() {
                 "--lua-dir" => options.lua = value()?.into(),
                 "--spec-dir" => options.spec = value()?.into(),
-                "--calls" => options.calls = number(value()?)?,
+                "--calls" => options.calls = within(&word, number(value()?)?, COUNTS)?,
                 "--seed" => options.seed = number(value()?)?,
                 "--attack" => options.attack = Some(number(value()?)?),
                 "--function" => options.function = Some(value()?),
@@ -66,9 +68,6 @@ impl Options {
                 "--inject" => options.inject = true,
                 _ => return Err(USAGE.to_owned()),
             }
-        }
-        if options.calls == 0 {
-            return Err(format!("no call shows nothing\n{USAGE}"));
         }
         Ok(options)
     }
@@ -97,15 +96,16 @@ fn run(options: &Options) -> Result<bool, String> {
             let seen = found.entry(finding.call.function.clone()).or_default();
             *seen += 1;
             if *seen <= options.shown {
-                println!("{finding}");
+                say!("{finding}");
             }
         }
     }
     let functions = options.function.as_ref().map_or(campaign.contracts.len(), |_| 1);
     let findings: usize = found.values().sum();
-    println!("{} calls of {functions} functions, {findings} findings", attacks.count());
+    let calls = attacks.count();
+    say!("{calls} calls of {} functions, {findings} findings", functions.min(calls));
     for (function, count) in &found {
-        println!("{count:6} {function}");
+        say!("{count:6} {function}");
     }
     Ok(findings == 0)
 }
@@ -120,8 +120,8 @@ fn run_injections(campaign: &mut Campaign, options: &Options) -> bool {
         }
     }
     let Injected { failures, faults } = injected;
-    faults.iter().for_each(|fault| println!("{fault}"));
-    println!("{failures} injected failures, {} faults", faults.len());
+    faults.iter().for_each(|fault| say!("{fault}"));
+    say!("{failures} injected failures, {} faults", faults.len());
     faults.is_empty()
 }
 

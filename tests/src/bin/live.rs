@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::{self, ExitCode};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,6 +17,8 @@ use selvedge_tests::live::process::ClockShift;
 use selvedge_tests::live::roles::{Deserted, engine, worker};
 use selvedge_tests::live::run::{Report, run};
 use selvedge_tests::server::Server;
+use selvedge_tests::words::{SEEDS, within};
+use selvedge_tests::{complain, say};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -32,7 +33,7 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -61,7 +62,7 @@ fn read(words: &[String]) -> Result<Options, String> {
         match name.as_str() {
             "--schedules" => options.schedules = within(name, number()?, 1..=100_000)?,
             "--seconds" => options.seconds = within(name, number()?, 4..=3_600)?,
-            "--seed" => options.seed = within(name, number()?, 0..=u64::MAX / 2)?,
+            "--seed" => options.seed = within(name, number()?, SEEDS)?,
             "--at-once" => options.at_once = within(name, number()?, 1..=64)?,
             "--shape" => {
                 options.shape = Some(match value.as_str() {
@@ -84,18 +85,11 @@ fn read(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-/// A run that could show nothing is refused.
-fn within(name: &str, number: u64, bounds: RangeInclusive<u64>) -> Result<u64, String> {
-    let (least, most) = (bounds.start(), bounds.end());
-    let refused = || format!("{name} must be {least} to {most}, not {number}\n{USAGE}");
-    bounds.contains(&number).then_some(number).ok_or_else(refused)
-}
-
 fn play(options: &Options) -> Result<bool, String> {
     let live = env::current_exe().map_err(|error| error.to_string())?;
+    let stop = cancelled_by_signals()?;
     // Where none can be started, that is said once and not by each schedule.
     Server::valkey().map(drop).map_err(|error| error.to_string())?;
-    let stop = cancelled_by_signals()?;
     let mut faults = BTreeMap::<Fault, usize>::new();
     let (mut played, mut failed) = (0_u64, 0_u64);
     let (mut accepted, mut ended, mut runs, mut excused) = (0, 0, 0, 0);
@@ -113,12 +107,12 @@ fn play(options: &Options) -> Result<bool, String> {
             let report = match report {
                 Ok(report) => report,
                 Err(error) => {
-                    println!("{error}");
+                    say!("{error}");
                     failed += 1;
                     continue;
                 }
             };
-            print!("{report}");
+            say!("{}", report.to_string().trim_end());
             for (fault, count) in &report.faults {
                 *faults.entry(*fault).or_default() += count;
             }
@@ -129,14 +123,14 @@ fn play(options: &Options) -> Result<bool, String> {
             failed += u64::from(!report.verdict.faults.is_empty());
         }
     });
-    println!("{played} schedules of {} s, {failed} failed", options.seconds);
-    println!("{accepted} executions accepted, {ended} ends told, {runs} runs of handlers");
-    println!("{excused} losses excused by a primary that died with what its replica had not heard");
+    say!("{played} schedules of {} s, {failed} failed", options.seconds);
+    say!("{accepted} executions accepted, {ended} ends told, {runs} runs of handlers");
+    say!("{excused} losses excused by a primary that died with what its replica had not heard");
     for (fault, _) in Fault::ALL {
-        println!("{:6} {fault}", faults.get(fault).copied().unwrap_or(0));
+        say!("{:6} {fault}", faults.get(fault).copied().unwrap_or(0));
     }
     if ClockShift::by(0).is_none() {
-        println!(
+        say!(
             "no clock can be shifted here: that needs libfaketime (Debian: apt-get install libfaketime)"
         );
     }
@@ -182,16 +176,22 @@ fn cancelled_by_signals() -> Result<CancellationToken, String> {
         let _context = runtime.enter();
         signal(kind).map_err(|error| error.to_string())
     };
-    let (mut interrupt, mut end) =
-        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+    let (mut interrupt, mut end, mut hang_up) = (
+        listen(SignalKind::interrupt())?,
+        listen(SignalKind::terminate())?,
+        listen(SignalKind::hangup())?,
+    );
     let stop = CancellationToken::new();
     let told = stop.clone();
     thread::spawn(move || {
+        let mut asked = async || {
+            tokio::select! { _ = interrupt.recv() => {}, _ = end.recv() => {}, _ = hang_up.recv() => {} }
+        };
         runtime.block_on(async {
-            tokio::select! { _ = interrupt.recv() => {}, _ = end.recv() => {} }
-            eprintln!("interrupted: putting everything away; once more to leave it");
+            asked().await;
+            complain!("interrupted: putting everything away; once more to leave it");
             told.cancel();
-            tokio::select! { _ = interrupt.recv() => {}, _ = end.recv() => {} }
+            asked().await;
         });
         process::exit(1);
     });

@@ -13,16 +13,17 @@ use std::process::{Command, ExitCode, Stdio};
 use std::{env, fs};
 
 use selvedge_tests::planted::{Bug, IN_CORPUS, folder, parse};
+use selvedge_tests::{complain, say};
 
 fn main() -> ExitCode {
     match run(&env::args().skip(1).collect::<Vec<_>>()) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(missed) => {
-            eprintln!("{missed} stories stayed green with their bug");
+            complain!("{missed} stories stayed green with their bug");
             ExitCode::FAILURE
         }
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -59,10 +60,10 @@ fn run(words: &[String]) -> Result<usize, String> {
     let mut missed = 0;
     for (number, bug) in chosen {
         let told = run_suites(&suites, Some(number), &bug.reds);
-        println!("{}", bug.name);
+        say!("{}", bug.name);
         for red in &bug.reds {
             let noticed = told.contains(&format!("test {} ... FAILED", place(red).1));
-            println!("  {} {red}", if noticed { "red  " } else { "GREEN" });
+            say!("  {} {red}", if noticed { "red  " } else { "GREEN" });
             missed += usize::from(!noticed);
         }
     }
@@ -174,7 +175,7 @@ fn place(story: &str) -> (&str, &str) {
 
 /// Builds the suites of the copy; answers their programs.
 fn build(copy: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
-    println!("building the planted copy ...");
+    say!("building the planted copy ...");
     let built = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["test", "-p", "selvedge-tests", "--test", "engine", "--test", "corpus", "--no-run"])
         .args(["--message-format", "json-render-diagnostics", "--quiet", "--target-dir"])

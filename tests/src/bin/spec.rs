@@ -11,13 +11,14 @@ use selvedge_tests::spec::coverage;
 use selvedge_tests::spec::runner::Tally;
 use selvedge_tests::spec::suite::Suite;
 use selvedge_tests::spec::{ARMS, run_on, start};
+use selvedge_tests::{complain, say};
 
 fn main() -> ExitCode {
     match Options::read().and_then(|options| run(&options)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("{error}");
+            complain!("{error}");
             ExitCode::FAILURE
         }
     }
@@ -71,9 +72,9 @@ fn run(options: &Options) -> Result<bool, String> {
         let mut arm = start(name, &library)?;
         let Tally { cases, failed, failures } = run_on(&suite, &options.filter, &mut *arm);
         for failure in &failures {
-            println!("{failure}\n");
+            say!("{failure}\n");
         }
-        println!("{}: {cases} cases, {failed} failed", arm.name());
+        say!("{}: {cases} cases, {failed} failed", arm.name());
         if cases == 0 {
             return Err(format!("no case has `{}` in its name or file", options.filter));
         }
@@ -83,7 +84,7 @@ fn run(options: &Options) -> Result<bool, String> {
         let headers = Header::read_all(&options.lua).map_err(in_lua)?;
         let mut arm = start(&options.arms[0], &library)?;
         for gap in coverage::gaps(&suite, &headers, &mut *arm)? {
-            println!("{gap}");
+            say!("{gap}");
             good = false;
         }
     }

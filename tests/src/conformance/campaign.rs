@@ -5,6 +5,7 @@ use std::fmt;
 use super::shrink::shrink;
 use super::trio::{RunError, Trio, spell};
 use super::{Family, Sequence, difference};
+use crate::words::{COUNTS, SEEDS, STEPS, within};
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -85,15 +86,15 @@ impl Campaign {
             let number =
                 || value.parse::<u64>().map_err(|_| format!("{name} wants a number\n{USAGE}"));
             match name.as_str() {
-                "--seed" => campaign.seed = number()?,
-                "--sequences" => campaign.sequences = number()?,
-                "--steps" => campaign.steps = usize::try_from(number()?).unwrap_or(usize::MAX),
+                "--seed" => campaign.seed = within(&name, number()?, SEEDS)?,
+                "--sequences" => campaign.sequences = within(&name, number()?, COUNTS)?,
+                "--steps" => {
+                    let steps = within(&name, number()?, STEPS)?;
+                    campaign.steps = usize::try_from(steps).unwrap_or(usize::MAX);
+                }
                 "--family" => campaign.families = vec![Family::named(&value).ok_or(USAGE)?],
                 _ => return Err(USAGE.to_owned()),
             }
-        }
-        if campaign.sequences == 0 || campaign.steps == 0 {
-            return Err(format!("no sequence, or one without steps, shows nothing\n{USAGE}"));
         }
         Ok(campaign)
     }
@@ -115,7 +116,11 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}\nto see it again: {}", self.error, self.again)?;
+        writeln!(f, "{}", self.error)?;
+        // Without a server there was nothing to see.
+        if !self.again.is_empty() {
+            writeln!(f, "to see it again: {}", self.again)?;
+        }
         let Some((sequence, error)) = &self.shrunk else { return Ok(()) };
         writeln!(f, "the same in {} steps:", sequence.steps.len())?;
         for step in &sequence.steps {

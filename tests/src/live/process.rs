@@ -1,5 +1,6 @@
 //! [`Cast`]: engines and workers as processes, which can be killed, stopped and replaced.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -36,6 +37,8 @@ pub struct Cast {
     folder: PathBuf,
     players: Vec<(Role, Keeper)>,
     started: usize,
+    /// Those that stand still.
+    stopped: BTreeSet<u32>,
     /// Those that had ended by themselves when somebody came to kill them.
     deserted: Vec<String>,
 }
@@ -55,8 +58,8 @@ impl Cast {
     /// Nobody yet; logs will be in this folder.
     #[must_use]
     pub fn new(commands: Commands, folder: &Path) -> Self {
-        let (players, deserted) = (Vec::new(), Vec::new());
-        Self { commands, folder: folder.to_owned(), players, started: 0, deserted }
+        let (players, stopped, deserted) = (Vec::new(), BTreeSet::new(), Vec::new());
+        Self { commands, folder: folder.to_owned(), players, started: 0, stopped, deserted }
     }
 
     /// Starts one more; its clock goes right, or is so far off.
@@ -81,19 +84,27 @@ impl Cast {
 
     /// Kills one of a role with SIGKILL; says whether there was any.
     pub fn kill(&mut self, role: Role, whom: usize) -> io::Result<bool> {
-        let Some(at) = self.pick(role, whom) else { return Ok(false) };
+        let Some(at) = self.pick(role, whom, |_| true) else { return Ok(false) };
         let (role, mut keeper) = self.players.remove(at);
+        self.stopped.remove(&keeper.server_pid());
         self.deserted.extend(deserter(role, &mut keeper)?);
         keeper.kill()?;
         Ok(true)
     }
 
-    /// Lets one of a role stand still; its process, to let it go on.
+    /// Lets one of a role stand still that does not yet; its process, to let it go on.
     pub fn stop(&mut self, role: Role, whom: usize) -> io::Result<Option<u32>> {
-        let Some(at) = self.pick(role, whom) else { return Ok(None) };
+        let runs = |pid| !self.stopped.contains(&pid);
+        let Some(at) = self.pick(role, whom, runs) else { return Ok(None) };
         let pid = self.players[at].1.server_pid();
         signal(Signal::Stop, pid)?;
+        self.stopped.insert(pid);
         Ok(Some(pid))
+    }
+
+    /// Lets one go on, unless it was killed meanwhile.
+    pub fn resume(&mut self, pid: u32) -> io::Result<()> {
+        if self.stopped.remove(&pid) { signal(Signal::Continue, pid) } else { Ok(()) }
     }
 
     /// Those that ended although nobody killed them.
@@ -121,12 +132,12 @@ impl Cast {
             .collect()
     }
 
-    fn pick(&self, role: Role, whom: usize) -> Option<usize> {
+    fn pick(&self, role: Role, whom: usize, suits: impl Fn(u32) -> bool) -> Option<usize> {
         let of_role: Vec<_> = self
             .players
             .iter()
             .enumerate()
-            .filter(|(_, (known, _))| *known == role)
+            .filter(|(_, (known, keeper))| *known == role && suits(keeper.server_pid()))
             .map(|(at, _)| at)
             .collect();
         of_role.get(whom % of_role.len().max(1)).copied()
@@ -168,8 +179,8 @@ impl ClockShift {
     }
 }
 
-/// Sends a signal to a process that this harness started.
-pub fn signal(what: Signal, pid: u32) -> io::Result<()> {
+/// Sends a signal to a process that this harness started, or behind a `-` to its whole group.
+pub fn signal(what: Signal, whom: impl ToString) -> io::Result<()> {
     let name = match what {
         Signal::Stop => "-STOP",
         Signal::Continue => "-CONT",
@@ -177,7 +188,8 @@ pub fn signal(what: Signal, pid: u32) -> io::Result<()> {
         Signal::End => "-TERM",
     };
     // One that was killed meanwhile needs no signal.
-    Command::new("kill").args([name, &pid.to_string()]).stderr(Stdio::null()).status().map(drop)
+    let whom = whom.to_string();
+    Command::new("kill").args([name, "--", &whom]).stderr(Stdio::null()).status().map(drop)
 }
 
 #[cfg(test)]
@@ -210,6 +222,19 @@ mod tests {
         assert!(ended.contains("ended by itself"), "{ended}");
         cast.kill(Role::Worker, 0).unwrap();
         assert_eq!(cast.deserters().unwrap(), [ended]);
+    }
+
+    #[test]
+    fn who_stands_still_already_is_not_stopped_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut cast = cast(folder.path(), "bye");
+        cast.start(Role::Engine, None).unwrap();
+        let stopped = cast.stop(Role::Engine, 0).unwrap();
+        assert!(stopped.is_some());
+        assert_eq!(cast.stop(Role::Engine, 0).unwrap(), None, "it stands still");
+        cast.resume(stopped.unwrap()).unwrap();
+        assert_eq!(cast.stop(Role::Engine, 0).unwrap(), stopped, "it went on");
+        assert!(cast.kill(Role::Engine, 0).unwrap(), "whoever stands still can be killed");
     }
 
     #[test]

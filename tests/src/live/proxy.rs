@@ -30,6 +30,8 @@ struct Shared {
     target: AtomicU16,
     /// How long every piece of data is held back, in milliseconds.
     delay_ms: AtomicU64,
+    /// How much longer what a replica is to hear.
+    replica_delay_ms: AtomicU64,
     /// Who is told nothing for now.
     held: Mutex<Option<Listener>>,
     closed: AtomicBool,
@@ -45,6 +47,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             target: AtomicU16::new(target),
             delay_ms: AtomicU64::new(0),
+            replica_delay_ms: AtomicU64::new(0),
             held: Mutex::new(None),
             closed: AtomicBool::new(false),
             open: Mutex::new(Vec::new()),
@@ -68,9 +71,7 @@ impl Proxy {
 
     /// Cuts every connection, whatever is on its way; says how many there were.
     pub fn reset(&self) -> usize {
-        // Who relays may notice the first end, and be faster with the second.
-        let cut = |ends: &[TcpStream; 2]| ends.each_ref().map(|end| end.shutdown(Shutdown::Both));
-        self.shared.open().drain(..).filter(|ends| cut(ends).iter().any(Result::is_ok)).count()
+        self.shared.open().drain(..).filter(cut).count()
     }
 
     /// From now on these hear nothing, while the others have their answers.
@@ -91,8 +92,12 @@ impl Proxy {
 
     /// Holds all data back for this long from now on.
     pub fn delay(&self, by: Duration) {
-        let ms = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-        self.shared.delay_ms.store(ms, Ordering::SeqCst);
+        self.shared.delay_ms.store(in_ms(by), Ordering::SeqCst);
+    }
+
+    /// Holds back for this long what replicas are to hear.
+    pub fn delay_replicas(&self, by: Duration) {
+        self.shared.replica_delay_ms.store(in_ms(by), Ordering::SeqCst);
     }
 }
 
@@ -121,8 +126,15 @@ impl Shared {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let mut open = self.open();
-        // Those that are over by themselves have been shut down on one side.
-        open.retain(|ends| ends.iter().all(|end| end.peer_addr().is_ok()));
+        // Those that are over by themselves have been shut down on one side. The other may still have
+        // something to hear that is held.
+        open.retain(|ends| {
+            let is_open = ends.iter().all(|end| end.peer_addr().is_ok());
+            if !is_open {
+                cut(ends);
+            }
+            is_open
+        });
         open.push([client.try_clone()?, server.try_clone()?]);
         drop(open);
         let replicates = Arc::new(AtomicBool::new(false));
@@ -133,6 +145,12 @@ impl Shared {
         thread::spawn(move || answered.relay(server, client));
         Ok(())
     }
+}
+
+/// Cuts both ends of a connection; says whether any was open. Who relays may notice the first, and be
+/// faster with the second.
+fn cut(ends: &[TcpStream; 2]) -> bool {
+    ends.each_ref().map(|end| end.shutdown(Shutdown::Both)).iter().any(Result::is_ok)
 }
 
 fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
@@ -163,10 +181,7 @@ impl Line {
             if !self.answers && piece[..count].windows(PSYNC.len()).any(|word| word == PSYNC) {
                 self.replicates.store(true, Ordering::SeqCst);
             }
-            let ms = self.shared.delay_ms.load(Ordering::SeqCst);
-            if ms > 0 {
-                pause(Duration::from_millis(ms));
-            }
+            pause(Duration::from_millis(self.delay_ms()));
             while self.is_held() {
                 pause(HELD_FOR);
             }
@@ -177,16 +192,33 @@ impl Line {
         let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
     }
 
+    fn delay_ms(&self) -> u64 {
+        let Shared { delay_ms, replica_delay_ms, .. } = &*self.shared;
+        let slower = self.answers && self.listener() == Listener::Replica;
+        let more = if slower { replica_delay_ms.load(Ordering::SeqCst) } else { 0 };
+        delay_ms.load(Ordering::SeqCst) + more
+    }
+
     fn is_held(&self) -> bool {
-        let is = |flag: &AtomicBool| flag.load(Ordering::SeqCst);
-        let listener = if is(&self.replicates) { Listener::Replica } else { Listener::Client };
-        self.answers && *self.shared.held() == Some(listener) && !is(&self.shared.closed)
+        let closed = self.shared.closed.load(Ordering::SeqCst);
+        self.answers && *self.shared.held() == Some(self.listener()) && !closed
+    }
+
+    fn listener(&self) -> Listener {
+        let replicates = self.replicates.load(Ordering::SeqCst);
+        if replicates { Listener::Replica } else { Listener::Client }
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a delay on the line is time that passes")]
 fn pause(duration: Duration) {
-    thread::sleep(duration);
+    if duration > Duration::ZERO {
+        thread::sleep(duration);
+    }
+}
+
+fn in_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The command by which a replica asks for everything that happens.

@@ -54,14 +54,16 @@ pub async fn run(
     let seed = plan.seed;
     let mut stage = match Stage::set(plan, live, folder.path()) {
         Ok(stage) => stage,
+        Err(_) if stop.is_cancelled() => return Ok(None),
         Err(error) => {
             return Err(format!("seed {seed}: {error}\n  logs: {}", folder.keep().display()));
         }
     };
     let (told, mut verdict) = tokio::select! {
-        judged = stage.play_and_judge() => judged,
+        biased;
         // Whoever ends it himself wants no verdict and no logs: they go with the folder.
         () = stop.cancelled() => return Ok(None),
+        judged = stage.play_and_judge() => judged,
     };
     let logs = if verdict.faults.is_empty() {
         None
@@ -152,7 +154,8 @@ impl Stage {
         self.heal_all()?;
         let told = load.await.map_err(text)?;
         self.settle(&client, &told).await?;
-        let deserters = self.cast.deserters().map_err(text)?;
+        let mut deserters = self.cast.deserters().map_err(text)?;
+        deserters.extend(self.site.deserters().map_err(text)?);
         if deserters.is_empty() { Ok(told) } else { Err(deserters.join("; ")) }
     }
 
@@ -213,12 +216,10 @@ impl Stage {
             | Fault::LaggingCrash
             | Fault::MoveSlot => self.strike_servers(strike)?,
         };
-        match struck {
-            Struck::Missed => return Ok(()),
-            Struck::Over => {}
-            Struck::Until(healing) => self.healings.push((ends, healing)),
+        count(&mut self.faults, strike.fault, &struck);
+        if let Struck::Until(healing) = struck {
+            self.healings.push((ends, healing));
         }
-        *self.faults.entry(strike.fault).or_default() += 1;
         Ok(())
     }
 
@@ -245,7 +246,7 @@ impl Stage {
         // Whoever was told what dies with a server must be able to note it before.
         if strike.fault == Fault::LaggingCrash {
             for (_, healing) in std::mem::take(&mut self.healings) {
-                self.site.heal(healing).map_err(text)?;
+                self.heal(healing)?;
             }
         }
         // A server that stands still cannot be told anything.
@@ -255,12 +256,20 @@ impl Stage {
         self.site.strike(strike).map_err(text)
     }
 
+    fn heal(&mut self, healing: Healing) -> Result<(), String> {
+        let healed = match healing {
+            Healing::ContinuePlayer(pid) => self.cast.resume(pid),
+            Healing::ContinueServer(_) | Healing::Undelay => self.site.heal(healing),
+        };
+        healed.map_err(text)
+    }
+
     fn heal_due(&mut self, at: Instant) -> Result<(), String> {
         let (due, later) = self.healings.drain(..).partition(|(when, _)| *when <= at);
         self.healings = later;
         let due: Vec<(Instant, Healing)> = due;
         for (_, healing) in due {
-            self.site.heal(healing).map_err(text)?;
+            self.heal(healing)?;
         }
         let (due, later): (Vec<_>, _) =
             self.vacancies.drain(..).partition(|(when, ..)| *when <= at);
@@ -282,9 +291,7 @@ impl Stage {
         for (ends, healing) in std::mem::take(&mut self.healings) {
             match healing {
                 Healing::ContinuePlayer(_) => self.healings.push((ends, healing)),
-                Healing::ContinueServer(_) | Healing::Undelay => {
-                    self.site.heal(healing).map_err(text)?;
-                }
+                Healing::ContinueServer(_) | Healing::Undelay => self.heal(healing)?,
             }
         }
         Ok(())
@@ -337,6 +344,14 @@ impl Stage {
             }
             Err(error) => Verdict { faults: vec![error.to_string()], excused: Vec::new() },
         }
+    }
+}
+
+/// Counts a fault that struck.
+fn count(faults: &mut BTreeMap<Fault, usize>, fault: Fault, struck: &Struck) {
+    match struck {
+        Struck::Missed => {}
+        Struck::Over | Struck::Until(_) => *faults.entry(fault).or_default() += 1,
     }
 }
 
@@ -430,6 +445,17 @@ const SHOWN_MAX: usize = 20;
 mod tests {
     use super::*;
     use std::cell::RefCell;
+
+    #[test]
+    fn what_struck_nobody_is_not_counted() {
+        let mut faults = BTreeMap::new();
+        let until = Struck::Until(Healing::Undelay);
+        for struck in [Struck::Over, Struck::Missed, until, Struck::Missed] {
+            count(&mut faults, Fault::StopServer, &struck);
+        }
+        count(&mut faults, Fault::KillServer, &Struck::Missed);
+        assert_eq!(faults, BTreeMap::from([(Fault::StopServer, 2)]));
+    }
 
     #[test]
     fn what_is_done_while_the_keyspace_is_read_is_among_the_notes() {

@@ -127,7 +127,7 @@ impl Site {
     pub fn strike(&mut self, strike: &Strike) -> Result<Struck, ServerError> {
         match strike.fault {
             Fault::KillServer => {
-                self.servers[0].kill_9()?;
+                self.kill(0)?;
                 self.servers[0].restart()?;
                 Ok(Struck::Over)
             }
@@ -135,7 +135,7 @@ impl Site {
             Fault::StopReplica => self.stop(self.some_replica(strike)?),
             Fault::KillReplica => {
                 let Some(replica) = self.some_replica(strike)? else { return Ok(Struck::Missed) };
-                self.servers[replica].kill_9()?;
+                self.kill(replica)?;
                 self.bring_back(replica)?;
                 Ok(Struck::Over)
             }
@@ -195,6 +195,24 @@ impl Site {
     #[must_use]
     pub fn crashes(&self) -> &[Crash] {
         &self.crashes
+    }
+
+    /// Servers that ended although nobody killed them.
+    pub fn deserters(&mut self) -> io::Result<Vec<String>> {
+        let mut found = Vec::new();
+        for (at, server) in self.servers.iter_mut().enumerate() {
+            found.extend(server.ended()?.map(|how| format!("server {at} ended by itself: {how}")));
+        }
+        Ok(found)
+    }
+
+    /// Kills a server, which must not have ended by itself.
+    fn kill(&mut self, at: usize) -> Result<(), ServerError> {
+        let deserters = self.deserters()?;
+        if !deserters.is_empty() {
+            return Err(ServerError::Cluster(deserters.join("; ")));
+        }
+        self.servers[at].kill_9()
     }
 
     /// Copies what the servers logged into a folder.

@@ -1,6 +1,7 @@
 //! The program `live`, as the person in front of it meets it.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -12,13 +13,15 @@ use tempfile::TempDir;
 #[test]
 fn whoever_interrupts_it_finds_nothing_left_behind() {
     // As soon as there is anything, while servers start, and when all is under way.
-    for (sign, how) in [("", Signal::End), ("runs.txt", Signal::Interrupt)] {
+    for (sign, how) in [("", Signal::End), ("", Signal::Interrupt), ("runs.txt", Signal::Interrupt)]
+    {
         let folder = tempfile::tempdir().expect("a folder");
         let options = ["--schedules", "4", "--at-once", "2", "--shape", "pair"];
         let live = live(&options, &folder).spawn().expect("live");
         let begun = || begun(folder.path(), sign).then_some(());
         assert!(Patience::of(WITHIN).until(begun).is_some(), "nothing begins");
-        signal(how, live.id()).expect("a signal");
+        // To the whole group, as a terminal does.
+        signal(how, format!("-{}", live.id())).expect("a signal");
         let Output { status, stdout, stderr } = ended(live);
         let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
         assert_eq!(status.code(), Some(1), "{stdout}{stderr}");
@@ -46,7 +49,7 @@ fn without_a_server_it_says_so_once() {
 fn live(options: &[&str], temporary: &TempDir) -> Command {
     let mut live = Command::new(env!("CARGO_BIN_EXE_live"));
     live.args(options).env("TMPDIR", temporary.path()).stdin(Stdio::null());
-    live.stdout(Stdio::piped()).stderr(Stdio::piped());
+    live.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     live
 }
 
