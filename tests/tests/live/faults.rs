@@ -64,6 +64,20 @@ fn whoever_has_nobody_to_strike_misses() {
     }
 }
 
+/// Else a crash would hide behind the fault that comes next.
+#[test]
+fn a_server_that_ended_by_itself_is_not_taken_for_killed() {
+    let mut site = start(Shape::Standalone);
+    assert_eq!(site.deserters().expect("processes"), Vec::<String>::new());
+    let mut client = Connection::open(ports(&site)[0]).expect("a proxy");
+    client.call(&["SHUTDOWN", "NOSAVE"]).expect_err("it answers, and yet it ended");
+    let ended = || site.deserters().expect("processes").pop();
+    let ended = Patience::of(Duration::from_secs(20)).until(ended).expect("it ended");
+    assert!(ended.starts_with("server 0 ended by itself"), "{ended}");
+    let struck = site.strike(&now(Fault::KillServer));
+    assert!(struck.is_err_and(|error| error.to_string().contains(&ended)), "it was counted");
+}
+
 /// Servers that have nothing else to say still say that they are there, which nobody misses.
 #[test]
 fn a_replica_cannot_lag_behind_a_primary_that_does_nothing() {
