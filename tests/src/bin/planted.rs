@@ -44,12 +44,6 @@ fn run(words: &[String]) -> Result<usize, String> {
         return Err(format!("no bug of {} has any of these words", list.display()));
     }
     let copy = target(root).join("planted");
-    // An input that was taken away must not notice anything any more.
-    if let Err(error) = fs::remove_dir_all(copy.join("fuzz/corpus"))
-        && error.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(format!("{}: {error}", copy.display()));
-    }
     mirror(root, &copy, &plant(root, &bugs)?)?;
     let suites = build(&copy)?;
     let stories: BTreeSet<&String> = chosen.iter().flat_map(|(_, bug)| &bug.reds).collect();
@@ -145,6 +139,7 @@ fn mirror(root: &Path, copy: &Path, planted: &BTreeMap<PathBuf, String>) -> Resu
         .output()
         .map_err(|error| format!("git: {error}"))?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut mirrored = BTreeSet::new();
     for file in listed.split('\0').filter(|file| !file.is_empty()) {
         let path = Path::new(file);
         let text = match planted.get(path) {
@@ -156,11 +151,27 @@ fn mirror(root: &Path, copy: &Path, planted: &BTreeMap<PathBuf, String>) -> Resu
             },
         };
         let to = copy.join(path);
+        mirrored.insert(to.clone());
         if fs::read(&to).is_ok_and(|known| known == text) {
             continue;
         }
         let made = to.parent().map_or(Ok(()), fs::create_dir_all);
         made.and_then(|()| fs::write(&to, text)).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    forget(copy, &mirrored).map_err(|error| format!("{}: {error}", copy.display()))
+}
+
+/// Removes what was taken away meanwhile: an input that is gone must not notice anything any more.
+fn forget(folder: &Path, mirrored: &BTreeSet<PathBuf>) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            if path.file_name() != Some("target".as_ref()) {
+                forget(&path, mirrored)?;
+            }
+        } else if !mirrored.contains(&path) {
+            fs::remove_file(path)?;
+        }
     }
     Ok(())
 }
@@ -222,4 +233,35 @@ fn run_suites<'a>(
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_has_what_the_original_has_and_no_more() {
+        let (root, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let git = Command::new("git").args(["init", "-q"]).current_dir(root.path()).status();
+        assert!(git.unwrap().success());
+        let put = |folder: &Path, file: &str, text: &str| {
+            let path = folder.join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put(root.path(), "a/moved.rs", "sound");
+        put(root.path(), "kept.rs", "sound");
+        let mirrored = |bug: &str| {
+            let planted = BTreeMap::from([(PathBuf::from("kept.rs"), bug.to_owned())]);
+            mirror(root.path(), copy.path(), &planted).unwrap();
+            let read = |file: &str| fs::read_to_string(copy.path().join(file)).ok();
+            [read("kept.rs"), read("a/moved.rs"), read("b/moved.rs")].map(Option::unwrap_or_default)
+        };
+        assert_eq!(mirrored("broken"), ["broken", "sound", ""]);
+        put(copy.path(), "target/built", "for the next time");
+        fs::remove_file(root.path().join("a/moved.rs")).unwrap();
+        put(root.path(), "b/moved.rs", "sound");
+        assert_eq!(mirrored("broken otherwise"), ["broken otherwise", "", "sound"]);
+        assert!(copy.path().join("target/built").exists(), "what was built is built again");
+    }
 }
