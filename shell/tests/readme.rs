@@ -4,6 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use selvedge_tests::patience::Patience;
@@ -35,7 +36,7 @@ fn the_commands_for_operators_work_as_written() {
     for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
         let words = line.split('#').next().unwrap_or_default().trim();
         let words = words.replace("FLOW", &scene.flow).replace("EXECUTION", &scene.execution);
-        let words = words.replace("cargo run", CARGO_RUN);
+        let words = words.replace(RUN_EXAMPLE, &format!("{}/", examples().display()));
         if let Some(url) = words.strip_prefix("curl http://localhost:9180") {
             let ready = Patience::of(LONG).until(|| get(&scene.listen, url));
             assert!(ready.is_some(), "{line}");
@@ -58,9 +59,8 @@ fn the_examples_end_well_without_a_server_and_with_one() {
     let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
     let store = format!("valkey://127.0.0.1:{}", server.port());
     let run = |name: &str, url: &str| {
-        let mut run = Command::new("bash");
-        run.args(["-c", &format!("exec {CARGO_RUN} --example {name}")]).current_dir(root());
-        let ran = run.env("SELVEDGE_URL", url).output().expect("bash is there");
+        let mut run = Command::new(examples().join(name));
+        let ran = run.env("SELVEDGE_URL", url).output().expect("it was built");
         let told = told(&ran);
         assert!(ran.status.success(), "{name} on {url}: {told}");
         told
@@ -149,6 +149,19 @@ fn told(ran: &Output) -> String {
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// With the profile of this test, whose artifacts are there.
-const CARGO_RUN: &str =
-    if cfg!(debug_assertions) { "cargo run --quiet" } else { "cargo run --quiet --release" };
+/// What the README says. Cargo would build half of the workspace once more for it, with the features
+/// that nobody but the examples wants.
+const RUN_EXAMPLE: &str = "cargo run --example ";
+
+/// The folder of the examples, built with all else and in the profile of this test.
+fn examples() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut build = Command::new("cargo");
+        build.args(["build", "--quiet", "--workspace", "--examples"]).current_dir(root());
+        build.args(if cfg!(debug_assertions) { &[][..] } else { &["--release"] });
+        let built = build.output().expect("cargo is there");
+        assert!(built.status.success(), "{}", told(&built));
+        Path::new(env!("CARGO_BIN_EXE_selvedge")).with_file_name("examples")
+    })
+}

@@ -38,7 +38,7 @@ fn a_run_that_could_show_nothing_is_refused() {
 #[test]
 fn whoever_stops_listening_does_no_harm() {
     for (program, words) in
-        [(HISTORY, "--histories 3"), (HOSTILE, "--calls 3"), (SPEC, "--arm host")]
+        [(HISTORY, "--histories 3"), (HOSTILE, "--calls 3"), (SPEC, "--arm host promote")]
     {
         let mut told = Command::new(program);
         let (reader, writer) = std::io::pipe().expect("a pipe");
