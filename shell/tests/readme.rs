@@ -149,8 +149,8 @@ fn told(ran: &Output) -> String {
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// What the README says. Cargo would build half of the workspace once more for it, with the features
-/// that nobody but the examples wants.
+/// What the README says. By itself cargo would build half of the workspace once more for it, with the
+/// features that one package alone asks for.
 const RUN_EXAMPLE: &str = "cargo run --example ";
 
 /// The folder of the examples, built with all else and in the profile of this test.

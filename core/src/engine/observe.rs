@@ -47,6 +47,20 @@ impl Tally {
         self.failed + self.refused + self.deferred + self.poisoned
     }
 
+    /// Each count under its name.
+    #[must_use]
+    pub const fn counts(&self) -> [(&'static str, u64); 7] {
+        [
+            ("processed", self.processed),
+            ("nothing", self.nothing),
+            ("refused", self.refused),
+            ("skipped", self.skipped),
+            ("failed", self.failed),
+            ("deferred", self.deferred),
+            ("poisoned", self.poisoned),
+        ]
+    }
+
     /// Whether anything came up at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -145,15 +145,7 @@ impl Observer {
 }
 
 fn count(scanner: ScannerName, tally: &Tally) {
-    for (result, number) in [
-        ("processed", tally.processed),
-        ("nothing", tally.nothing),
-        ("refused", tally.refused),
-        ("skipped", tally.skipped),
-        ("failed", tally.failed),
-        ("deferred", tally.deferred),
-        ("poisoned", tally.poisoned),
-    ] {
+    for (result, number) in tally.counts() {
         if number > 0 {
             let labels = [("scanner", scanner.as_str()), ("result", result)];
             counter!(names::CANDIDATES, &labels).increment(number);

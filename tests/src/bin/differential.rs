@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         campaign.run(selvedge_lua::library::SOURCE, &root).map(|report| report.to_string())
     }) {
         Ok(report) => {
-            say!("{}", report.to_string().trim_end());
+            say!("{}", report.trim_end());
             ExitCode::SUCCESS
         }
         Err(error) => {

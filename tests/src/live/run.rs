@@ -93,6 +93,8 @@ struct Stage {
     faults: BTreeMap<Fault, usize>,
     /// What ends later, and when.
     healings: Vec<(Instant, Healing)>,
+    /// Whose process goes on later, and when.
+    resting: Vec<(Instant, u32)>,
     /// Who has to be replaced, and when, and what the clock of the new one is like.
     vacancies: Vec<(Instant, Role, Option<ClockShift>)>,
 }
@@ -124,6 +126,7 @@ impl Stage {
             notes,
             faults: BTreeMap::new(),
             healings: Vec::new(),
+            resting: Vec::new(),
             vacancies: Vec::new(),
         })
     }
@@ -178,9 +181,7 @@ impl Stage {
     /// Lets time pass, and what is due in it happen.
     async fn pass_until(&mut self, until: Instant) -> Result<(), String> {
         loop {
-            let due = self.healings.iter().map(|(at, _)| *at);
-            let next = due.chain(self.vacancies.iter().map(|(at, ..)| *at)).min();
-            sleep_until(next.unwrap_or(until).min(until)).await;
+            sleep_until(self.due().min().unwrap_or(until).min(until)).await;
             self.heal_due(now())?;
             if now() >= until {
                 return Ok(());
@@ -200,8 +201,8 @@ impl Stage {
                     shift => self.kill(Role::Engine, strike.whom, now(), shift)?,
                 }
             }
-            Fault::StopEngine => self.stop(Role::Engine, strike.whom)?,
-            Fault::StopWorker => self.stop(Role::Worker, strike.whom)?,
+            Fault::StopEngine => self.stop(Role::Engine, strike.whom, ends)?,
+            Fault::StopWorker => self.stop(Role::Worker, strike.whom, ends)?,
             Fault::KillServer
             | Fault::StopServer
             | Fault::KillReplica
@@ -237,44 +238,43 @@ impl Stage {
         Ok(Struck::Over)
     }
 
-    fn stop(&mut self, role: Role, whom: usize) -> Result<Struck, String> {
+    fn stop(&mut self, role: Role, whom: usize, ends: Instant) -> Result<Struck, String> {
         let stopped = self.cast.stop(role, whom).map_err(text)?;
-        Ok(stopped.map_or(Struck::Missed, |pid| Struck::Until(Healing::ContinuePlayer(pid))))
+        self.resting.extend(stopped.map(|pid| (ends, pid)));
+        Ok(if stopped.is_some() { Struck::Over } else { Struck::Missed })
     }
 
     fn strike_servers(&mut self, strike: &Strike) -> Result<Struck, String> {
         // Whoever was told what dies with a server must be able to note it before.
         if strike.fault == Fault::LaggingCrash {
-            for (_, healing) in std::mem::take(&mut self.healings) {
-                self.heal(healing)?;
+            for (_, pid) in self.resting.drain(..) {
+                self.cast.resume(pid).map_err(text)?;
             }
         }
         // A server that stands still cannot be told anything.
         if strike.fault != Fault::ResetLinks {
-            self.heal_servers()?;
+            for (_, healing) in self.healings.drain(..) {
+                self.site.heal(healing).map_err(text)?;
+            }
         }
         self.site.strike(strike).map_err(text)
     }
 
-    fn heal(&mut self, healing: Healing) -> Result<(), String> {
-        let healed = match healing {
-            Healing::ContinuePlayer(pid) => self.cast.resume(pid),
-            Healing::ContinueServer(_) | Healing::Undelay => self.site.heal(healing),
-        };
-        healed.map_err(text)
+    /// When anything ends that lasts.
+    fn due(&self) -> impl Iterator<Item = Instant> {
+        let healings = self.healings.iter().map(|(at, _)| *at);
+        let resting = self.resting.iter().map(|(at, _)| *at);
+        healings.chain(resting).chain(self.vacancies.iter().map(|(at, ..)| *at))
     }
 
-    fn heal_due(&mut self, at: Instant) -> Result<(), String> {
-        let (due, later) = self.healings.drain(..).partition(|(when, _)| *when <= at);
-        self.healings = later;
-        let due: Vec<(Instant, Healing)> = due;
-        for (_, healing) in due {
-            self.heal(healing)?;
+    fn heal_due(&mut self, now: Instant) -> Result<(), String> {
+        for (_, healing) in self.healings.extract_if(.., |(at, _)| *at <= now) {
+            self.site.heal(healing).map_err(text)?;
         }
-        let (due, later): (Vec<_>, _) =
-            self.vacancies.drain(..).partition(|(when, ..)| *when <= at);
-        self.vacancies = later;
-        for (_, role, off) in due {
+        for (_, pid) in self.resting.extract_if(.., |(at, _)| *at <= now) {
+            self.cast.resume(pid).map_err(text)?;
+        }
+        for (_, role, off) in self.vacancies.extract_if(.., |(at, ..)| *at <= now) {
             self.cast.start(role, off.as_ref()).map_err(text)?;
         }
         Ok(())
@@ -282,19 +282,8 @@ impl Stage {
 
     /// Ends whatever lasts.
     fn heal_all(&mut self) -> Result<(), String> {
-        let furthest = self.healings.iter().map(|(at, _)| *at);
-        let last = furthest.chain(self.vacancies.iter().map(|(at, ..)| *at)).max();
+        let last = self.due().max();
         self.heal_due(last.unwrap_or_else(now))
-    }
-
-    fn heal_servers(&mut self) -> Result<(), String> {
-        for (ends, healing) in std::mem::take(&mut self.healings) {
-            match healing {
-                Healing::ContinuePlayer(_) => self.healings.push((ends, healing)),
-                Healing::ContinueServer(_) | Healing::Undelay => self.heal(healing)?,
-            }
-        }
-        Ok(())
     }
 
     /// Waits until everything that was accepted has ended.

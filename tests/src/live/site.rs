@@ -50,8 +50,6 @@ pub enum Struck {
 /// What ends a fault that lasts.
 #[derive(Clone, Copy, Debug)]
 pub enum Healing {
-    /// An engine or a worker goes on.
-    ContinuePlayer(u32),
     /// A server goes on.
     ContinueServer(u32),
     /// Data flows freely again.
@@ -172,9 +170,7 @@ impl Site {
     /// Ends a fault that lasts.
     pub fn heal(&mut self, healing: Healing) -> io::Result<()> {
         match healing {
-            Healing::ContinuePlayer(pid) | Healing::ContinueServer(pid) => {
-                signal(Signal::Continue, pid)
-            }
+            Healing::ContinueServer(pid) => signal(Signal::Continue, pid),
             Healing::Undelay => {
                 self.proxies.iter().for_each(|proxy| proxy.delay(Duration::ZERO));
                 Ok(())

@@ -340,22 +340,12 @@ impl Row {
 
     /// The scanner's tally in words.
     pub(crate) fn counted(&self, rig: &Rig) -> String {
-        let tally = rig.tally(self.name);
-        let counts = [
-            ("processed", tally.processed),
-            ("nothing to do", tally.nothing),
-            ("refused", tally.refused),
-            ("skipped", tally.skipped),
-            ("failed", tally.failed),
-            ("deferred", tally.deferred),
-            ("poisoned", tally.poisoned),
-        ];
-        let words: Vec<String> = counts
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(word, count)| format!("{count} {word}"))
-            .collect();
-        words.join(", ")
+        let counts = rig.tally(self.name).counts().into_iter().filter(|(_, count)| *count > 0);
+        let words = counts.map(|(word, count)| match word {
+            "nothing" => format!("{count} nothing to do"),
+            word => format!("{count} {word}"),
+        });
+        words.collect::<Vec<_>>().join(", ")
     }
 }
 

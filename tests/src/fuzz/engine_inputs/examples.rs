@@ -22,15 +22,7 @@ pub fn work(data: &[u8]) -> BTreeSet<String> {
         prepare(campaign, story.world);
         let stage = Stage::new(&story, &mut campaign.host).play(&story);
         for (scanner, tally) in &stage.tallies {
-            let counts = [
-                ("processed", tally.processed),
-                ("nothing", tally.nothing),
-                ("refused", tally.refused),
-                ("skipped", tally.skipped),
-                ("failed", tally.failed),
-                ("poisoned", tally.poisoned),
-            ];
-            let some = counts.into_iter().filter(|(_, count)| *count > 0);
+            let some = tally.counts().into_iter().filter(|(_, count)| *count > 0);
             work.extend(some.map(|(word, _)| name(*scanner, word)));
         }
     });
