@@ -9,6 +9,7 @@ fn a_run_that_could_show_nothing_is_refused() {
         (LIVE, "--seconds 0", "--seconds must be 4 to 3600, not 0"),
         (LIVE, "--at-once 0", "--at-once must be 1 to 64, not 0"),
         (LIVE, "--shape ring", "live [--schedules N]"),
+        (LIVE, "--shcedules 3", "there is no --shcedules"),
         (LIVE, "--schedules", "live [--schedules N]"),
         (DIFFERENTIAL, "--operations 0", "--operations must be 1 to"),
         (DIFFERENTIAL, "--seed 18446744073709551615", "--seed must be 0 to"),

@@ -79,7 +79,7 @@ fn read(words: &[String]) -> Result<Options, String> {
                     _ => return Err(USAGE.to_owned()),
                 };
             }
-            _ => return Err(USAGE.to_owned()),
+            _ => return Err(format!("there is no {name}\n{USAGE}")),
         }
     }
     Ok(options)
