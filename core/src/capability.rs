@@ -110,13 +110,13 @@ pub enum InvalidCapabilities {
         what: &'static str,
     },
     /// Too many tokens.
-    #[error("at most 256 capabilities, got {tokens}")]
+    #[error("at most 256 capabilities are allowed, got {tokens}")]
     TooManyTokens {
         /// How many there are.
         tokens: usize,
     },
     /// Too long when joined.
-    #[error("capabilities take at most 4096 bytes joined, got {bytes}")]
+    #[error("the joined capabilities may have at most 4096 bytes, got {bytes}")]
     TooManyBytes {
         /// How long it is.
         bytes: usize,

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::id::{ExecutionId, FlowId};
-use crate::object::Object;
 use crate::state::TerminalOutcome;
+use crate::strict_json::Object;
 
 /// Channel on which completions are published.
 pub const CHANNEL: &str = "ff:dag:completions";
@@ -25,7 +25,7 @@ pub struct Completion {
 
 /// A message that is no completion; it is dropped, the reconciler finds the work anyway.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no completion: {reason}")]
+#[error("invalid completion message: {reason}")]
 pub struct InvalidCompletion {
     /// What is wrong with it.
     pub reason: String,

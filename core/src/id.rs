@@ -260,7 +260,7 @@ pub struct Fence {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidId {
     /// Not a UUID in any standard spelling.
-    #[error("`{text}` is no {kind}: it holds no UUID")]
+    #[error("`{text}` is not a valid {kind}: it must be a UUID")]
     Uuid {
         /// What should have been there.
         kind: &'static str,
@@ -268,13 +268,13 @@ pub enum InvalidId {
         text: String,
     },
     /// An execution id without `{fp:N}:` before the UUID.
-    #[error("`{text}` is no execution id: it must start with {{fp:N}}:")]
+    #[error("`{text}` is not a valid execution id: it must start with {{fp:N}}:")]
     MissingTag {
         /// What was there.
         text: String,
     },
     /// An execution id whose partition is no number below 65536.
-    #[error("`{text}` is no execution id: its partition is not a number below 65536")]
+    #[error("`{text}` is not a valid execution id: its partition is not a number below 65536")]
     PartitionIndex {
         /// What was there.
         text: String,

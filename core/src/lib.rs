@@ -1,21 +1,24 @@
-//! The pure heart of Selvedge: what the wire says, and nothing that touches a wire.
+//! The pure part of Selvedge: the wire protocol and all decisions, without any I/O.
 //!
-//! | room | what is in it |
+//! | module | what is in it |
 //! | --- | --- |
 //! | [`id`] | identifiers and their parse rules |
 //! | [`partition`] | partition families, CRC16, hash slots |
-//! | [`key`] | every key of the keyspace, written and read |
+//! | [`key`] | every key of the keyspace, built and parsed |
 //! | [`state`] | the execution state vector and its table of legal transitions |
-//! | [`object`] | values that are written as objects, and in no other way |
+//! | [`strict_json`] | values that are read from JSON objects only, never from arrays |
 //! | [`policy`] | policies stored with an execution |
 //! | [`completion`] | the message that announces the end of a flow member |
 //! | [`token`] | signed waitpoint tokens |
-//! | [`value`] | a reply, whatever carried it |
-//! | [`error`] | the contract's codes and the classes of failure |
+//! | [`value`] | a reply of a store |
+//! | [`error`] | the contract's error codes and the classes of failures |
+//! | [`admission`] | whether a budget has room and a quota admits |
+//! | [`retry`] | whether a failed call may be repeated, and after which delay |
 //! | [`call`] | one type per store function: name, keys, arguments, reply |
+//! | [`command`] | a command for a store, and what became of it |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
-//! | [`audit`] | what must be true of a keyspace at any moment |
-//! | [`why`] | why an execution is where it is |
+//! | [`audit`] | invariants of a keyspace |
+//! | [`explain`] | why an execution is in its state |
 //!
 //! Nothing here does I/O, reads a clock, draws a random number or logs. The crate is `no_std`, so
 //! that none of those can even be named. Parsing is total: any input gives a typed result or a
@@ -25,8 +28,9 @@
 extern crate alloc;
 
 #[macro_use]
-mod words;
+mod wire_enum;
 
+pub mod admission;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "there are many kinds of keys; an oracle names those that it is about"
@@ -34,17 +38,19 @@ mod words;
 pub mod audit;
 pub mod call;
 pub mod capability;
+pub mod command;
 pub mod completion;
 pub mod engine;
 pub mod error;
+pub mod explain;
 pub mod id;
 pub mod key;
-pub mod object;
 pub mod partition;
 pub mod policy;
 pub mod push;
+pub mod retry;
 pub mod state;
+pub mod strict_json;
 pub mod time;
 pub mod token;
 pub mod value;
-pub mod why;

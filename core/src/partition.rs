@@ -34,7 +34,7 @@ pub fn slot(key: &[u8]) -> u16 {
     }
 }
 
-words! {
+wire_enum! {
     /// The three families of partitions.
     pub enum Family {
         /// Flows and all their executions; executions without a flow.
@@ -93,7 +93,9 @@ impl fmt::Display for Partition {
 
 /// A text that is no partition's hash tag.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is no partition: expected {{fp:N}}, {{b:N}} or {{q:N}} with N below 65536")]
+#[error(
+    "`{text}` is not a valid partition: expected {{fp:N}}, {{b:N}} or {{q:N}} with N below 65536"
+)]
 pub struct InvalidPartition {
     /// What was given.
     pub text: String,

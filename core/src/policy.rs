@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use uuid::Uuid;
 
-use crate::object::{self, Object};
+use crate::strict_json::{self, Object};
 
 /// Everything that an execution's author may decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,18 +22,30 @@ pub struct ExecutionPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<i64>,
     /// Whether and when to try again.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict_json::optional_object"
+    )]
     pub retry_policy: Option<RetryPolicy>,
     /// How long an attempt, or the whole execution, may take.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict_json::optional_object"
+    )]
     pub timeout_policy: Option<TimeoutPolicy>,
     /// How often a lost lease may be reclaimed.
     pub max_reclaim_count: u32,
     /// What a suspension does by default.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict_json::optional_object"
+    )]
     pub suspension_policy: Option<SuspensionPolicy>,
     /// What to fall back to.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict_json::optional_object"
+    )]
     pub fallback_policy: Option<FallbackPolicy>,
     /// How often it may be replayed.
     pub max_replay_count: u32,
@@ -43,13 +55,19 @@ pub struct ExecutionPolicy {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota_policy_id: Option<Uuid>,
     /// Who may run it.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict_json::optional_object"
+    )]
     pub routing_requirements: Option<RoutingRequirements>,
     /// How long its idempotency key is remembered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dedup_window_ms: Option<u64>,
     /// How its output is kept.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "object::part")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "strict_json::optional_object"
+    )]
     pub stream_policy: Option<StreamPolicy>,
     /// How many signals it may receive.
     pub max_signals_per_execution: u32,
@@ -83,7 +101,7 @@ pub struct RetryPolicy {
     /// How often, after the first attempt.
     pub max_retries: u32,
     /// How long to wait in between.
-    #[serde(deserialize_with = "object::whole")]
+    #[serde(deserialize_with = "strict_json::object")]
     pub backoff: Backoff,
     /// Only failures of these categories; empty means all.
     pub retryable_categories: Vec<String>,
@@ -189,7 +207,7 @@ impl Default for SuspensionPolicy {
 #[serde(default)]
 pub struct FallbackPolicy {
     /// The tiers.
-    #[serde(deserialize_with = "object::all")]
+    #[serde(deserialize_with = "strict_json::objects")]
     pub tiers: Vec<FallbackTier>,
 }
 

@@ -1,5 +1,6 @@
-//! Our own pushes, beside the contract's channel of completions: what became ready, what ended,
-//! whose lease is gone, what wrote output, what a quota holds back. A push is a hint that says where to look; a slow look finds the same.
+//! Push messages besides the contract's completions: what became ready, what ended, whose lease was
+//! lost, what wrote output, what a quota holds back. A push is a hint where to look; if it is lost,
+//! polling finds the same.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -16,20 +17,20 @@ const FRAMES: &str = "ff:frames:";
 const HELD: &str = "ff:held";
 const FREED: &str = "ff:freed";
 
-/// A channel to listen to; its text is the name on the wire.
+/// A channel; its `Display` is the name on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
-    /// Where something of a lane became eligible.
+    /// Partitions on which an execution of the lane became eligible.
     Ready(LaneId),
-    /// What ended on a partition.
+    /// Executions of a partition that became terminal.
     Ended(Partition),
-    /// What was taken from a worker instance.
+    /// Executions that a worker instance lost.
     Lost(WorkerInstanceId),
-    /// That an execution wrote output, or closed it.
+    /// An execution wrote or closed its output.
     Frames(ExecutionId),
-    /// Where a quota holds something back.
+    /// Partitions on which a quota holds back an execution.
     Held,
-    /// Which quota has a free slot again.
+    /// Quotas that have a free slot again.
     Freed,
 }
 
@@ -56,14 +57,14 @@ impl fmt::Display for Channel {
     }
 }
 
-/// What a message says.
+/// A message, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// At least one execution of the lane became eligible on this partition.
     Ready(LaneId, Partition),
     /// The execution became terminal; its record says how.
     Ended(ExecutionId),
-    /// Somebody else ended the execution, or took its lease, while this instance held it.
+    /// The execution was ended or its lease revoked while this instance held it.
     Lost(WorkerInstanceId, ExecutionId),
     /// The output of this attempt grew, or was closed.
     Frames(ExecutionId, AttemptIndex),
@@ -73,11 +74,11 @@ pub enum Hint {
     Freed(QuotaPolicyId),
 }
 
-/// A message that is none of ours; it is dropped.
+/// A message that cannot be read; it is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("no hint on channel `{channel}`")]
+#[error("invalid message on channel `{channel}`")]
 pub struct InvalidHint {
-    /// Where it came.
+    /// The channel it came on.
     pub channel: String,
 }
 

@@ -43,10 +43,10 @@ pub enum InvalidToken {
     #[error("the waitpoint token is empty")]
     Missing,
     /// No `kid:` before the digest.
-    #[error("a waitpoint token is `<kid>:<digest>` with both parts filled")]
+    #[error("a waitpoint token must be `<kid>:<digest>`, neither part empty")]
     Form,
     /// A digest of another length.
-    #[error("the digest of a waitpoint token has 40 characters")]
+    #[error("the digest of a waitpoint token must have 40 characters")]
     DigestLength,
 }
 

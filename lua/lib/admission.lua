@@ -8,7 +8,7 @@ admission.ELIGIBILITY_OF_REASON = {
   paused_by_policy = "blocked_by_lane_state",
 }
 
--- What only the one who paused it may lift or replace.
+-- Pauses that only their own reason may lift or replace.
 local PAUSES = { blocked_by_operator = true, blocked_by_lane_state = true }
 
 -- Whether an execution may be held back for `reason` now.
@@ -39,9 +39,9 @@ function admission.may_release(core, expected_reason)
     or standing == "blocked_by_route" or standing == "blocked_by_operator"
 end
 
--- The index for an eligibility, in the lane of the record; beside the caller's key for a record
--- that names none. An eligibility without an index of its own goes by the name of that key, and a
--- key of another form stays.
+-- The index for an eligibility, in the lane of the record, or beside the caller's key if the record
+-- has no lane. An eligibility without an index of its own uses the index name in the caller's key;
+-- a key of another form is used as it is.
 function admission.home(k, core, eligibility)
   local name = lane.INDEX_OF_ELIGIBILITY[eligibility or ""] or ""
   local prefix, given = k.blocked:match("^(.*:)(blocked:%a+)$")
@@ -52,8 +52,8 @@ function admission.home(k, core, eligibility)
   return prefix and name and prefix .. name or k.blocked
 end
 
--- The indexes in which an execution that is held, or about to be, may be found: by the caller's
--- key and by its own record. Answers nil and a refusal when one of them is foreign.
+-- The indexes that may list an execution that is held or about to be held: by the caller's key and
+-- by its record. Answers nil and a refusal if one of them is a key of another type.
 function admission.leaving(k, core)
   local from = text.append({ k.blocked, admission.home(k, core, core.eligibility_state) },
     lane.homes(k.exec_core, core))

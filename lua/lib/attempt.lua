@@ -4,8 +4,9 @@ function attempt.key(tag, execution_id, index)
   return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. number.text(index)
 end
 
--- Points k.attempt and k.stream_meta at the attempt that `core` is at: the caller's keys come from
--- an earlier read. Without a current attempt they stay. Answers the refusal of a foreign key.
+-- Points k.attempt and k.stream_meta at the current attempt of `core`, since the caller's keys come
+-- from an earlier read. Without a current attempt they stay. Answers the refusal of a key of
+-- another type.
 function attempt.locate(k, id, core)
   local index = core.current_attempt_index
   if not text.set(index) then
@@ -32,7 +33,7 @@ function attempt.pause(key, cause, now)
     { "attempt_state", "suspended", "suspended_at", now, "suspension_id", cause })
 end
 
--- Lets a paused attempt run on under a new lease.
+-- Continues a paused attempt under a new lease.
 function attempt.resume(key, held)
   record.write(key, {
     "attempt_state", "started", "resumed_at", held.now,
@@ -103,8 +104,8 @@ function attempt.retry_at(id, core, retry, category, now)
   return now + policy.backoff_ms(retry, count, id .. ":" .. number.text(core.current_lease_epoch))
 end
 
--- Puts an execution back for another attempt at `retry_at`, the last one having ended by `reason`:
--- state, lease and indexes, out of the indexes `from` into k.delayed.
+-- Schedules another attempt at `retry_at` after the last one ended for `reason`: writes state,
+-- lease and indexes, and moves the execution from the indexes `from` to k.delayed.
 function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
   local index = text.either(core.current_attempt_index, "0")
   local due = number.digits(retry_at)
@@ -122,9 +123,9 @@ function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
   lane.move(id, from, k.delayed, retry_at)
 end
 
--- When the next attempt and the whole execution have to end, nil where nothing says so: the
--- caller's word first, then the stored policy. A deadline that stands already is kept unless the
--- caller names one. Answers { timeout_at, deadline_at }, or nil and a refusal.
+-- When the next attempt and the whole execution have to end, nil without a limit: the caller's
+-- arguments first, then the stored policy. An existing deadline is kept unless the caller passes
+-- one. Answers { timeout_at, deadline_at }, or nil and a refusal.
 function attempt.limits(k, id, core, a, now)
   local timeout, refused = number.optional_span(a.attempt_timeout_ms, "attempt_timeout_ms")
   if refused then
@@ -144,8 +145,8 @@ function attempt.limits(k, id, core, a, now)
   return { timeout_at = timeout and now + timeout, deadline_at = deadline_at }
 end
 
--- Writes the limits of an attempt; a timeout left over from an earlier attempt goes.
-function attempt.limit(k, id, limits)
+-- Writes the limits of an attempt; without a timeout, the entry of an earlier attempt is removed.
+function attempt.write_limits(k, id, limits)
   if limits.timeout_at then
     call("ZADD", k.attempt_timeout, number.digits(limits.timeout_at), id)
   else
@@ -156,21 +157,22 @@ function attempt.limit(k, id, limits)
   end
 end
 
--- Takes the limits of an execution out of the indexes.
-function attempt.unlimit(k, id)
+-- Removes the limits of an execution from the indexes.
+function attempt.clear_limits(k, id)
   call("ZREM", k.attempt_timeout, id)
   call("ZREM", k.execution_deadline, id)
 end
 
--- Core fields that keep what is left of the attempt's time while no lease runs; empty without a
--- timeout. To be read before the timeout entry goes.
+-- Core fields that store the rest of the attempt's timeout while no lease runs; empty without a
+-- timeout. To be called before the timeout entry is removed.
 function attempt.time_left(k, id, now)
   local due = number.finite(call("ZSCORE", k.attempt_timeout, id) or nil)
   return { "attempt_time_left_ms", due and math.max(1, math.floor(due - now)) or "" }
 end
 
--- When a resumed attempt times out: the caller's remaining time, else what it had left when it was
--- paused, else the policy's. Nil without a timeout; nil and a refusal for a time that is none.
+-- When a resumed attempt times out: by the remaining time the caller passes, else by what was left
+-- when it was paused, else by the policy. Nil without a timeout; nil and a refusal for an invalid
+-- time.
 function attempt.resumed_timeout(k, core, remaining_ms, now)
   local left, refused = number.optional(remaining_ms, "remaining_attempt_timeout_ms", 0)
   if left == nil then
@@ -194,8 +196,8 @@ function attempt.current_fields(core, plan, held)
   }
 end
 
--- The fields of a frozen attempt policy as { field, value, … }: nested values as JSON, nulls left
--- out. Nil and a refusal when the text is no JSON object.
+-- The fields of a stored attempt policy as { field, value, … }: nested values as JSON, nulls left
+-- out. Nil and a refusal if the text is not a JSON object.
 function attempt.policy_fields(policy_json)
   if not text.set(policy_json) then
     return {}

@@ -18,8 +18,8 @@ local function fault(token)
   return nil
 end
 
--- The list of a decoded JSON array, or nil and a refusal. A JSON object is no list: taken for an
--- empty one it would match every worker.
+-- The list of a decoded JSON array, or nil and a refusal. A JSON object is refused: as an empty
+-- list it would match every worker.
 local function from_array(array)
   if type(array) ~= "table" or (next(array) ~= nil and array[1] == nil) then
     return nil, err("invalid_capabilities", "required:not_array")

@@ -1,5 +1,5 @@
--- Claims: how an eligible execution becomes active, afresh or resumed. First everything is planned
--- and checked, then it is carried out and cannot fail.
+-- Claims: how an eligible execution becomes active, with a new attempt or a resumed one. Everything
+-- is planned and checked first; carrying the plan out cannot fail.
 
 -- What the lease history calls a claim, by where it came from.
 claim.BY_WORKER = { fresh = "acquired", resumed = "claim_resumed" }
@@ -9,7 +9,7 @@ claim.BY_OPERATOR = {
   resumed = "issue_grant_and_claim_resumed",
 }
 
--- Whether the next claim goes on with the attempt at hand.
+-- Whether the next claim continues the current attempt.
 local function resumes(core)
   return core.attempt_state == "attempt_interrupted" and text.set(core.current_attempt_index)
 end
@@ -52,8 +52,8 @@ end
 -- The plan to claim the execution for the worker in `a`, or nil and a refusal. Needs the keys of
 -- lease.grant and attempt.open; k.eligible and k.active are pointed at the execution's own lane.
 function claim.plan(k, id, core, a, now, ttl)
-  local strays, refused = lane.locate(k, core, { "eligible", "active" })
-  if not strays then return nil, refused end
+  local stale_keys, refused = lane.locate(k, core, { "eligible", "active" })
+  if not stale_keys then return nil, refused end
   local planned
   if resumes(core) then
     planned, refused = plan_to_resume(k, id, core, a, now, ttl)
@@ -61,7 +61,7 @@ function claim.plan(k, id, core, a, now, ttl)
     planned, refused = plan_afresh(k, id, core, a, now, ttl)
   end
   if not planned then return nil, refused end
-  planned.strays = strays
+  planned.stale_keys = stale_keys
   return planned
 end
 
@@ -74,8 +74,8 @@ function claim.carry_out(k, id, planned, by)
     event, reason = lease.EVENT[by.fresh], by.fresh_reason
     attempt.open(k, id, planned.attempt, planned.held, planned.kind, planned.lineage)
   end
-  lease.grant(k, id, planned.held, planned.fields, planned.strays)
-  attempt.limit(k, id, planned.limits)
+  lease.grant(k, id, planned.held, planned.fields, planned.stale_keys)
+  attempt.write_limits(k, id, planned.limits)
   lease.history(k.lease_history, "acquired", event,
     lease.acquired(planned.held, planned.index, reason))
 end
@@ -97,17 +97,17 @@ function claim.keys(k, tag, id)
   return keys
 end
 
--- Whether the keys of one execution hold what a claim expects of them.
+-- Whether the keys of one execution hold the types that a claim expects.
 local function sound(k, core)
   return not guard.any_mismatch({
     { k.claim_grant, "hash" }, { k.attempts, "zset" }, { k.lease_history, "stream" },
     { k.payload, "string" }, { k.policy, "string" },
-    { lease.flow_core(k.exec_core, core), "hash" },
+    { flow.core_of_member(k.exec_core, core), "hash" },
   }) and not guard.clash(k.lease_current, "hash")
 end
 
--- What to do with a member of the eligible index: "drop" it (the record, if there is one, belongs
--- elsewhere), "skip" it (not now, or not this worker), or "take" it.
+-- What to do with a member of the eligible index: "drop" it (it is not eligible by its record, or
+-- has none), "skip" it (not now, or not for this worker), or "take" it.
 function claim.verdict(k, core, worker_csv, now)
   if not core or core.lifecycle_phase ~= "runnable"
     or core.eligibility_state ~= "eligible_now" then
@@ -119,15 +119,15 @@ function claim.verdict(k, core, worker_csv, now)
     or not sound(k, core) or grant.stands(k.claim_grant, now) then
     return "skip"
   end
-  return lease.barred(k.exec_core, core) and "skip" or "take"
+  return flow.cancel_covers(k.exec_core, core) and "skip" or "take"
 end
 
--- How long the execution has been as it is, which is eligible: milliseconds as digits.
+-- How long the execution has been eligible: milliseconds as digits.
 function claim.waited_ms(core, now)
   return number.digits(math.max(0, now - number.floor(core.last_transition_at, now)))
 end
 
--- The fields of the record that a carried out plan has left and the answer tells.
+-- The fields of the record after the plan was carried out, as far as the reply has them.
 function claim.outcome(planned)
   local held = planned.held
   return {
@@ -138,7 +138,7 @@ function claim.outcome(planned)
   }
 end
 
--- What a worker needs to start: the answer to a claim and to its repetition alike.
+-- What a worker needs to start: the reply to a claim and to its repetition.
 function claim.answer(k, id, core, kind, waited_ms)
   return ok("claimed", id, core.current_lease_id, core.current_lease_epoch, core.lease_expires_at,
     core.current_attempt_id, core.current_attempt_index, kind, core.execution_kind, core.flow_id,

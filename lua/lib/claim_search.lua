@@ -1,10 +1,10 @@
--- The search for the best eligible execution that a worker can run.
+-- The search for the first eligible execution that a worker can run.
 
 -- How many entries of the index are read at a time, and looked at in one call at most.
 local PAGE = 16
 local WINDOW_MAX = 256
 
--- The numbers of such a call, or nil and a refusal.
+-- The numbers of the call, or nil and a refusal.
 function claim.numbers(a)
   local ttl, refused = number.require_span(a.lease_ttl_ms, "lease_ttl_ms", 1)
   if not ttl then return nil, refused end
@@ -20,9 +20,9 @@ function claim.numbers(a)
   }
 end
 
--- The refusal of a foreign value under a key of the partition that a claim writes to, else nil.
--- Asked only when there is something to claim: most calls of an idle worker find nothing.
-function claim.foreign(k)
+-- The refusal of a value of another type under a key of the partition that a claim writes to, else
+-- nil. Checked only when there is something to claim: most calls of an idle worker find nothing.
+function claim.type_refusal(k)
   return guard.any_mismatch({
     { k.active, "zset" }, { k.lease_expiry, "zset" }, { k.worker_leases, "set" },
     { k.attempt_timeout, "zset" }, { k.execution_deadline, "zset" },
@@ -47,7 +47,7 @@ local function consider(k, a, tag, id, now, ttl)
   return planned
 end
 
--- Looks at what was admitted, then walks the index from `offset` on. Answers the plan or the
+-- Looks at the admitted execution, then walks the index from `offset`. Answers the plan or the
 -- execution to admit, how many entries were seen, which to drop, and whether the end was reached.
 function claim.search(k, a, tag, numbers, now)
   local found = { seen = 0, dropped = {} }

@@ -1,5 +1,5 @@
--- The end of an execution: the one way to become terminal, and the announcement that a member of
--- a flow ended. A push is a hint: scanning alone finds the same.
+-- The end of an execution: the only way to become terminal, and the announcement that a member of a
+-- flow ended. The announcement is a hint: a scan finds the same.
 
 completion.CHANNEL = "ff:dag:completions"
 
@@ -31,27 +31,27 @@ function completion.finish(k, id, core, how)
   end
 end
 
--- The fields of a record that ending it by force needs, or trying it again instead.
+-- The fields of a record that ending or retrying the execution by force needs.
 completion.NEEDS = {
   "lane_id", "current_lane", "flow_id", "lifecycle_phase", "eligibility_state", "attempt_state",
   "current_attempt_index", "current_attempt_id", "current_lease_id", "current_lease_epoch",
   "current_worker_id", "current_worker_instance_id", "retry_count",
 }
 
--- Where an execution may go that is found at home.
+-- The indexes that an execution may be moved to when its current index is known.
 local WAYS_OUT = { "eligible", "delayed", "active", "terminal" }
 
--- What ending an execution by force will touch, all keys checked: from any phase, without its
--- holder's help. It leaves every index that it may be in, or only `home` where that is known to be
--- the one. Answers { core, strays, closing, from = lane indexes to leave }, or nil and a refusal.
+-- What ending an execution by force will touch, all keys checked: in any phase, without its lease
+-- holder. It leaves every index that may list it, or only `home` if that is known to be the one.
+-- Answers { core, stale_keys, closing, from = lane indexes to leave }, or nil and a refusal.
 function completion.prepare(k, id, core, home)
   local refused = attempt.locate(k, id, core)
   if refused then
     return nil, refused
   end
-  local strays
-  strays, refused = lane.locate(k, core, home and WAYS_OUT or lane.ALL)
-  if not strays then
+  local stale_keys
+  stale_keys, refused = lane.locate(k, core, home and WAYS_OUT or lane.ALL)
+  if not stale_keys then
     return nil, refused
   end
   local closing
@@ -62,8 +62,8 @@ function completion.prepare(k, id, core, home)
       return nil, refused
     end
   end
-  local from = home and { home } or lane.live(k, strays)
-  return { core = core, strays = strays, closing = closing, from = from }
+  local from = home and { home } or lane.live(k, stale_keys)
+  return { core = core, stale_keys = stale_keys, closing = closing, from = from }
 end
 
 -- Ends the open attempt and its stream, if there are any, and closes a suspension.
@@ -99,7 +99,7 @@ function completion.force(k, id, plan, how)
   completion.finish(k, id, plan.core, how)
 end
 
--- Cancels an execution. A cancel that comes from its flow is not announced: the flow knows.
+-- Cancels an execution. A cancel that comes from its flow is not announced.
 function completion.cancel(k, id, plan, reason, by, now)
   completion.force(k, id, plan, {
     outcome = "cancelled",

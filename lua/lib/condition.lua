@@ -4,7 +4,7 @@
 --
 --   parse (a suspend's JSON) or load (a stored one) → feed signals → met? → save what changed
 --
--- Nothing is written before `save`, so a condition can be tried on signals first.
+-- Nothing is written before `save`, so that a condition can be evaluated first.
 
 -- The effects of a signal on a condition.
 condition.MET = "resume_condition_satisfied"
@@ -23,7 +23,7 @@ local function refuse(why)
   return nil, err("invalid_input", "resume_condition_json " .. why)
 end
 
--- A word of the JSON, or `default` where there is none.
+-- A text of the JSON, or `default` if there is none.
 local function word(value, default)
   local kind = type(value)
   if kind ~= "string" and kind ~= "number" then
@@ -170,8 +170,8 @@ function condition.load(stored, composite_keys)
 end
 
 -- Feeds one signal = { id, name, source_type, source_identity } that reached the waitpoint
--- { id, key }; answers the effect, which never tells that the condition is met: whoever feeds many
--- signals asks once, in the end.
+-- { id, key }; answers the effect, which never tells that the condition is met: a caller that feeds
+-- many signals checks once at the end.
 function condition.take(cond, sig, at)
   if cond.tree then
     return condition.take_in_tree(cond, sig, at)
@@ -208,7 +208,8 @@ end
 -- This much of it is taken: matchers (about a third of a second), bytes of a tree.
 local MATCHERS_MAX, TREE_BYTES_MAX = 50000, 67108864
 
--- The refusal of a condition that is too large to be held by so many waitpoints, nil when it is not.
+-- The refusal of a condition that is too large to be held by so many waitpoints, nil when it is
+-- not.
 function condition.oversize(cond, waitpoints)
   local held, most = #(cond.matchers or {}), MATCHERS_MAX
   if cond.tree then

@@ -157,7 +157,8 @@ local function holds(node, path, cond, counts, found_true)
   return result
 end
 
--- Whether the tree is true. What became true below its root since it was loaded becomes a token too.
+-- Whether the tree is true. What became true below its root since it was loaded becomes a token
+-- too.
 function condition.tree_met(cond)
   local found_true = {}
   local met = holds(cond.tree, "", cond, tally(cond.tokens), found_true)

@@ -1,6 +1,6 @@
--- The birth of an execution: everything about it is checked first, then its record, payload,
--- policy, tags and index entries are written together. Shared by ff_create_execution and
--- ff_submit_flow, so that both leave the same records.
+-- Creating an execution: everything is checked first, then its record, payload, policy, tags and
+-- index entries are written together. Shared by ff_create_execution and ff_submit_flow, so that
+-- both write the same records.
 
 local EMPTY_AT_FIRST = {
   "current_attempt_index", "current_attempt_id", "current_lease_id", "current_worker_id",
@@ -19,7 +19,7 @@ local function read_numbers(a)
   local deadline_at
   deadline_at, refused = number.optional_time(a.execution_deadline_at, "execution_deadline_at")
   if refused then return nil, refused end
-  -- A time to live that is no positive number means that the key is not kept.
+  -- Without a positive time to live the idempotency key is not stored.
   local dedup_ttl_ms = math.floor(number.either(a.dedup_ttl_ms, 0))
   return {
     delay_until = delay_until,
@@ -47,7 +47,7 @@ local function core_fields(a, priority, now, delay_until, required, stored)
   return text.append(fields, policy.admission_fields(stored))
 end
 
--- What an execution asked for by `a` (the arguments of ff_create_execution) will be, all checked: a
+-- What an execution with the arguments `a` (those of ff_create_execution) will be, all checked: a
 -- plan for `creation.write`, or nil and a refusal. Needs k.exec_core.
 function creation.plan(k, a, now)
   local plan, refused = { now = now }, nil

@@ -1,22 +1,22 @@
 -- `define` declares a function with its signature as data: the names of its keys and of its
--- arguments, in contract order. The body gets both by name. Positions are never counted at run
--- time: an absent one is nil, a surplus one is ignored.
+-- arguments, in contract order. The body gets both by name. Positions are not counted at run time:
+-- a missing one is nil, an additional one is ignored.
 --
--- A key may be written `name:type`. Its type is then checked before the body runs, so that a
--- foreign value under one of our keys is refused while nothing is written yet. Where the body reads
+-- A key may be written `name:type`. Its type is then checked before the body runs, so that a value
+-- of another type under one of our keys is refused before anything is written. Where the body reads
 -- or checks the key before it writes anything, or only overwrites it, write `name=type`: the type
--- is not looked up, but no other key of the call may be the same one and of another type. Leave the
--- type out where the key is never touched.
+-- is not looked up, but no other key of the call may be the same key with another type. Leave the
+-- type out if the key is never touched.
 --
--- A name may end in `!`: the body cannot do without it. A call without that key (or with an empty
--- key), or without that argument (an empty one is fine), is refused as `invalid_input`.
+-- A name may end in `!`: it is required. A call without that key (or with an empty key), or without
+-- that argument (an empty one is accepted), is refused as `invalid_input`.
 --
--- While a library loads, servers offer no globals but `redis`: only plain syntax and string
--- methods work outside of function bodies, here and in every file.
+-- While a library loads, servers offer no globals but `redis`: outside of function bodies only
+-- plain syntax and string methods work, here and in every file.
 local signatures = {}
 
--- The bare names of a signature, those among them that are marked as needed, and whether the one at
--- each place is.
+-- The names of a signature without marks, the required ones among them, and whether the one at each
+-- position is required.
 local function read_names(declared)
   local names, needed, is_needed = {}, {}, {}
   for i = 1, #declared do
@@ -30,8 +30,8 @@ local function read_names(declared)
   return names, needed, is_needed
 end
 
--- The keys that must not be one and the same, whether the one at each place is such, and those whose
--- type is checked, or only noted.
+-- The keys that must differ from each other, whether the key at each position is one of them, and
+-- the keys whose type is checked or only noted.
 local function read_kinds(declared)
   local apart, is_apart, typed = {}, {}, {}
   for i = 1, #declared do
@@ -47,7 +47,7 @@ local function read_kinds(declared)
   return apart, is_apart, typed
 end
 
--- A table of the call before, emptied: one that has grown to its size need not grow again.
+-- A table of the previous call, emptied: a table that has already grown need not grow again.
 local function emptied(used)
   for name in next, used do
     used[name] = nil
@@ -55,7 +55,7 @@ local function emptied(used)
   return used
 end
 
--- Keys by name, and whether one that is needed is missing or one that stands alone comes twice.
+-- Keys by name, and whether a required one is missing or one that must differ comes twice.
 local seen = {}
 local function keys_by_name(used, names, values, is_needed, is_apart)
   local named, odd = emptied(used), false
@@ -72,7 +72,7 @@ local function keys_by_name(used, names, values, is_needed, is_apart)
   return named, odd
 end
 
--- Arguments by name, and whether one that is needed is missing.
+-- Arguments by name, and whether a required one is missing.
 local function arguments_by_name(used, names, values, is_needed)
   local named, odd = emptied(used), false
   for i = 1, #names do
@@ -101,9 +101,9 @@ local function define(name, keys, args, body, options)
       edge_group.begin()
       local k, odd_keys = keys_by_name(used_keys, key_names, key_list, is_key_needed, is_apart)
       local a, odd_args = arguments_by_name(used_args, arg_names, arg_list, is_arg_needed)
-      -- Hardly any call is odd: what is wrong with it, if anything, is asked only then.
+      -- Calls with missing or repeated keys are rare: the refusal is worked out only for these.
       local refused = (odd_keys or odd_args) and (guard.missing(k, unpack(keys_needed))
-        or guard.absent(a, args_needed) or guard.twins(k, apart))
+        or guard.absent(a, args_needed) or guard.repeated_keys(k, apart))
       if refused then
         return refused
       end

@@ -19,15 +19,15 @@ function dependency.front(tag, execution_id)
   return "ff:exec:" .. tag .. ":" .. execution_id
 end
 
--- The flow under which a child has its dependencies, nil when it has none. One that is no member
--- may have dependencies all the same: then they say which flow it is.
+-- The flow under which a child has its dependencies, nil if it has none. A child that is not a
+-- member may have dependencies too: their record names the flow.
 function dependency.flow_of(core_key, core)
   local flow_id = text.set(core.flow_id) and core.flow_id
     or record.peek(core_key:sub(1, -6) .. ":deps:meta", "flow_id")
   return text.set(flow_id) and flow_id or nil
 end
 
--- The outcome of an execution that ended, nil while it runs or when it is gone.
+-- The outcome of an execution that ended, nil while it runs or if it does not exist.
 function dependency.outcome_of(core)
   if core and core.lifecycle_phase == "terminal" and dependency.OUTCOMES[core.terminal_outcome] then
     return core.terminal_outcome
@@ -45,8 +45,8 @@ function dependency.lanes(tag, lane_id)
 end
 
 -- The keys that resolving `edge_id` for this child may touch, by the names of
--- ff_resolve_dependency; the attempt comes from the child's record, and is only needed while that
--- says that it runs. `lanes` is the answer of dependency.lanes for the lane of the child.
+-- ff_resolve_dependency. The attempt comes from the child's record and is needed only while it
+-- runs. `lanes` is the answer of dependency.lanes for the child's lane.
 function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id, core, lanes)
   local front = dependency.front(tag, child_eid)
   local k = {
@@ -61,16 +61,18 @@ function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id, core
   }
   if core and dependency.RUNNING[core.attempt_state] then
     local index = text.either(core.current_attempt_index, "0")
-    k.attempt, k.stream_meta = attempt.key(tag, child_eid, index), stream.meta(tag, child_eid, index)
+    k.attempt = attempt.key(tag, child_eid, index)
+    k.stream_meta = stream.meta(tag, child_eid, index)
   end
   return k
 end
 
--- Points the named lane keys at the child's own lane, as lane.locate does; where the caller looked
--- instead is remembered as k.strays, and swept. Answers the refusal of a foreign key.
+-- Points the named lane keys at the child's own lane, as lane.locate does. The keys that the caller
+-- passed instead are stored as k.stale_keys, to be cleaned too. Answers the refusal of a key of
+-- another type.
 function dependency.locate(k, core, names)
   local refused
-  k.strays, refused = lane.locate(k, core or {}, names)
+  k.stale_keys, refused = lane.locate(k, core or {}, names)
   return refused
 end
 
@@ -101,8 +103,8 @@ local PAUSES = {
   blocked_by_operator = "paused_by_operator", blocked_by_lane_state = "paused_by_policy",
 }
 
--- Holds the child back. A delay stays on its record and a pause is remembered there; both come into
--- force again when the child is released.
+-- Blocks the child. A delay stays on its record and a pause is stored there; both apply again when
+-- the child is released.
 local function hold(k, core, a, plan)
   local more = { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms }
   if PAUSES[core.eligibility_state or ""] then
@@ -115,7 +117,7 @@ local function hold(k, core, a, plan)
   vector.ownership_state = text.present(core.ownership_state, "unowned")
   state.put(k.exec_core, vector, more)
   lane.move(text.present(core.execution_id, ""),
-    text.append({ k.eligible }, plan.homes, k.strays or {}), k.blocked,
+    text.append({ k.eligible }, plan.homes, k.stale_keys or {}), k.blocked,
     number.floor(core.created_at, 0))
 end
 
@@ -145,8 +147,8 @@ function dependency.apply(k, core, a, plan)
   end
 end
 
--- Where a flow has to note the group that comes with a first dependency, as flow.note_of_group does;
--- nil as well when there is no flow, or no new group.
+-- Where the flow has to record the group that a first dependency creates, as flow.note_of_group
+-- does; also nil if there is no flow or no new group.
 function dependency.noting_group(k, a, plan)
   local flow_core = flow.prefix(text.tag(k.exec_core), a.flow_id) .. ":core"
   if not plan.founds_group or call("EXISTS", flow_core) == 0 then
@@ -155,9 +157,9 @@ function dependency.noting_group(k, a, plan)
   return flow.note_of_group(flow_core, k.edgegroup)
 end
 
--- Where to note that a child waits for its upstream. An edge that the flow does not list is known to
--- the child alone, and the upstream must not be purged before its end was asked for. Nil when there
--- is no need, or no upstream; or nil and the refusal of a foreign key.
+-- Where to record that a child waits for its upstream. An edge that the flow does not list is known
+-- to the child only, and the upstream must not be purged before the edge is resolved. Nil if there
+-- is no need, or no upstream; or nil and the refusal of a key of another type.
 function dependency.noting(core_key, a)
   local tag = text.tag(core_key)
   local front = dependency.front(tag, a.upstream_eid)
@@ -169,8 +171,8 @@ function dependency.noting(core_key, a)
   return not refused and front .. ":deps:awaited" or nil, refused
 end
 
--- Announces the end of an upstream once more when an edge from it is applied only now, so that the
--- edge need not wait to be found. A push is a hint; nothing here can fail.
+-- Publishes the end of an upstream again if an edge from it is applied after its end, so that the
+-- edge is resolved without waiting for a scan. A push is a hint; nothing here can fail.
 function dependency.announce_if_ended(core_key, a)
   local upstream = dependency.front(text.tag(core_key), a.upstream_eid) .. ":core"
   local outcome = dependency.outcome_of({
@@ -182,8 +184,8 @@ function dependency.announce_if_ended(core_key, a)
   end
 end
 
--- The verdict over the dependencies of a runnable child. Needs k.exec_core, deps_meta.
-function dependency.standing(k, core)
+-- What the dependencies of a runnable child allow. Needs k.exec_core, deps_meta.
+function dependency.eligibility(k, core)
   if text.set(core.unsealed) then
     return "blocked_by_dependencies"
   end
@@ -205,9 +207,9 @@ local function own_lane(k, core, name)
   return lane.index(text.tag(k.exec_core), lane.of(core), name)
 end
 
--- Where a child goes once nothing blocks it any more: a delay that still runs and a pause outlive
--- the wait for its dependencies. Needs k.exec_core, blocked, eligible. Answers a
--- plan for `dependency.release`, or nil and a refusal.
+-- Where a child goes once nothing blocks it: a running delay and a pause still apply after its
+-- dependencies are met. Needs k.exec_core, blocked, eligible. Answers a plan for
+-- `dependency.release`, or nil and a refusal.
 function dependency.releasing(k, core, now)
   local attempt_state = text.either(core.attempt_state, "none")
   if attempt_state == "none" then
@@ -234,13 +236,13 @@ function dependency.releasing(k, core, now)
   return plan, guard.mismatch(plan.to, "zset")
 end
 
--- Releases a child. A call that releases many collects where they go in `moves`.
+-- Releases a child. A call that releases many collects their moves in `moves`.
 function dependency.release(k, id, plan, now, moves)
   state.put(k.exec_core, plan.vector,
     text.append({ "last_transition_at", now, "last_mutation_at", now }, plan.more))
   if moves then
     lane.collect(moves, id, k.blocked, plan.to, plan.score)
   else
-    lane.move(id, text.append({ k.blocked }, k.strays or {}), plan.to, plan.score)
+    lane.move(id, text.append({ k.blocked }, k.stale_keys or {}), plan.to, plan.score)
   end
 end

@@ -34,12 +34,12 @@ function dependency.rearming(k, core, keys, args)
     unresolved = text.either(k.unresolved, front .. ":deps:unresolved"),
     blocked = text.set(core.lane_id) and waiting_room or text.either(k.blocked, waiting_room),
     always = core.terminal_outcome == "skipped",
-    debts = lane.partition_index(tag, "pending_cancel_groups"),
+    pending_groups = lane.partition_index(tag, "pending_cancel_groups"),
     tuple = flow_id .. "|" .. text.present(core.execution_id, ""),
   }
   local refused = guard.any_mismatch({
     { plan.meta, "hash" }, { plan.unresolved, "set" }, { plan.blocked, "zset" },
-    { plan.debts, "set" },
+    { plan.pending_groups, "set" },
   })
   if refused or plan.met then
     return plan, refused
@@ -67,7 +67,7 @@ function dependency.rearming(k, core, keys, args)
   return plan
 end
 
--- Which run of an upstream has ended, by the number of replays before it; empty while it runs.
+-- Which run of an upstream has ended, as the number of replays before it; empty while it runs.
 function dependency.ended_run(tag, upstream_eid)
   local core_key = dependency.front(tag, text.present(upstream_eid, "")) .. ":core"
   if record.peek(core_key, "lifecycle_phase") ~= "terminal" then
@@ -76,8 +76,8 @@ function dependency.ended_run(tag, upstream_eid)
   return number.digits(number.floor(record.peek(core_key, "replay_count"), 0))
 end
 
--- Carries the plan out. `outlived_run` tells an old end of the upstream from a new one, whatever
--- clocks do meanwhile.
+-- Carries the plan out. `outlived_run` distinguishes an earlier end of the upstream from a later
+-- one, independently of clocks.
 function dependency.rearm(plan, now)
   if plan.met or (plan.open == 0 and #plan.rearmed == 0 and not plan.always) then
     return
@@ -94,7 +94,7 @@ function dependency.rearm(plan, now)
   })
   record.write(plan.group_key, plan.group)
   if #plan.group > 0 then
-    -- The child needs again what a failed group had given up.
-    edge_group.drain(plan.debts, plan.group_key, plan.tuple)
+    -- The child needs the siblings again that its failed group wanted cancelled.
+    edge_group.drain(plan.pending_groups, plan.group_key, plan.tuple)
   end
 end

@@ -1,7 +1,8 @@
--- Resolving one edge of a child: the edge is judged, the child follows the verdict.
+-- Resolving one edge of a child: the edge is counted, and the child is released or skipped if that
+-- decides its group.
 
--- Whether the end of a dependency may release this child. While its flow is still being submitted
--- nothing does; the seal will.
+-- Whether a resolved dependency may release this child. While its flow is being submitted it may
+-- not; the seal releases it.
 local function releasable(core)
   return not text.set(core.unsealed)
     and core.lifecycle_phase == "runnable" and core.ownership_state == "unowned"
@@ -36,9 +37,9 @@ local function judge_all_of(c)
   return plan
 end
 
--- The cancel debt of a group that fires now: the siblings it no longer needs, and the index entry
--- without which nobody would come to pay (DebtHasNote).
-local function owe_siblings(k, a, plan)
+-- The sibling-cancel job of a group that fires now: the siblings it no longer needs, and the index
+-- entry by which the job is found (DebtHasNote).
+local function plan_sibling_cancels(k, a, plan)
   local key_flow, key_child = flow.parts_of_group(k.edgegroup)
   local flow_id = text.either(a.flow_id, key_flow)
   local child_eid = text.either(a.downstream_eid, key_child)
@@ -53,7 +54,7 @@ local function owe_siblings(k, a, plan)
     "cancel_siblings_reason", "sibling_quorum_" .. plan.word,
     "cancel_siblings_pending_members", table.concat(siblings, "|"),
   })
-  plan.debt = {
+  plan.sibling_cancels = {
     index = text.either(k.pending_cancel_groups,
       lane.partition_index(tag, "pending_cancel_groups")),
     tuple = flow_id .. "|" .. child_eid,
@@ -69,8 +70,8 @@ local function judge_group(c, k, a)
   local plan = { word = word, group = fields, meta = {}, releases = word == "satisfied" }
   local fires = word == "satisfied" or word == "impossible"
   if fires and c.group.on_satisfied == "cancel_remaining" then
-    owe_siblings(k, a, plan)
-    return plan, plan.debt and guard.mismatch(plan.debt.index, "set")
+    plan_sibling_cancels(k, a, plan)
+    return plan, plan.sibling_cancels and guard.mismatch(plan.sibling_cancels.index, "set")
   end
   return plan
 end
@@ -83,8 +84,8 @@ local function declared_edges(k)
   return type(size) == "number" and size or 0
 end
 
--- The fields that judging an edge needs: of the child's record, unless it has to be skipped while it
--- runs; of the edge; of the child's counters.
+-- The fields that resolving an edge needs: of the child's record, unless it has to be skipped while
+-- it runs; of the edge; of the child's counters.
 local CHILD = {
   "execution_id", "flow_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
   "current_attempt_index", "eligibility_state", "terminal_outcome", "attempt_state", "priority",
@@ -93,13 +94,14 @@ local CHILD = {
 local EDGE = { "state", "outlived_run", "data_passing_ref", "repeats_upstream" }
 local COUNTERS = { "unsatisfied_required_count", "impossible_required_count" }
 
--- The child's record as `dependency.records` wants it.
+-- The child's record as `dependency.records` expects it.
 function dependency.child(core_key)
   return record.part(core_key, CHILD)
 end
 
--- The records that decide about an edge: { dep, group, core, meta }, each nil when there is none; or
--- nil and the refusal of a foreign key. `core` is the child's record, if it was read already.
+-- The records that decide about an edge: { dep, group, core, meta }, each nil if it does not exist;
+-- or nil and the refusal of a key of another type. `core` is the child's record if it was already
+-- read.
 function dependency.records(k, core)
   local found, refused = { core = core }, nil
   if not core then
@@ -120,7 +122,7 @@ function dependency.records(k, core)
   return found
 end
 
--- What is known before an edge is judged; nil and the reply when there is nothing to judge.
+-- What is known before an edge is resolved; nil and the reply if there is nothing to resolve.
 local function case(k, a, found)
   local dep, group = found.dep, found.group
   if not dep then
@@ -148,8 +150,8 @@ local function case(k, a, found)
   }
 end
 
--- What the verdict does to the child: `plan.release` or `plan.skip`, nil and a refusal when a key
--- on that way is foreign.
+-- What the verdict does to the child: `plan.release` or `plan.skip`; nil and a refusal if a key it
+-- needs has another type.
 local function follow_up(k, c, plan)
   local core, refused = c.core, nil
   if not core then
@@ -178,9 +180,9 @@ local function follow_up(k, c, plan)
   })) or nil
 end
 
--- The refusal of a foreign value under a key of an edge that is neither read by then nor written
--- first.
-local function foreign(k, group)
+-- The refusal of a value of another type under a key of an edge that has not been read yet and is
+-- not written first.
+local function type_refusal(k, group)
   return guard.mismatch(k.eligible, "zset") or guard.mismatch(k.terminal, "zset")
     or guard.mismatch(k.blocked, "zset") or guard.clash(k.unresolved, "set")
     or edge_group.counted(group) and (guard.mismatch(k.incoming, "set")
@@ -189,12 +191,12 @@ local function foreign(k, group)
 end
 
 -- Resolves one edge of a child. Answers the reply of ff_resolve_dependency, and `released` or
--- `skipped` when the child became eligible or ended. Needs all its keys in `k`;
--- `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid }, `found` = the records behind
--- the keys. Never raises, so that many edges can be resolved in one call, which gives a table to
--- collect the `moves` of children in (see lane.collect).
+-- `skipped` if the child became eligible or ended. Needs all its keys in `k`; `a` = { edge_id,
+-- upstream_outcome, now_ms, flow_id, downstream_eid }, `found` = the records under the keys. It
+-- never raises for a key of another type, so that one call can resolve many edges; such a call
+-- passes a table that collects the `moves` of children (see lane.collect).
 function dependency.resolve(k, a, found, moves)
-  local refused = foreign(k, found.group)
+  local refused = type_refusal(k, found.group)
   if refused then
     return refused
   end
@@ -211,21 +213,22 @@ function dependency.resolve(k, a, found, moves)
   if not refused then
     plan, refused = follow_up(k, c, plan)
   end
-  -- write; nothing below the first can fail, and that one looks at its key as it writes
+  -- The first write checks the type of its key itself.
   refused = refused
     or guard.refusal(try("SREM", k.unresolved, text.present(a.edge_id, "")))
   if refused then
     return refused
   end
+  -- write; nothing below can fail
   record.write(k.dep, {
     "state", c.outcome == "success" and "satisfied" or "impossible", "last_resolved_at", c.now,
   })
   record.write(k.deps_meta, plan.meta)
   record.write(text.present(k.edgegroup, ""), plan.group)
-  if plan.debt then
-    call("SADD", plan.debt.index, plan.debt.tuple)
+  if plan.sibling_cancels then
+    call("SADD", plan.sibling_cancels.index, plan.sibling_cancels.tuple)
   end
-  edge_group.moved_on(a.downstream_eid)
+  edge_group.child_changed(a.downstream_eid)
   local mark = ""
   if plan.copies and call("COPY", k.upstream_result, k.payload, "REPLACE") == 1 then
     mark = "data_injected"

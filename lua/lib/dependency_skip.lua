@@ -71,7 +71,7 @@ function dependency.skip(k, plan, now)
     text.append(more, { "current_suspension_id", "", "current_waitpoint_id", "" })
   end
   state.put(k.exec_core, state.terminal("skipped", attempt_state), more)
-  lane.move(id, text.append({ k.blocked, k.eligible }, plan.homes, k.strays or {}), k.terminal,
+  lane.move(id, text.append({ k.blocked, k.eligible }, plan.homes, k.stale_keys or {}), k.terminal,
     number.finite(now))
   call("ZREM", plan.deadline, id)
   completion.announce(core.execution_id, core.flow_id, "skipped")

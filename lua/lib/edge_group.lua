@@ -1,7 +1,7 @@
--- Inbound edge groups. `all_of` follows the child's own counters; `any_of` and `quorum` are judged
--- here. Beside the contract's fields a group of these two notes, per upstream, that an edge from it
--- was applied (`upstream:<eid>`), and how many edges only repeat an upstream (`repeats`,
--- `repeats_succeeded`, `repeats_lost`): one upstream is one voice, however many edges lead from it.
+-- Inbound edge groups. `all_of` follows the child's own counters; `any_of` and `quorum` are decided
+-- here. Beside the contract's fields, a group of these two records each upstream from which an edge
+-- was applied (`upstream:<eid>`), and how many edges repeat an upstream (`repeats`,
+-- `repeats_succeeded`, `repeats_lost`): an upstream counts once, however many edges lead from it.
 
 local VARIANTS = { all_of = true, any_of = true, quorum = true }
 local FIRED = { satisfied = true, impossible = true, cancelled = true }
@@ -9,7 +9,7 @@ local BUCKET = { success = "succeeded", skipped = "skipped" }
 
 edge_group.PENDING = "pending"
 
--- A policy as asked for, checked: { policy_variant, on_satisfied, k }, or nil and a refusal.
+-- A policy as requested, checked: { policy_variant, on_satisfied, k }, or nil and a refusal.
 function edge_group.policy(variant, on_satisfied, k)
   if not VARIANTS[variant] then
     return nil, err("invalid_input", "unsupported_policy_variant: " .. text.present(variant, ""))
@@ -41,7 +41,7 @@ function edge_group.declare(key, wanted, now)
   })
 end
 
--- The entry of a sibling-cancel debt in its index, or nil and the contract's refusal.
+-- The index entry of a sibling-cancel job, or nil and the contract's refusal.
 function edge_group.tuple(a)
   if not text.set(a.flow_id) or not text.set(a.downstream_eid) then
     return nil, err("invalid_args", "flow_id and downstream_eid required")
@@ -49,7 +49,7 @@ function edge_group.tuple(a)
   return a.flow_id .. "|" .. a.downstream_eid
 end
 
--- Whether the group is judged by its own counters.
+-- Whether the group is decided by its own counters.
 function edge_group.counted(group)
   return group ~= nil and (group.policy_variant == "any_of" or group.policy_variant == "quorum")
 end
@@ -62,15 +62,16 @@ local COUNTS = {
   "n", "succeeded", "failed", "skipped", "repeats", "repeats_succeeded", "repeats_lost",
 }
 
--- The group at `key` as far as anything is decided by it, and its note of one upstream if that is
--- asked for; nil when there is none, or nil and the refusal of a foreign key. There is a note for
--- every upstream, so a call that looks at a group once per edge must not read all of them.
+-- The group at `key`, as far as decisions need it, with its field for one upstream if
+-- `upstream_eid` is given; nil if there is none, or nil and the refusal of a key of another type.
+-- There is a field for every upstream, so a call that reads a group once per edge must not read all
+-- of them.
 function edge_group.read(key, upstream_eid)
   local names = { "policy_variant", "group_state", "on_satisfied", "k" }
   return record.part(key, text.append(names, COUNTS, { edge_group.note_of(upstream_eid) }))
 end
 
--- The field that notes that an edge from this upstream was applied.
+-- The field that records that an edge from this upstream was applied.
 function edge_group.note_of(upstream_eid)
   return upstream_eid and "upstream:" .. upstream_eid
 end
@@ -103,16 +104,16 @@ function edge_group.counts(group)
   return counts
 end
 
--- The verdict over `counts` when `declared` edges are known to lead to the child. A group that can
--- still gain the edges it needs is never impossible.
+-- The verdict over `counts` if `declared` edges are known to lead to the child. A group that can
+-- still get the edges it needs is never impossible.
 local function verdict(group, counts, declared)
   local needed = threshold(group)
-  local voices = math.max(counts.n, declared) - counts.repeats
+  local upstreams = math.max(counts.n, declared) - counts.repeats
   local lost = counts.failed + counts.skipped - counts.repeats_lost
   if counts.succeeded - counts.repeats_succeeded >= needed then
     return "satisfied"
   end
-  if voices >= needed and lost > voices - needed then
+  if upstreams >= needed and lost > upstreams - needed then
     return "impossible"
   end
   return edge_group.PENDING
@@ -169,7 +170,7 @@ function edge_group.grow(group, upstream_eid)
 end
 
 -- What re-arming `lost` edges of a replayed child, `repeated` of them repeats, writes to the group,
--- and whether the group is met without them: an edge that came late may have succeeded since.
+-- and whether the group is met without them: a late edge may have succeeded since.
 function edge_group.rearm(group, lost, repeated)
   local counts = edge_group.counts(group)
   local from_failed = math.min(lost, counts.failed)
@@ -188,7 +189,7 @@ function edge_group.rearm(group, lost, repeated)
   return fields, met
 end
 
--- Those of `siblings` between two places that still run, at most `limit` of them.
+-- The `siblings` between two positions that still run, at most `limit` of them.
 local function running(tag, siblings, first, last, limit)
   local open = {}
   for place = first, last do
@@ -204,8 +205,8 @@ local function running(tag, siblings, first, last, limit)
   return open
 end
 
--- The siblings of a noted cancel debt that still run, at most `limit` of them: those listed behind
--- the sibling `after`, if that is given. Also whether any sibling runs, listed where it may be.
+-- The siblings of a sibling-cancel job that still run, at most `limit` of them: those listed after
+-- the sibling `after`, if that is given. Also whether any sibling of the job runs.
 function edge_group.open_siblings(tag, group, limit, after)
   local siblings, passed = text.split(group.cancel_siblings_pending_members, "|"), 0
   for place = 1, text.set(after) and #siblings or 0 do
@@ -215,7 +216,7 @@ function edge_group.open_siblings(tag, group, limit, after)
   return open, #open > 0 or #running(tag, siblings, 1, passed, 1) > 0
 end
 
--- Takes a paid debt off the books; answers whether it was noted in the index.
+-- Deletes a sibling-cancel job; answers whether it was in the index.
 function edge_group.drain(pending_key, group_key, tuple)
   call("HDEL", group_key, "cancel_siblings_pending_flag", "cancel_siblings_pending_members")
   return call("SREM", pending_key, tuple) == 1

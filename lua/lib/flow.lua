@@ -32,12 +32,12 @@ function flow.parts_of_group(group_key)
   return group_key:match("^ff:flow:%b{}:(.-):edgegroup:(.+)$")
 end
 
--- Whether a flow takes no further members, edges and runs.
+-- Whether a flow accepts no further members, edges and runs.
 function flow.closed(core)
   return CLOSED[core.public_flow_state] == true
 end
 
--- The record of a flow that still takes members, edges and a cancel, or nil and a refusal.
+-- The record of a flow that still accepts members, edges and a cancel, or nil and a refusal.
 function flow.changeable(core_key)
   local core = record.read(core_key)
   if not core then
@@ -87,7 +87,7 @@ local function walk(prefix, start, adjacency, far_end)
   }
 end
 
--- Whether everything on a side was visited, every edge of it.
+-- Whether everything on a side was visited, with all its edges.
 local function exhausted(side)
   return side.head > #side.queue and side.edges_left >= 0
 end
@@ -97,7 +97,7 @@ local function spent(side)
   return side.count > EXECUTIONS_SEARCHED or side.edges_left <= 0
 end
 
--- Visits the neighbours of the next execution of `side`. Answers whether the other side was met.
+-- Visits the neighbours of the next execution of `side`. Answers whether it met the other side.
 local function step(side, other)
   local id = side.queue[side.head]
   side.head = side.head + 1
@@ -118,8 +118,8 @@ local function step(side, other)
 end
 
 -- Whether an edge from `upstream` to `downstream` would close a cycle. The search goes forward from
--- the one and backward from the other, always where fewer executions wait, so that it ends early
--- unless both ends have large surroundings; a graph too large to be sure of counts as a cycle.
+-- the one and backward from the other, always on the side where fewer executions wait, so that it
+-- ends early unless both have many neighbours; a graph too large to search counts as a cycle.
 function flow.closes_cycle(prefix, upstream, downstream)
   local forward = walk(prefix, downstream, "out", "downstream_execution_id")
   local backward = walk(prefix, upstream, "in", "upstream_execution_id")

@@ -1,12 +1,12 @@
--- Taking a finished flow apart. Its members set shrinks as the work proceeds, so that a purge can
--- be cut into steps and go on where it stopped.
+-- Purging a finished flow. Its members set shrinks with every step, so that a purge can be divided
+-- into steps and continue where it stopped.
 
--- A group may be declared for a child that is no member of the flow. It is noted in the summary, in
--- fields that start so, for a purge finds all others through the members.
-local STRANGER = "group:"
+-- A group may be declared for a child that is not a member of the flow. It is recorded in the
+-- summary, in fields with this prefix, since a purge finds all other groups through the members.
+local NON_MEMBER = "group:"
 
--- Where the group at `group_key` has to be noted: the key and the field, nil when its child is a
--- member; or nil and the refusal of a foreign key.
+-- Where the group at `group_key` has to be recorded: the key and the field, nil if its child is a
+-- member; or nil and the refusal of a key of another type.
 function flow.note_of_group(core_key, group_key)
   local prefix = flow.prefix_of(core_key)
   local child = group_key:sub(1, #prefix) == prefix and select(2, flow.parts_of_group(group_key))
@@ -15,20 +15,20 @@ function flow.note_of_group(core_key, group_key)
   if refused or not child or call("SISMEMBER", members, child) == 1 then
     return nil, refused
   end
-  return { key = summary, field = STRANGER .. child }
+  return { key = summary, field = NON_MEMBER .. child }
 end
 
--- Removes the groups of children that were no members, `limit` at most. Answers how many, and
+-- Removes the groups of children that are not members, at most `limit`. Answers how many, and
 -- whether any are left.
-local function remove_strangers(plan, flow_id, limit)
+local function remove_non_member_groups(plan, flow_id, limit)
   local removed = 0
   for _, field in ipairs(call("HKEYS", plan.summary)) do
-    local child = field:sub(1, #STRANGER) == STRANGER and field:sub(#STRANGER + 1)
+    local child = field:sub(1, #NON_MEMBER) == NON_MEMBER and field:sub(#NON_MEMBER + 1)
     if child and removed == limit then
       return removed, true
     elseif child then
       call("DEL", plan.prefix .. ":edgegroup:" .. child)
-      call("SREM", plan.debts, flow_id .. "|" .. child)
+      call("SREM", plan.pending_groups, flow_id .. "|" .. child)
       call("HDEL", plan.summary, field)
       removed = removed + 1
     end
@@ -36,23 +36,23 @@ local function remove_strangers(plan, flow_id, limit)
   return removed, false
 end
 
--- Everything that a flow leaves behind besides its members' own keys, and the types to check.
-function flow.remains(tag, prefix, k)
+-- What a flow leaves behind besides the keys of its members, and the types to check.
+function flow.purge_plan(tag, prefix, k)
   local plan = {
     prefix = prefix,
     members = k.members,
     summary = prefix .. ":summary",
-    debts = lane.partition_index(tag, "pending_cancel_groups"),
+    pending_groups = lane.partition_index(tag, "pending_cancel_groups"),
     backlog = lane.partition_index(tag, "cancel_backlog"),
   }
   plan.checks = {
-    { plan.summary, "hash" }, { plan.debts, "set" }, { plan.backlog, "zset" },
+    { plan.summary, "hash" }, { plan.pending_groups, "set" }, { plan.backlog, "zset" },
   }
   return plan
 end
 
--- Removes the edges that lead to one member, `limit` at most, then what else the flow knows about
--- it. Answers how many records went, and whether any are left.
+-- Removes the edges that lead to one member, at most `limit`, then the rest of what the flow stores
+-- about it. Answers how many records were removed, and whether any are left.
 local function remove_member(plan, flow_id, id, limit)
   local incoming = plan.prefix .. ":in:" .. id
   local edges = {}
@@ -68,14 +68,14 @@ local function remove_member(plan, flow_id, id, limit)
     return #edges, true
   end
   call("DEL", plan.prefix .. ":out:" .. id, plan.prefix .. ":edgegroup:" .. id)
-  call("SREM", plan.debts, flow_id .. "|" .. id)
+  call("SREM", plan.pending_groups, flow_id .. "|" .. id)
   call("SREM", plan.members, id)
   return #edges + 1, false
 end
 
 -- Removes up to `limit` members, edges and groups. Answers how many, and whether any are left.
-function flow.take_apart(plan, flow_id, limit)
-  local removed, more = remove_strangers(plan, flow_id, limit)
+function flow.purge_members(plan, flow_id, limit)
+  local removed, more = remove_non_member_groups(plan, flow_id, limit)
   if more then
     return removed, true
   end
@@ -93,8 +93,8 @@ function flow.take_apart(plan, flow_id, limit)
   return removed, call("EXISTS", plan.members) == 1
 end
 
--- Removes the flow itself: first whatever leads to it, its record last.
-function flow.forget(plan, k, flow_id)
+-- Removes the flow itself: first the index entries that lead to it, its record last.
+function flow.purge_rest(plan, k, flow_id)
   local prefix = plan.prefix
   call("SREM", k.flow_index, flow_id)
   call("ZREM", plan.backlog, flow_id)

@@ -1,8 +1,8 @@
--- Claim grants: one worker's right to claim one execution next, for a short time. Whoever finds a
--- grant standing leaves the execution alone.
+-- Claim grants: the right of one worker to claim one execution next, for a short time. While a
+-- grant is valid, others leave the execution alone.
 
--- Whether a grant stands at `key`. One whose time is over does not, even when the server still has
--- it for want of a time to live.
+-- Whether there is a valid grant at `key`. An expired one is not valid, even if the server still
+-- has it because it has no time to live.
 function grant.stands(key, now)
   local expires_at = call("HGET", key, "grant_expires_at")
   if not expires_at then
@@ -11,9 +11,9 @@ function grant.stands(key, now)
   return number.either(expires_at, now) >= now
 end
 
--- Grants `core` to the worker in `a` for `ttl`, if it is capable. Answers when the grant ends, or
--- nil and a refusal; a mismatch is stamped on the record, as the contract has it. Needs
--- k.exec_core and k.claim_grant.
+-- Grants `core` to the worker in `a` for `ttl`, if it has the capabilities. Answers when the grant
+-- expires, or nil and a refusal; a mismatch is stamped on the record, as the contract requires.
+-- Needs k.exec_core and k.claim_grant.
 function grant.issue(k, a, core, now, ttl)
   local lacking, refused =
     capability.lacking(core.required_capabilities, a.worker_capabilities_csv)

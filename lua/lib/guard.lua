@@ -1,30 +1,30 @@
--- The server does not undo, so a key of a foreign type must be met before the first write.
--- `define` checks the declared keys; a body checks the keys it derives itself.
+-- Checks of key types. The server does not undo, so a key of another type must be found before the
+-- first write. `define` checks the declared keys; a body checks the keys it derives itself.
 
 local WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of value"
 
--- Asks for the size of a kind. A key of another kind refuses, so this looks at its type as well, and
--- costs less than TYPE, whose answer is a table.
+-- The command that reads the size of a type. It fails for a key of another type, so it checks the
+-- type too, and costs less than TYPE, whose reply is a table.
 local SIZE = { string = "STRLEN", hash = "HLEN", set = "SCARD", zset = "ZCARD", stream = "XLEN" }
 
--- What can be known about a key: what it is taken for, and whether it was looked at.
+-- What can be known about a key: the type it is used as, and whether it was looked up.
 local KINDS, NOTED, SEEN = { "string", "hash", "set", "zset", "stream" }, {}, {}
 for i = 1, #KINDS do
   NOTED[KINDS[i]], SEEN[KINDS[i]] = { kind = KINDS[i] }, { kind = KINDS[i] }
 end
 
--- What is known about the keys of the running call. Two names for one absent key pass every look at
--- its type, until the first write makes it one of the two. A key that was looked at nobody else can
--- change meanwhile: a call over many members of one lane looks at its indexes once.
+-- What is known about the keys of the running call. Two names for one missing key pass every lookup
+-- of the type until the first write creates it as one of the two. A key that was looked up cannot
+-- change during the call: a call over many members of one lane looks at its indexes once.
 local known = {}
 
--- Forgets the keys of the call before.
+-- Forgets the keys of the previous call.
 function guard.begin()
   known = {}
 end
 
--- The server's own refusal when `key` is taken for something else than `kind` already, nil when it
--- is not. Enough for a key that is overwritten whatever it holds.
+-- The server's own refusal if `key` is already used as another type than `kind` in this call, else
+-- nil. Enough for a key that is overwritten whatever it holds.
 function guard.clash(key, kind)
   if key == nil or key == "" then
     return nil
@@ -38,8 +38,8 @@ function guard.clash(key, kind)
   return nil
 end
 
--- The server's refusal of a key of another kind in a reply of `redis.pcall`, nil when there is none.
--- Any other failure is raised: nothing is known about the key then.
+-- The refusal of a key of another type in a reply of `redis.pcall`, nil if there is none. Any other
+-- failure is raised: then nothing is known about the key.
 function guard.refusal(reply)
   local words = type(reply) == "table" and reply.err
   if not words then
@@ -51,8 +51,8 @@ function guard.refusal(reply)
   return redis.error_reply(words)
 end
 
--- The server's own refusal when `key` holds, or is taken for, something else than `kind`; nil when
--- it fits, is absent or was not passed.
+-- The server's own refusal if `key` holds, or is used in this call as, another type than `kind`;
+-- nil if it fits, does not exist or was not passed.
 function guard.mismatch(key, kind)
   if key == nil or key == "" then
     return nil
@@ -104,9 +104,9 @@ function guard.missing(k, ...)
   return nil
 end
 
--- The refusal when two of these keys are one and the same though not declared to hold the same,
--- else nil; one that was not passed is nobody's twin. `apart` = { { name, kind or nil }, … }
-function guard.twins(k, apart)
+-- The refusal if two of these keys are the same although not declared to hold the same type, else
+-- nil; keys that were not passed do not count. `apart` = { { name, kind or nil }, … }
+function guard.repeated_keys(k, apart)
   local first = {}
   for _, key in ipairs(apart) do
     local passed = text.either(k[key.name], nil)

@@ -50,7 +50,7 @@ local function number_end(source, at)
   return exponent or stop
 end
 
--- What a text literal says, nil when it cannot be told.
+-- The content of a text literal, nil if it cannot be decoded.
 local function text_of(literal)
   if not literal:find("\\", 1, true) then
     return literal:sub(2, -2)

@@ -1,5 +1,6 @@
 -- Lane and partition indexes. An execution is in exactly the lane index that its record demands
--- (OneHome); it gets there by `lane.move` and by nothing else, which also tells who waits for that.
+-- (OneHome). Only `lane.move` and `lane.carry_out` move it there; they also publish that it became
+-- ready, held or ended.
 
 -- Priorities outrank creation times by this factor in the eligible index.
 local PRIORITY_STEP = 1000000000000
@@ -22,8 +23,8 @@ lane.INDEX_OF_ELIGIBILITY = {
   blocked_by_operator = "blocked:operator",
 }
 
--- Where one that is held by the state of its lane may stand: the contract leaves it to the caller.
--- Unless somebody said otherwise it belongs with those that the operator holds.
+-- Where an execution may be that is held by the state of its lane: the contract leaves it to the
+-- caller. By default it is with those that the operator holds.
 lane.HELD_BY_LANE_BELONGS = "blocked:operator"
 local HELD_BY_LANE = { "blocked:budget", "blocked:quota", "blocked:route", "blocked:operator" }
 
@@ -42,8 +43,8 @@ function lane.of(core)
   return text.either(core.lane_id, text.either(core.current_lane, "default"))
 end
 
--- The indexes of its lane in which a runnable execution may be found; none for a word that is not
--- of the contract.
+-- The indexes of its lane that may list a runnable execution; none for an eligibility that the
+-- contract does not know.
 function lane.homes(core_key, core)
   local names = { lane.INDEX_OF_ELIGIBILITY[core.eligibility_state or ""] }
   if core.eligibility_state == "blocked_by_lane_state" then
@@ -59,8 +60,8 @@ end
 -- The lane index of an execution that is no longer runnable, by its phase.
 lane.INDEX_OF_PHASE = { active = "active", suspended = "suspended" }
 
--- The index in which the record of a live execution says that it stands, when it does: then it
--- stands in no other (OneHome). Nil when it does not, or when the record has no clear word.
+-- The index that lists a live execution according to its record, if it does: then no other one
+-- lists it (OneHome). Nil if it does not, or if the record does not name one.
 function lane.home(core_key, id, core)
   local name = lane.INDEX_OF_PHASE[core.lifecycle_phase]
     or core.lifecycle_phase == "runnable" and lane.INDEX_OF_ELIGIBILITY[core.eligibility_state]
@@ -89,51 +90,51 @@ local LAST_PART = {}
 for i = 1, #lane.ALL do
   LAST_PART[lane.ALL[i]] = lane.INDEXES[i]
 end
--- What waits for dependencies is all that is blocked where flows are concerned.
+-- Functions about flows call the index of children that wait for dependencies `blocked`.
 LAST_PART.blocked = "blocked:dependencies"
 
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
--- earlier read, or from a worker that serves another lane. Names are those of lane.INDEXES with
--- `_` for `:`. A record without a lane keeps the keys that were given. Answers the other keys in
--- which the execution might be found (to be swept too), and all keys that the caller did not give.
+-- earlier read, or from a worker of another lane. Names are those of lane.INDEXES with `_` for `:`.
+-- If the record has no lane, the given keys are kept. Answers the other keys that may list the
+-- execution (to be cleaned too), and all keys that the caller did not pass.
 function lane.point(k, core, names)
-  local strays, derived = {}, {}
+  local stale_keys, derived = {}, {}
   local tag, home, claimed = text.tag(k.exec_core), lane.of(core), core.current_lane
   local front = lane.index(tag, home, "")
   for _, name in ipairs(names) do
     local own = front .. LAST_PART[name]
     if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
-      strays[#strays + 1] = k[name]
+      stale_keys[#stale_keys + 1] = k[name]
       derived[#derived + 1] = own
       k[name] = own
     end
     if name == "active" and text.set(claimed) and claimed ~= home then
-      strays[#strays + 1] = lane.index(tag, claimed, "active")
-      derived[#derived + 1] = strays[#strays]
+      stale_keys[#stale_keys + 1] = lane.index(tag, claimed, "active")
+      derived[#derived + 1] = stale_keys[#stale_keys]
     end
   end
-  return strays, derived
+  return stale_keys, derived
 end
 
--- The same, but answers nil and the refusal when one of the keys holds a foreign value.
+-- The same, but answers nil and the refusal if one of the keys holds a value of another type.
 function lane.locate(k, core, names)
-  local strays, derived = lane.point(k, core, names)
+  local stale_keys, derived = lane.point(k, core, names)
   local refused = guard.any_other(derived, "zset")
   if refused then
     return nil, refused
   end
-  return strays
+  return stale_keys
 end
 
--- The lane keys of `k` that a live execution may be in, and `strays`.
-function lane.live(k, strays)
+-- The lane keys of `k` that may list a live execution, and `stale_keys`.
+function lane.live(k, stale_keys)
   local keys = {}
   for _, name in ipairs(lane.LIVE) do
     if text.set(k[name]) then
       keys[#keys + 1] = k[name]
     end
   end
-  return text.append(keys, strays)
+  return text.append(keys, stale_keys)
 end
 
 -- The set of executions that a worker instance holds.
@@ -154,7 +155,7 @@ function lane.priority(value, name)
   return lane.clamp_priority(priority)
 end
 
--- Lowest score is served first: higher priority, then older.
+-- The lowest score is claimed first: higher priority, then older.
 function lane.eligible_score(core)
   return lane.score_of(number.floor(core.created_at, 0),
     lane.clamp_priority(number.either(core.priority, 0)))
@@ -164,8 +165,8 @@ function lane.score_of(created_at, priority)
   return created_at - priority * PRIORITY_STEP
 end
 
--- Takes `id` out of every index in `from` (absent ones may be nil) and puts it into `to`.
--- `from` = { n = count, key, … } or a plain list without holes; `to` nil means nowhere.
+-- Removes `id` from every index in `from` (unset ones are skipped) and adds it to `to`. `from` = {
+-- n = count, key, … } or a plain list without holes; without `to` it is only removed.
 function lane.move(id, from, to, score)
   for i = 1, from.n or #from do
     local key = from[i]
@@ -178,9 +179,9 @@ function lane.move(id, from, to, score)
   end
 end
 
--- The same for many executions of one call: collected first, and carried out with one command per
--- index instead of two per execution. `moves` begins as an empty table, and is one list for every
--- index that somebody leaves, `out`, or enters, `into`.
+-- The same for many executions of one call: moves are collected first, and carried out with one
+-- command per index instead of two per execution. `moves` starts as an empty table; it holds one
+-- list for every index that executions leave (`out`) or enter (`into`).
 function lane.collect(moves, id, from, to, score)
   local leaving, entering = moves[from], moves[to]
   if not leaving then
@@ -197,6 +198,7 @@ function lane.collect(moves, id, from, to, score)
   into[#into + 1] = id
 end
 
+-- Carries out the moves that lane.collect collected.
 function lane.carry_out(moves)
   for _, list in ipairs(moves) do
     if list.out then

@@ -1,8 +1,5 @@
--- Leases: who may act for an execution. A holder shows the whole fence triple (lease id, epoch,
--- attempt id); the server's clock decides whether the lease still stands.
-
--- How many entries a lease history keeps, about.
-local HISTORY_KEPT = 1000
+-- Leases: who may act for an execution. A holder passes the whole fence triple (lease id, epoch,
+-- attempt id); the server's clock decides whether the lease is still valid.
 
 -- Core fields that are emptied when a lease is given up.
 lease.RELEASED = {
@@ -10,11 +7,11 @@ lease.RELEASED = {
   "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
 }
 
--- Core fields that tell of a lost lease; emptied by whatever starts afresh.
-lease.UNLOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
+-- Core fields about a lost lease, emptied when a new lease or run begins.
+lease.CLEAR_LOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
 
--- The refusal of a call that needs an active execution; the details let a holder whose reply was
--- lost see that its own call had been applied.
+-- The refusal of a call that needs an active execution; its details show a holder whose reply was
+-- lost that its own call was applied.
 function lease.not_active(core)
   return err("execution_not_active", core.terminal_outcome, core.current_lease_epoch,
     core.lifecycle_phase, core.current_attempt_id)
@@ -45,8 +42,8 @@ function lease.fence(core, a, may_override)
   }
 end
 
--- Nil when `fence` is the current, unexpired lease; else the refusal. Needs k.exec_core and
--- k.lease_history, because a lease found expired is marked so even though the call is refused.
+-- Nil if `fence` is the current, unexpired lease; else the refusal. Needs k.exec_core and
+-- k.lease_history, because an expired lease is marked even though the call is refused.
 function lease.validate(k, core, fence, now, history_maxlen)
   if core.lifecycle_phase ~= "active" then
     return lease.not_active(core)
@@ -65,14 +62,14 @@ function lease.validate(k, core, fence, now, history_maxlen)
   return nil
 end
 
--- Whether a lease is over. One that was marked so stays so, even on a server whose clock is behind
--- that of the one before: somebody may be taking the work back already.
+-- Whether a lease is over. A lease that was marked expired stays so, even on a server whose clock
+-- is behind that of its predecessor: it may be reclaimed at any time.
 function lease.lapsed(core, now)
   return core.ownership_state == "lease_expired_reclaimable"
     or number.either(core.lease_expires_at, 0) <= now
 end
 
--- Whether the call's fence is the current, unexpired lease: asks without marking anything.
+-- Whether the call's fence is the current, unexpired lease, without marking anything.
 function lease.holds(core, a, now)
   return core.lifecycle_phase == "active" and core.ownership_state ~= "lease_revoked"
     and not lease.lapsed(core, now)
@@ -93,10 +90,10 @@ function lease.holder(k, core, a, now, may_override, history_maxlen)
   return fence
 end
 
--- The opening of a call by the holder of a lease (or an operator in its name): the record, the
--- right to act, and the keys that the record names instead of those that the caller read earlier.
--- Answers { core, now, strays }, or nil and a refusal.
-function lease.acting(k, a, lanes)
+-- The start of a call by the holder of a lease (or an operator for it): reads the record, checks
+-- the right to act, and points the keys at what the record names instead of what the caller read
+-- earlier. Answers { core, now, stale_keys }, or nil and a refusal.
+function lease.begin_call(k, a, lanes)
   local core = record.read(k.exec_core)
   if not core then
     return nil, err("execution_not_found")
@@ -110,280 +107,63 @@ function lease.acting(k, a, lanes)
   if refused then
     return nil, refused
   end
-  local strays
-  strays, refused = lane.locate(k, core, lanes)
-  if not strays then
+  local stale_keys
+  stale_keys, refused = lane.locate(k, core, lanes)
+  if not stale_keys then
     return nil, refused
   end
-  return { core = core, now = now, strays = strays }
+  return { core = core, now = now, stale_keys = stale_keys }
 end
 
--- The holder steps aside and its attempt pauses. `how` = { row = the state to be in, fields = core
--- fields, cause = what the records say about it, to and score = the lane index to wait in }.
-function lease.step_aside(k, id, act, how)
+-- The holder gives up its lease and its attempt pauses. `how` = { row = the new state, fields =
+-- core fields, cause = the reason written to the records, to and score = the lane index to wait in
+-- }.
+function lease.give_up(k, id, act, how)
   local core, now = act.core, act.now
   state.put(k.exec_core, how.row,
     text.append({ "last_transition_at", now, "last_mutation_at", now }, lease.RELEASED,
       attempt.time_left(k, id, now), how.fields))
   attempt.pause(k.attempt, how.cause, now)
   lease.release(k, id, core)
-  lane.move(id, text.append({ k.active }, act.strays), how.to, how.score)
+  lane.move(id, text.append({ k.active }, act.stale_keys), how.to, how.score)
   lease.history(k.lease_history, "released", lease.EVENT.released_for_later,
     lease.current(core, now, how.cause))
 end
 
--- Marks a lapsed lease reclaimable, once. Indexes and the lease record stay for whoever reclaims.
--- Answers nil, or the refusal of a foreign key (nothing written then).
+-- Marks a lapsed lease reclaimable, once. Its index entries and its record stay until it is
+-- reclaimed. Answers nil, or the refusal of a key of another type (nothing written then).
 function lease.mark_expired(k, core, now, history_maxlen)
   if core.ownership_state == "lease_expired_reclaimable" then
     return nil
   end
-  local meta = stream.meta_of_current_attempt(k.exec_core, core)
-  local refused = guard.any_mismatch({ { k.lease_history, "stream" }, { meta, "hash" } })
+  local meta, refused = lease.stream_to_close(k, core)
   if refused then
     return refused
   end
-  -- write
+  -- write; nothing below can fail
+  lease.write_expired(k, core, meta, now, history_maxlen)
+  return nil
+end
+
+-- The meta record of the output stream that closes when a lease expires, nil without one; or nil
+-- and the refusal of a key of another type.
+function lease.stream_to_close(k, core)
+  local meta = stream.meta_of_current_attempt(k.exec_core, core)
+  local refused = guard.any_mismatch({ { k.lease_history, "stream" }, { meta, "hash" } })
+  return not refused and meta or nil, refused
+end
+
+-- Writes that a lease has expired; `meta` comes from lease.stream_to_close.
+function lease.write_expired(k, core, meta, now, history_maxlen)
   state.put(k.exec_core,
     state.ownerless(core, "lease_expired_reclaimable", "lease expired, awaiting reclaim"),
     { "lease_expired_at", now, "last_mutation_at", now })
   lease.history(k.lease_history, "expired", lease.EVENT.expired, lease.current(core, now),
     history_maxlen)
   stream.close_if_open(meta, "lease_expired", now)
-  return nil
 end
 
--- Appends one event to a lease history: its fields in the order of `names`, each taken from
--- `values`; a missing one is written as "".
-function lease.history(key, event, names, values, maxlen)
-  local flat = { "event", event }
-  for _, name in ipairs(names) do
-    flat[#flat + 1] = name
-    flat[#flat + 1] = number.text(values[name])
-  end
-  call("XADD", key, "MAXLEN", "~", number.digits(maxlen or HISTORY_KEPT), "*", unpack(flat))
-end
-
--- The fields of the lease history's events, in contract order.
-lease.EVENT = {
-  acquired = { "lease_id", "lease_epoch", "attempt_id", "attempt_index", "worker_id", "ts" },
-  acquired_fresh_by_operator = {
-    "lease_id", "lease_epoch", "attempt_id", "attempt_index", "worker_id", "reason", "ts",
-  },
-  acquired_resumed = {
-    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "worker_id", "reason", "ts",
-  },
-  expired = {
-    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "worker_id", "worker_instance_id",
-    "ts",
-  },
-  revoked = {
-    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "worker_id", "worker_instance_id",
-    "reason", "ts",
-  },
-  reclaimed = {
-    "old_lease_epoch", "new_lease_id", "new_lease_epoch", "new_attempt_id", "new_attempt_index",
-    "worker_id", "ts",
-  },
-  released = { "lease_id", "lease_epoch", "attempt_index", "reason", "ts" },
-  released_for_later = {
-    "lease_id", "lease_epoch", "attempt_index", "attempt_id", "reason", "ts",
-  },
-  replay_initiated = { "replay_count", "replay_type", "ts" },
-}
-
--- What an event about the current lease of `core` says.
-function lease.current(core, now, reason)
-  return {
-    lease_id = core.current_lease_id,
-    lease_epoch = core.current_lease_epoch,
-    attempt_index = core.current_attempt_index,
-    attempt_id = core.current_attempt_id,
-    worker_id = core.current_worker_id,
-    worker_instance_id = core.current_worker_instance_id,
-    reason = reason,
-    ts = now,
-  }
-end
-
--- The terms of a new lease: everything that its record, the core, the attempt and the history say
--- about it. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt
--- that will run under it; `renew_within` defaults to two thirds of the time to live.
-function lease.terms(core, a, attempt_id, now, ttl, renew_within)
-  return {
-    now = now,
-    lease_id = text.present(a.lease_id, ""),
-    lease_epoch = math.max(0, number.floor(core.current_lease_epoch, 0)) + 1,
-    attempt_id = text.present(attempt_id, ""),
-    worker_id = text.present(a.worker_id, ""),
-    worker_instance_id = text.present(a.worker_instance_id, ""),
-    lane = text.present(a.lane, ""),
-    expires_at = now + ttl,
-    renew_by = now + (renew_within or math.floor(ttl * 2 / 3)),
-  }
-end
-
--- Grants the lease `held` and makes the execution active: spends the grant, writes the lease
--- record, the state vector with the core's lease fields and `more`, and moves it out of the
--- eligible index and of `strays` into the active one. Needs k.exec_core, claim_grant,
--- lease_current, eligible, active, lease_expiry, worker_leases. The caller records the event.
-function lease.grant(k, id, held, more, strays)
-  call("DEL", k.claim_grant)
-  lease.write_record(k.lease_current, id, held)
-  local fields = {
-    "current_lease_id", held.lease_id, "current_lease_epoch", held.lease_epoch,
-    "current_worker_id", held.worker_id,
-    "current_worker_instance_id", held.worker_instance_id,
-    "current_lane", held.lane,
-    "lease_acquired_at", held.now, "lease_expires_at", held.expires_at,
-    "lease_last_renewed_at", held.now, "lease_renewal_deadline", held.renew_by,
-    "last_transition_at", held.now, "last_mutation_at", held.now,
-  }
-  state.put(k.exec_core, state.active(), text.append(fields, lease.UNLOST, more or {}))
-  lane.move(id, text.append({ k.eligible }, strays or {}), k.active, held.expires_at)
-  call("ZADD", k.lease_expiry, number.digits(held.expires_at), id)
-  call("SADD", k.worker_leases, id)
-end
-
--- The terms of the current lease after a renewal.
-function lease.renewed(core, now, ttl)
-  return {
-    lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch,
-    attempt_id = core.current_attempt_id, worker_id = core.current_worker_id,
-    worker_instance_id = core.current_worker_instance_id,
-    acquired_at = core.lease_acquired_at,
-    renewed_at = now,
-    expires_at = now + ttl,
-    renew_by = now + math.floor(ttl * 2 / 3),
-  }
-end
-
--- Writes a renewal into the lease record, and the whole record where it was lost.
-function lease.rewrite_record(key, id, held)
-  local fields = {
-    "last_renewed_at", held.renewed_at, "renewal_deadline", held.renew_by,
-    "expires_at", held.expires_at,
-  }
-  if call("EXISTS", key) == 0 then
-    text.append(fields, { "execution_id", id })
-    for _, name in ipairs({ "lease_id", "lease_epoch", "attempt_id", "worker_id",
-      "worker_instance_id", "acquired_at" }) do
-      text.append(fields, { name, text.present(held[name], "") })
-    end
-  end
-  record.write(key, fields)
-end
-
--- The lease record as a grant leaves it: fresh, and without a time to live until it is renewed.
-function lease.write_record(key, id, held)
-  call("DEL", key)
-  record.write(key, {
-    "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "execution_id", id,
-    "attempt_id", held.attempt_id, "worker_id", held.worker_id,
-    "worker_instance_id", held.worker_instance_id, "acquired_at", held.now,
-    "expires_at", held.expires_at, "last_renewed_at", held.now,
-    "renewal_deadline", held.renew_by,
-  })
-end
-
--- What an `acquired` event says about the lease `held`.
-function lease.acquired(held, attempt_index, reason)
-  return {
-    lease_id = held.lease_id, lease_epoch = held.lease_epoch, attempt_id = held.attempt_id,
-    attempt_index = attempt_index, worker_id = held.worker_id, reason = reason, ts = held.now,
-  }
-end
-
--- Whether the very lease that a call asks for was granted before and still stands: the reply was
--- lost and the call is being repeated.
-function lease.already_granted(core, a, now)
-  return core.lifecycle_phase == "active" and core.ownership_state == "leased"
-    and text.set(a.lease_id) and core.current_lease_id == a.lease_id
-    and core.current_worker_id == a.worker_id
-    and core.current_worker_instance_id == a.worker_instance_id
-    and not lease.lapsed(core, now)
-end
-
--- The refusal of a claim grant that does not fit `worker_id`, else nil. Which instance spends it
--- does not matter.
-function lease.grant_refusal(grant_key, worker_id, now)
-  local grant = record.fields(grant_key, "worker_id", "grant_expires_at")
-  if grant.worker_id == nil or grant.worker_id ~= worker_id then
-    return err("invalid_claim_grant")
-  end
-  if text.set(grant.grant_expires_at) and number.either(grant.grant_expires_at, 0) < now then
-    return err("claim_grant_expired")
-  end
-  return nil
-end
-
--- The record of the execution's flow, nil when it belongs to none.
-function lease.flow_core(core_key, core)
-  if not text.set(core.flow_id) then
-    return nil
-  end
-  return "ff:flow:" .. text.tag(core_key) .. ":" .. core.flow_id .. ":core"
-end
-
--- Whether the cancel of its flow covers the execution: then nothing new may start for it, even
--- though its own cancel has not arrived yet.
-function lease.barred(core_key, core)
-  local flow_core = lease.flow_core(core_key, core)
-  if not flow_core then
-    return false
-  end
-  local stored = record.fields(flow_core, "public_flow_state", "cancellation_policy")
-  return flow.covers_members(stored)
-end
-
--- Whether the lease of an execution is gone while it is still active.
-function lease.is_lost(core)
-  return core.lifecycle_phase == "active"
-    and (core.ownership_state == "lease_expired_reclaimable"
-      or core.ownership_state == "lease_revoked")
-end
-
--- What taking over from a lost lease leans on: the record, why it was lost, how often before.
-function lease.takeover(core, strays, now)
-  return {
-    core = core,
-    now = now,
-    strays = strays,
-    reason = "lease_" .. text.present(core.ownership_state, ""),
-    count = math.max(0, number.floor(core.lease_reclaim_count, 0)),
-  }
-end
-
--- The reclaim cap that the execution has reached, nil while it may still be taken over.
-function lease.cap_reached(k, core, default_cap)
-  local cap = policy.reclaim_cap(policy.read(k.exec_core), default_cap)
-  return number.floor(core.lease_reclaim_count, 0) >= cap and cap or nil
-end
-
--- Closes the attempt that lost its lease, and its stream.
-function lease.close_lost(k, lost)
-  if text.set(k.attempt) then
-    attempt.finish(k.attempt, "interrupted_reclaimed", lost.now,
-      { "failure_reason", lost.reason })
-  end
-  stream.close(k.stream_meta, "reclaimed", lost.now)
-end
-
--- Ends an execution that was taken over too often.
-function lease.end_at_cap(k, id, lost)
-  call("DEL", k.claim_grant)
-  lease.close_lost(k, lost)
-  lease.history(k.lease_history, "released", lease.EVENT.released,
-    lease.current(lost.core, lost.now, "max_reclaims_exceeded"))
-  completion.finish(k, id, lost.core, {
-    outcome = "failed",
-    now = lost.now,
-    from = text.append({ k.active }, lost.strays),
-    fields = { "failure_reason", "max_reclaims_exceeded" },
-  })
-end
-
--- Takes `id` out of the set of the holder that the record names, whoever the caller took for it.
+-- Removes `id` from the set of the holder that the record names, whatever key the caller passed.
 function lease.leave_holder(k, id, core)
   local holder = core.current_worker_instance_id
   if holder then
@@ -394,7 +174,7 @@ function lease.leave_holder(k, id, core)
   end
 end
 
--- Lets go of a lease: its record, its deadlines and the holder's set. The caller writes the state
+-- Releases a lease: its record, its deadlines and the holder's set. The caller writes the state
 -- vector with lease.RELEASED, moves the lane index and records the event.
 function lease.release(k, id, core)
   call("DEL", k.lease_current)

@@ -1,14 +1,13 @@
--- Numbers come in as text and leave as text. Whatever is used in arithmetic, as a score or as a
--- time to live is checked here first: a number that a command would refuse must never get past
--- the first write.
+-- Numbers come in as text and leave as text. A number that is used in arithmetic, as a score or as
+-- a time to live is checked here first, so that no command refuses it after the first write.
 
 -- Largest whole number that a double holds exactly; scores and times stay below it.
 number.MAX = 9007199254740991
 
--- Now, once the running call has asked for it.
+-- The time of the running call, once it was read.
 local now
 
--- Forgets the time of the call before.
+-- Forgets the time of the previous call.
 function number.begin()
   now = nil
 end
@@ -31,8 +30,8 @@ function number.finite(value)
   return n
 end
 
--- The same, but what is too large to be exact counts as the largest number that is: as a time, a
--- span or a limit it says "for ever" or "any number", and must never read as nothing.
+-- The same, but a number that is too large to be exact becomes the largest exact one: as a time, a
+-- span or a limit it means "for ever" or "any number", and must not read as nothing.
 function number.nearest(value)
   local n = tonumber(value)
   if n == nil or n ~= n or n == math.huge or n == -math.huge then
@@ -41,8 +40,8 @@ function number.nearest(value)
   return math.max(-number.MAX, math.min(n, number.MAX))
 end
 
--- Small whole numbers by their text, of which so short ones are not many: most numbers are limits,
--- offsets and counts, the same in every call.
+-- Short texts of whole numbers, cached: most numbers are limits, offsets and counts, the same in
+-- every call.
 local WHOLE, TEXT_MAX = {}, 4
 
 -- The whole number in `value`, or nil.
@@ -61,7 +60,7 @@ function number.whole(value)
   return n
 end
 
--- A stored or optional number: `default` when it is missing, empty or no finite number.
+-- A stored or optional number: `default` if it is missing, empty or not a finite number.
 function number.either(value, default)
   if not text.set(value) then
     return default
@@ -100,8 +99,8 @@ function number.require_whole(value, name)
   return n
 end
 
--- The caller's clock in a.now_ms: the number, or nil and a refusal. However it was spelled, from here
--- on it is plain digits there, because strict readers take no other form of a time.
+-- The caller's clock in a.now_ms: the number, or nil and a refusal. Afterwards a.now_ms is plain
+-- digits, because strict readers accept no other form of a time.
 function number.clock(a)
   local now, refused = number.require_whole(a.now_ms, "now_ms")
   if now then
@@ -110,11 +109,11 @@ function number.clock(a)
   return now, refused
 end
 
--- Longest span that is taken, about thirty thousand years: no time plus span loses a digit.
+-- The longest accepted span, about thirty thousand years: a time plus a span stays exact.
 number.SPAN_MAX = 1000000000000000
 
--- An optional time in whole milliseconds, or a limit: the number, the largest one where a caller
--- saturates at that of its integers, `default` when unset, or nil and a refusal.
+-- An optional time in whole milliseconds, or a limit: the number, the largest exact one if a caller
+-- passes the largest integer it has, `default` if unset, or nil and a refusal.
 function number.optional_far(value, name, default)
   if not text.set(value) then
     return default
@@ -153,9 +152,9 @@ function number.optional_time(value, name)
   return at ~= 0 and at or nil, refused
 end
 
--- The digits of small whole numbers that somebody wanted: most are limits, sizes and counts.
+-- The digits of small whole numbers, cached: most are limits, sizes and counts.
 local SMALL, SMALL_MAX = {}, 1000
--- And of the last large one: most of these are the time of the call, again and again.
+-- The digits of the last large number: most often the time of the call.
 local last, last_digits
 
 -- A number as plain digits: whole numbers never in exponent form, whatever their size.
@@ -194,8 +193,8 @@ function number.text(value)
   return tostring(value)
 end
 
--- The items of a list as text, in the list itself: most are text already, and a copy would cost
--- more than the call that it is for.
+-- Turns the items of a list into text, in place: most are text already, and a copy would cost more
+-- than the command it is for.
 function number.texts(list)
   for i = 1, #list do
     if type(list[i]) ~= "string" then

@@ -1,4 +1,4 @@
--- Policies stored with an execution: JSON from a caller, so any member may be missing or nonsense.
+-- Policies stored with an execution: JSON from a caller, so any member may be missing or invalid.
 
 -- `ff:exec:<tag>:<eid>:policy` beside the execution's core.
 function policy.key(core_key)
@@ -88,8 +88,8 @@ function policy.allows_retry(retry, retry_count, category)
     and policy.retries_category(retry, category)
 end
 
--- The pause before the next attempt in whole milliseconds. With jitter it is drawn between half
--- and all of it; `seed` makes neighbours differ.
+-- The delay before the next attempt in whole milliseconds. With jitter it is drawn between half of
+-- it and all of it; `seed` makes executions differ.
 function policy.backoff_ms(retry, retry_count, seed)
   local backoff = policy.object(retry.backoff)
   local delay = 1000
@@ -110,8 +110,8 @@ function policy.backoff_ms(retry, retry_count, seed)
   return delay
 end
 
--- A number in [0, 1) drawn from the server's clock and `seed`. The servers seed math.random alike
--- in every process, so it would send a herd of retries off in step.
+-- A number in [0, 1) drawn from the server's clock and `seed`. Servers seed math.random the same in
+-- every process, so that many retries would start at the same time.
 function policy.draw(seed)
   local time = call("TIME")
   local digest = redis.sha1hex(time[1] .. ":" .. time[2] .. ":" .. seed)

@@ -1,5 +1,5 @@
--- The rooms of the library. Every shared piece lives in one of these tables, so that the order of
--- the files does not matter and the chunk stays far below Lua's 200 locals.
+-- The modules of the library. Every shared function is in one of these tables, so that the order of
+-- the files does not matter and the chunk stays far below Lua's limit of 200 locals.
 local text = {}       -- set and unset values, ids cut out of keys, joining and splitting
 local json = {}       -- JSON kept as it was spelled, and merge patches
 local number = {}     -- checked numbers, the clock, whole numbers as digits
@@ -7,7 +7,7 @@ local record = {}     -- hashes as tables, and what stored fields mean when they
 local guard = {}      -- key types, checked before the first write
 local state = {}      -- the execution state vector: its rows and its only writer
 local lane = {}       -- lane and partition indexes: their names, scores and moves
-local push = {}       -- our own hints: ready, ended, lost
+local push = {}       -- published hints: ready, ended, lost
 local lease = {}      -- fence, validation, expiry, granting, releasing, history
 local grant = {}      -- claim grants: which worker may claim an execution next
 local claim = {}      -- how an eligible execution becomes active
@@ -17,8 +17,8 @@ local completion = {} -- the announcement that an execution ended
 local policy = {}     -- policies stored with an execution
 local capability = {} -- capability lists
 local flow = {}       -- flows: their keys, state and graph
-local edge_group = {} -- inbound groups: counters, verdict, cancel debt
-local creation = {}   -- the birth of an execution
+local edge_group = {} -- inbound groups: counters, verdict, sibling cancels
+local creation = {}   -- creating an execution
 local submission = {} -- flows submitted as a whole
 local projection = {} -- summaries of flows
 local dependency = {} -- edges as a child sees them: applying, resolving, releasing, skipping
@@ -31,8 +31,8 @@ local budget = {}     -- budgets
 local quota = {}      -- quotas
 local purge = {}      -- removing an execution and everything of its own
 
--- `redis.call` and `redis.pcall` themselves. They cannot be had while the library loads, so the first
--- call fetches them.
+-- `redis.call` and `redis.pcall`. They are not available while the library loads, so the first call
+-- fetches them.
 local call, try
 call = function(...)
   call = redis.call

@@ -1,19 +1,19 @@
--- The summary of a flow: an exact fold over its members. A large flow is folded in several calls;
--- what has been counted so far stands in the summary's own field `projection` and starts afresh
--- when the graph changes, a member is replayed or another server takes over.
+-- The summary of a flow: exact counts over its members. A large flow is counted in several calls;
+-- the counts so far are stored in the summary's field `projection` and start again when the graph
+-- changes, a member is replayed or another server takes over.
 
 local BUCKETS = {
   "completed", "failed", "cancelled", "expired", "skipped", "active", "suspended", "waiting",
   "delayed", "rate_limited", "waiting_children", "gone",
 }
 
--- How a member can have ended, as its flow remembers it when it is purged.
+-- How a member can have ended, as its flow counts it when it is purged.
 local ENDS = { "completed", "failed", "cancelled", "expired", "skipped" }
 
 local PURGED = "purged_"
 
--- Whether members of a flow were purged. Then an id among its members may have been made afresh
--- since, and the execution of that name is none of the flow.
+-- Whether members of a flow were purged. Then an execution may have been created again under the id
+-- of a member, and does not belong to the flow.
 function projection.has_purged(summary_key)
   for _, name in ipairs(ENDS) do
     if record.peek(summary_key, PURGED .. name) then
@@ -23,16 +23,16 @@ function projection.has_purged(summary_key)
   return false
 end
 
--- Whether the record of a former member is that of another execution now.
-function projection.is_anew(core_key, flow_id)
+-- Whether the record under a member's id belongs to another execution now.
+function projection.was_recreated(core_key, flow_id)
   local of = record.peek(core_key, "flow_id")
   return of ~= nil and of ~= flow_id
 end
 
--- The bucket of a member: its public state, `gone` without a record, `waiting` for anything odd.
--- `flow_id` is given where an id may have been made afresh.
+-- The bucket of a member: its public state, `gone` without a record, `waiting` for an unknown one.
+-- `flow_id` is given if an id may have been created again.
 local function bucket_of(core_key, flow_id)
-  if flow_id and projection.is_anew(core_key, flow_id) then
+  if flow_id and projection.was_recreated(core_key, flow_id) then
     return "gone"
   end
   local public_state = record.peek(core_key, "public_state")
@@ -44,7 +44,7 @@ local function bucket_of(core_key, flow_id)
   return call("EXISTS", core_key) == 0 and "gone" or "waiting"
 end
 
--- A projection that has not counted anyone yet.
+-- A projection that has not counted any member yet.
 local function afresh()
   local progress = { counted = 0 }
   for _, name in ipairs(BUCKETS) do
@@ -53,7 +53,7 @@ local function afresh()
   return progress
 end
 
--- What was counted until the last call stopped, and the cursor to go on with; or a fresh start.
+-- The counts so far, and the cursor to continue at; or a new start.
 function projection.resume(summary_key, revision)
   local stored = text.json(call("HGET", summary_key, "projection"))
   local cursor = type(stored) == "table" and record.resume(stored.place, revision) or "0"
@@ -70,19 +70,19 @@ function projection.resume(summary_key, revision)
   return progress, cursor
 end
 
--- The buckets of members for whom nothing runs, and for whom something does.
+-- The buckets of members without a running attempt, and of those with one.
 local WAITING = { waiting = true, delayed = true, rate_limited = true, waiting_children = true }
 
 local STARTED = { active = true, suspended = true }
 
--- Counts the next members of the flow, about `limit` of them. Answers those that have not ended,
--- { waiting = ids, started = ids }, and the cursor to go on with.
+-- Counts the next members of the flow, about `limit` of them. Answers those that have not ended, {
+-- waiting = ids, started = ids }, and the cursor to continue at.
 function projection.count(progress, k, flow_id, cursor, limit)
   local found, members = { waiting = {}, started = {} }, nil
-  local tag, doubted = text.tag(k.flow_core), projection.has_purged(k.summary) and flow_id
+  local tag, may_be_recreated = text.tag(k.flow_core), projection.has_purged(k.summary) and flow_id
   cursor, members = unpack(call("SSCAN", k.members, cursor, "COUNT", number.digits(limit)))
   for _, id in ipairs(members) do
-    local bucket = bucket_of(dependency.front(tag, id) .. ":core", doubted)
+    local bucket = bucket_of(dependency.front(tag, id) .. ":core", may_be_recreated)
     progress[bucket] = progress[bucket] + 1
     local list = WAITING[bucket] and found.waiting or STARTED[bucket] and found.started
     if list then
@@ -93,8 +93,8 @@ function projection.count(progress, k, flow_id, cursor, limit)
   return found, cursor
 end
 
--- Notes how a member ended whose record goes now.
-function projection.remember(summary_key, public_state)
+-- Counts how a member ended that is purged now.
+function projection.count_purged(summary_key, public_state)
   for _, name in ipairs(ENDS) do
     if name == public_state then
       local noted = number.floor(call("HGET", summary_key, PURGED .. name), 0)
@@ -103,10 +103,10 @@ function projection.remember(summary_key, public_state)
   end
 end
 
--- Whether a member has no record any more in a flow whose members were purged, or one that was made
--- afresh since and is not of the flow: nobody will ever resolve an edge from it, and it waits for
--- none. (Members made by hand may never have had a record.)
-function projection.has_lost(prefix, flow_id, id)
+-- Whether a member has no record any more in a flow whose members were purged, or a record that was
+-- created again since and does not belong to the flow: an edge from it would never be resolved, and
+-- it waits for none. (Members made by hand may never have had a record.)
+function projection.is_purged(prefix, flow_id, id)
   local core_key = dependency.front(text.tag(prefix), id) .. ":core"
   if record.peek(core_key, "flow_id") == flow_id then
     return record.peek(core_key, "purging_since") ~= nil
@@ -114,8 +114,8 @@ function projection.has_lost(prefix, flow_id, id)
   return projection.has_purged(prefix .. ":summary")
 end
 
--- Counts those that are gone as they ended, as far as that was noted.
-function projection.recall(summary_key, progress)
+-- Counts purged members by how they ended, as far as that was counted.
+function projection.restore_purged(summary_key, progress)
   for _, name in ipairs(progress.gone > 0 and ENDS or {}) do
     local noted = number.floor(call("HGET", summary_key, PURGED .. name), 0)
     local recalled = math.max(0, math.min(noted, progress.gone))
@@ -124,7 +124,7 @@ function projection.recall(summary_key, progress)
   end
 end
 
--- What the counts say about the flow as a whole, and whether it has ended.
+-- The state of the flow by these counts, and whether it has ended.
 function projection.verdict(progress, flow_state)
   local unlucky = progress.failed + progress.cancelled + progress.expired
   local ended = progress.completed + progress.skipped + progress.gone + unlucky
@@ -152,7 +152,7 @@ function projection.write(summary_key, progress, word, now)
   projection.forget(summary_key)
 end
 
--- Keeps what was counted of a graph, for a call that goes on at `cursor`.
+-- Stores the counts so far for a call that continues at `cursor`.
 function projection.keep(summary_key, progress, revision, cursor)
   progress.place = record.bookmark(revision, cursor)
   call("HSET", summary_key, "projection", cjson.encode(progress))

@@ -1,8 +1,8 @@
--- Removing an execution. What belongs to it is found through its own lists, which shrink as the
--- work proceeds, so that a purge can be cut into steps and go on where it stopped.
+-- Purging an execution. Its records are found through its own lists, which shrink with every step,
+-- so that a purge can be divided into steps and continue where it stopped.
 
--- The id of a closed waitpoint may be taken by another execution, and that of a signal may be
--- another's: then nothing of it is ours.
+-- The id of a closed waitpoint may have been used again by another execution, and a signal id may
+-- belong to another execution: then its keys are not ours.
 local function waitpoint_keys(tag, id, waitpoint_id)
   local keys = { waitpoint.keys(tag, waitpoint_id) }
   return text.either(record.peek(keys[1], "execution_id"), id) == id and keys or {}
@@ -24,8 +24,8 @@ local function attempt_keys(tag, id, index)
   return { key, key .. ":usage", key .. ":policy", key .. ":summary", output, output .. ":meta" }
 end
 
--- The lists of an execution: which key, of which type, the keys that a member stands for, and the
--- index of the partition that may list it too.
+-- The lists of an execution: the key, its type, the keys of a member, and the index of the
+-- partition that may list the member too.
 local LISTS = {
   { name = "waitpoints", kind = "set", keys_of = waitpoint_keys,
     index = "pending_waitpoint_expiry" },
@@ -34,8 +34,8 @@ local LISTS = {
   { name = "attempts", kind = "zset", keys_of = attempt_keys },
 }
 
--- The refusal of a foreign value under one of the lists, else nil.
-function purge.foreign(k)
+-- The refusal of a value of another type under one of the lists, else nil.
+function purge.type_refusal(k)
   local tag, noted = text.tag(k.exec_core), guard.mismatch(k.deps_awaited, "hash")
   if noted then
     return noted
@@ -80,9 +80,9 @@ function purge.records(k, id, limit)
   return removed, false
 end
 
--- What has to be told the flow of an execution that goes: { summary, index, flow_id, group }, nil
--- when it has none; or nil and the refusal of a foreign value.
-function purge.farewell(tag, id, core)
+-- What has to be updated in the flow of a purged execution: { summary, index, flow_id, group }, nil
+-- if it has none; or nil and the refusal of a value of another type.
+function purge.flow_update(tag, id, core)
   local prefix = text.set(core.flow_id) and flow.prefix(tag, core.flow_id)
   if not prefix or call("EXISTS", prefix .. ":core") == 0 then
     return nil
@@ -100,19 +100,20 @@ function purge.farewell(tag, id, core)
   return note
 end
 
--- The flow keeps how its member ended, and is looked at again: it goes after its last member. The
--- member's group counts edges that are no more; it stays only while it owes its siblings a cancel.
-function purge.take_leave(note, public_state)
+-- Counts in the flow how its member ended, and puts the flow back into the index, since it is
+-- purged after its last member. The member's group counts edges that are deleted now; it is kept
+-- only while its siblings still have to be cancelled.
+function purge.update_flow(note, public_state)
   if record.peek(note.group, "cancel_siblings_pending_flag") ~= "true" then
     call("DEL", note.group)
   end
-  projection.remember(note.summary, public_state)
+  projection.count_purged(note.summary, public_state)
   projection.forget(note.summary)
   call("SADD", note.index, note.flow_id)
 end
 
--- Removes what is left of an execution: its own keys, the core last, and its index entries.
-function purge.forget(k, id, core, strays)
+-- Removes the rest of an execution: its own keys, the core last, and its index entries.
+function purge.remove_rest(k, id, core, stale_keys)
   if text.set(core.current_attempt_index) then
     call("DEL", unpack(attempt_keys(text.tag(k.exec_core), id, core.current_attempt_index)))
   end
@@ -121,6 +122,6 @@ function purge.forget(k, id, core, strays)
     k.lease_history, k.suspension_current, k.waitpoints, k.signals, k.deps_meta,
     k.deps_unresolved, k.deps_all_edges, k.deps_awaited, k.exec_core)
   lane.move(id, text.append({ k.terminal, k.lease_expiry, k.attempt_timeout,
-    k.execution_deadline, k.suspension_timeout }, strays))
+    k.execution_deadline, k.suspension_timeout }, stale_keys))
   call("SREM", k.all_executions, id)
 end

@@ -1,17 +1,17 @@
 -- Whether the children of an execution still need it. It may have tens of thousands, so they are
--- asked in pages, and the record remembers which page is next: those of earlier pages have their
--- answer, which nothing takes back. First come those whose edges the flow lists, then those whose
--- edges it does not, which the execution keeps a note of (see dependency.noting).
+-- checked in pages, and the record stores which page is next: the children of earlier pages are
+-- resolved for good. First come the children whose edges the flow lists, then those whose edges
+-- only the execution lists (see dependency.noting).
 
--- Whether a child may still ask for this end: its edge is unresolved, or one that failed, which a
--- replay of the child opens again. Only a met edge is never asked about again.
+-- Whether a child may still need this outcome: its edge is unresolved, or failed, which a replay of
+-- the child re-arms. Only a satisfied edge is never resolved again.
 local function waits(tag, child, edge_id)
   local front = dependency.front(tag, child)
   return record.peek(front .. ":core", "lifecycle_phase")
     and record.peek(front .. ":dep:" .. edge_id, "state") ~= "satisfied"
 end
 
--- A page of the edges that the flow lists: where the next one begins, and the first child that waits.
+-- A page of the edges that the flow lists: the next cursor, and the first child that waits.
 local function ask_listed(tag, prefix, outgoing, cursor, limit)
   local page = call("SSCAN", outgoing, cursor, "COUNT", limit)
   for _, edge_id in ipairs(page[2]) do
@@ -23,7 +23,7 @@ local function ask_listed(tag, prefix, outgoing, cursor, limit)
   return page[1]
 end
 
--- The same of those that it does not list.
+-- The same for edges that only the execution lists.
 local function ask_noted(tag, noted, cursor, limit)
   local page = call("HSCAN", noted, cursor, "COUNT", limit)
   for i = 1, #page[2], 2 do
@@ -35,9 +35,9 @@ local function ask_noted(tag, noted, cursor, limit)
 end
 
 -- The next page of children, about `limit`: { child = the first that waits, left = what the record
--- has to remember while there are further pages }. Another end, or another number of edges, starts
--- with the first page again. Once a purge has begun the flow lists no more edges, but a child may
--- still be told to wait by one that it does not list.
+-- has to store while there are further pages }. Another end, or another number of edges, starts
+-- with the first page again. Once a purge has begun the flow lists no more edges, but an edge that
+-- it does not list may still be applied to a child.
 function purge.children(k, id, core, limit)
   local tag, count = text.tag(k.exec_core), number.digits(limit)
   local stand = text.present(core.completed_at, "") .. ":"

@@ -1,9 +1,9 @@
--- Quotas: how many admissions in a window, and how many at a time. The counter decides the cap;
--- the admitted set says who holds a slot, so that each holder is counted once and gives back once
+-- Quotas: the number of admissions in a window, and at a time. The counter decides the cap; the
+-- admitted set lists the holders, so that each holder is counted once and given back once
 -- (LedgerAdds).
 
--- The checked numbers of an admission, or nil and a refusal. `window_ms` is whole, `since` the time
--- at or before which an entry of the window is over.
+-- The checked numbers of an admission, or nil and a refusal. `window_ms` is whole; entries of the
+-- window at or before `since` have expired.
 function quota.terms(a)
   local terms = {}
   for _, name in ipairs({ "now_ms", "window_seconds", "rate_limit", "concurrency_cap" }) do
@@ -26,8 +26,8 @@ function quota.terms(a)
   return terms
 end
 
--- How long a refused caller should wait: until the oldest entry of the window is over, plus up to
--- `jitter_ms`, so that not all come back at once.
+-- How long a refused caller should wait: until the oldest entry of the window expires, plus up to
+-- `jitter_ms`, so that not all return at once.
 function quota.retry_after(window_key, terms, execution_id)
   local oldest = call("ZRANGEBYSCORE", window_key, "(" .. number.digits(terms.since), "+inf",
     "WITHSCORES", "LIMIT", "0", "1")[2]

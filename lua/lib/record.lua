@@ -1,5 +1,5 @@
--- Hashes as tables. Records may be sparse: every stored field is optional, so readers go through
--- `text` and `number`, which know what a missing field means.
+-- Hashes as tables. Records may be sparse: every stored field is optional, so readers use `text`
+-- and `number`, which define what a missing field means.
 
 -- The whole hash as a table, or nil when the key does not exist.
 function record.read(key)
@@ -23,9 +23,9 @@ function record.fields(key, ...)
   return fields
 end
 
--- The fields in the list `names` of a hash as a table, or nil when the key does not exist: for
--- records of which a call that is made often needs a part. Nil and the server's refusal for a key
--- that holds, or is taken for, something else.
+-- The fields in the list `names` of a hash as a table, or nil if the key does not exist: for
+-- frequent calls that need a part of a record. Nil and the server's refusal for a key that holds,
+-- or is used as, another type.
 function record.part(key, names)
   local values, fields = try("HMGET", key, unpack(names)), nil
   local refused = guard.clash(key, "hash") or guard.refusal(values)
@@ -82,8 +82,8 @@ function record.from_json(members)
   return fields
 end
 
--- One field of a hash that a call only glances at: nil when the field or key is missing or the
--- key holds something else. Never raises, so it may stand after a write.
+-- One field of a hash: nil if the field or key is missing or the key holds another type. Never
+-- raises for a key of another type, so it may be used after a write.
 function record.peek(key, field)
   local value = try("HGET", key, field)
   if type(value) == "string" then
@@ -92,27 +92,27 @@ function record.peek(key, field)
   return nil
 end
 
--- Which process serves the store, "" where nobody tells.
+-- The run id of the serving process, "" if it is unknown.
 local function server()
   local told = try("INFO", "server")
   return type(told) == "string" and told:match("run_id:(%x+)") or ""
 end
 
--- Where a walk stands that takes several calls: `stand` is whatever it depends on. A cursor means
--- something to the process that gave it, and nothing to the one that takes its place.
+-- The position of a walk that takes several calls: `stand` is what the walk depends on. A cursor is
+-- valid only in the process that answered it.
 function record.bookmark(stand, cursor)
   return table.concat({ stand, server(), cursor }, "|")
 end
 
--- The cursor of a bookmark; the beginning when it was left by another process, or by a walk over
+-- The cursor of a bookmark; the beginning if it comes from another process or from a walk over
 -- something else.
 function record.resume(bookmark, stand)
   local of, by, cursor = text.present(bookmark, ""):match("^(.*)|(%x*)|(%d+)$")
   return of == stand and by == server() and text.is_cursor(cursor) and cursor or "0"
 end
 
--- The members of a set in byte order, none when the key is missing or holds something else. Never
--- raises.
+-- The members of a set in byte order, none if the key is missing or holds another type. Never
+-- raises for a key of another type.
 function record.members(key)
   local members = try("SMEMBERS", key)
   if type(members) ~= "table" or members.err then
@@ -122,13 +122,13 @@ function record.members(key)
   return members
 end
 
--- The types of the keys in a keyring that are not only deleted or overwritten.
-local KEYRING_TYPES = {
+-- The types of an execution's keys that are not only deleted or overwritten.
+local CHECKED_TYPES = {
   lease_history = "stream", attempts = "zset", suspension_current = "hash",
   lease_expiry = "zset", attempt_timeout = "zset", execution_deadline = "zset",
   suspension_timeout = "zset", all_executions = "set", worker_leases = "set",
 }
-local KEYRING = {
+local CHECKED = {
   "lease_history", "attempts", "suspension_current", "lease_expiry", "attempt_timeout",
   "execution_deadline", "suspension_timeout", "all_executions", "worker_leases",
 }
@@ -141,8 +141,8 @@ function record.misnamed(core_key, id)
   return nil
 end
 
--- The indexes of its partition that may list an execution, derived from its core's key, by the names
--- that bodies use.
+-- The indexes of its partition that may list an execution, derived from its core's key, by the
+-- names that bodies use.
 local PARTITION_INDEXES = {
   "lease_expiry", "attempt_timeout", "execution_deadline", "suspension_timeout", "all_executions",
 }
@@ -159,7 +159,7 @@ function record.indexes(core_key, core)
   return k
 end
 
--- The same and every key of its own: for functions that take no other.
+-- The same and all keys of the execution: for functions that take no other key.
 function record.keys(core_key, core)
   local k, prefix = record.indexes(core_key, core), (core_key:gsub("core$", ""))
   k.payload, k.result, k.policy = prefix .. "payload", prefix .. "result", prefix .. "policy"
@@ -174,16 +174,17 @@ function record.keys(core_key, core)
   return k
 end
 
--- The same, or nil and a refusal: of a key that is not the core of `id`, or of a foreign value
--- under one of the keys. `touched` = the names of those that the call may touch, all unless given.
-function record.keyring(core_key, id, core, touched)
+-- The same, or nil and a refusal: of a key that is not the core of `id`, or of a value of another
+-- type under one of the keys. `touched` = the names of those that the call may touch, by default
+-- all.
+function record.checked_keys(core_key, id, core, touched)
   local refused = record.misnamed(core_key, id)
   if refused then
     return nil, refused
   end
   local k = record.keys(core_key, core)
-  for _, name in ipairs(touched or KEYRING) do
-    refused = guard.mismatch(k[name], KEYRING_TYPES[name])
+  for _, name in ipairs(touched or CHECKED) do
+    refused = guard.mismatch(k[name], CHECKED_TYPES[name])
     if refused then
       return nil, refused
     end

@@ -1,8 +1,8 @@
--- Signals: authenticated by the token of a waitpoint, recorded once, and fed to its condition. A
+-- Signals: authenticated by the token of a waitpoint, recorded once, and passed to its condition. A
 -- signal counts only for the execution and the suspension that its waitpoint belongs to
 -- (SignalCountsOnce).
 
--- Most signals that may wait for one suspension. None of them is ever trimmed away.
+-- The most signals that may be buffered for one suspension. None of them is trimmed.
 signal.BUFFERED_MAX = 10000
 
 local DEDUP_TTL_MS = 86400000
@@ -10,7 +10,7 @@ local KEPT_PER_WAITPOINT = 1000
 local MAX_PER_EXECUTION = 10000
 local DELIVERIES_KEPT = 1000
 
--- Arguments of both signal functions that mean the same empty as missing.
+-- Arguments of both signal functions for which empty means the same as missing.
 local TEXTS = {
   "execution_id", "waitpoint_id", "signal_name", "signal_category", "source_type",
   "source_identity", "payload", "idempotency_key", "correlation_id", "waitpoint_token",
@@ -26,7 +26,8 @@ function signal.of(fields)
 end
 
 -- Authenticates a call. Answers the execution's core and the waitpoint's record, or nil, nil and a
--- refusal; a bad token leaves its stamp. `unknown` is the code for a waitpoint that is not there.
+-- refusal; a bad token is stamped on the record. `unknown` is the code for a waitpoint that does
+-- not exist.
 function signal.authenticate(k, a, now, unknown)
   text.fill(a, TEXTS)
   local core = record.read(k.exec_core)
@@ -67,9 +68,9 @@ function signal.limits(a)
   return { ttl = ttl, dedup = text.set(a.idempotency_key) and ttl > 0, kept = kept, most = most }
 end
 
--- The answer to a signal that was accepted before, by its idempotency key or by its very id; nil
--- for a new one. It comes before all questions of state, because the first delivery may be what
--- changed the state. An id that another signal has cannot be taken: the record of that one stays.
+-- The reply to a signal that was accepted before, by its idempotency key or by its id; nil for a
+-- new one. It is checked before the state, because the first delivery may have changed the state.
+-- The id of another signal is refused: that signal's record is kept.
 function signal.repeated(k, a, limits)
   local known = limits.dedup and call("GET", k.sigdedup)
   if known then
@@ -86,8 +87,9 @@ function signal.repeated(k, a, limits)
   return err("invalid_input", "signal_id was used for another signal")
 end
 
--- The refusal when the execution has no room for another signal, of whose sort this waitpoint `had`
--- so many. Earlier waits of a long life, and noise, use up nobody's share.
+-- The refusal if the execution has reached its limit of signals and this waitpoint already `had` as
+-- many of the same kind (matching, or ignored). Signals of earlier waits and ignored signals do not
+-- use up the limit of others.
 function signal.crowded(k, limits, had)
   if limits.most > 0 and had >= limits.most and call("ZCARD", k.exec_signals) >= limits.most then
     return err("signal_limit_exceeded")
@@ -95,8 +97,8 @@ function signal.crowded(k, limits, had)
   return nil
 end
 
--- Writes a signal: its dedup entry, record and payload, and its places with waitpoint and
--- execution. `trim` = how many entries the waitpoint keeps, about; nil keeps all.
+-- Writes a signal: its dedup entry, record and payload, and its entries with waitpoint and
+-- execution. `trim` = about how many entries the waitpoint keeps; nil keeps all.
 function signal.record(k, a, limits, now, effect, trim)
   if limits.dedup then
     call("SET", k.sigdedup, a.signal_id, "PX", number.digits(limits.ttl))
@@ -128,7 +130,7 @@ function signal.record(k, a, limits, now, effect, trim)
   call("ZADD", k.exec_signals, number.digits(now), a.signal_id)
 end
 
--- Tells the partition's subscribers about a delivered signal.
+-- Adds a delivered signal to the partition's stream of deliveries.
 local function announce(k, a, effect, now)
   call("XADD", k.signal_delivery, "MAXLEN", "~", number.digits(DELIVERIES_KEPT), "*",
     "signal_id", a.signal_id, "execution_id", a.execution_id, "waitpoint_id", a.waitpoint_id,
@@ -136,8 +138,8 @@ local function announce(k, a, effect, now)
     "delivered_at_ms", number.digits(now))
 end
 
--- Short calls leave out the stream of delivered signals; it lies beside the execution. Answers the
--- refusal of a foreign key.
+-- Short calls leave out the stream of delivered signals; it is derived from the execution's key.
+-- Answers the refusal of a key of another type.
 function signal.locate_feed(k)
   if text.set(k.signal_delivery) then
     return nil
@@ -146,8 +148,8 @@ function signal.locate_feed(k)
   return guard.mismatch(k.signal_delivery, "stream")
 end
 
--- Completes the keys of a buffering call to those of a delivery. Answers the refusal of a foreign
--- key.
+-- Adds the keys of a delivery to those of a buffering call. Answers the refusal of a key of another
+-- type.
 function signal.locate_suspension(k, core)
   local tag, lane_id = text.tag(k.exec_core), lane.of(core)
   k.suspension = k.exec_core:gsub(":core$", ":suspension:current")
@@ -160,8 +162,8 @@ function signal.locate_suspension(k, core)
   return guard.any_mismatch(checked) or signal.locate_feed(k)
 end
 
--- The refusal when nobody waits at the waitpoint, nil and what waits there: the suspension (nil
--- where a hand-made record has none) and the stored condition.
+-- The refusal if no execution waits at the waitpoint; else nil and what waits there: the suspension
+-- (nil if a hand-made record has none) and the stored condition.
 local function waiting(k, a, core, wp)
   if core.lifecycle_phase ~= "suspended" then
     if core.lifecycle_phase ~= "terminal" and wp.state == "pending" then
@@ -180,7 +182,8 @@ local function waiting(k, a, core, wp)
   return nil, held, stored
 end
 
--- How many of the waitpoint's `count` signals were of this one's sort: waited for, or noise.
+-- How many of the waitpoint's `count` signals were of the same kind as this one: matching, or
+-- ignored.
 local function alike(effect, cond, stored, wp, count)
   local wanted = cond.tree and condition.counted_before(cond)
     or number.floor(stored.satisfied_count, 0)
@@ -189,7 +192,7 @@ local function alike(effect, cond, stored, wp, count)
   return noise and count - wanted or wanted
 end
 
--- Resumes the execution: `closing` is all that waited with it.
+-- Resumes the execution: `closing` is everything that closes with its suspension.
 local function resume(k, a, core, cond, closing, now, delay)
   suspension.resume(k, a.execution_id, core, now, delay,
     "resume delay " .. number.digits(delay) .. "ms after signal " .. a.signal_name)
@@ -201,19 +204,19 @@ local function resume(k, a, core, cond, closing, now, delay)
   }, now)
 end
 
--- Delivers an authenticated, new signal to the suspension that waits for it: records it, feeds the
--- condition, and resumes the execution when that is met.
+-- Delivers an authenticated, new signal to the suspension that waits for it: records it, passes it
+-- to the condition, and resumes the execution if that is met.
 function signal.deliver(k, a, core, wp, limits, now)
   local refused, held, stored = waiting(k, a, core, wp)
   if refused then return refused end
-  local delay, closing, strays
+  local delay, closing, stale_keys
   delay, refused = suspension.delay(a.resume_delay_ms, held)
   if not delay then return refused end
   closing, refused = suspension.closing(k.suspension,
     { waitpoint = k.waitpoint, condition = k.wp_condition }, held)
   if not closing then return refused end
-  strays, refused = lane.locate(k, core, { "eligible", "delayed", "suspended" })
-  if not strays then return refused end
+  stale_keys, refused = lane.locate(k, core, { "eligible", "delayed", "suspended" })
+  if not stale_keys then return refused end
   local tokens = suspension.composite_keys(k.suspension)
   local cond = condition.load(stored, tokens)
   local effect = condition.feed(cond, signal.of(a),

@@ -19,7 +19,8 @@ local function row(phase, ownership, eligibility, reason, detail, outcome, attem
   }
 end
 
--- Ready to be claimed. `attempt_state` says how: pending_* afresh, attempt_interrupted resumed.
+-- Ready to be claimed. `attempt_state` says how: pending_* with a new attempt, attempt_interrupted
+-- with the current one.
 function state.eligible(attempt_state)
   return row("runnable", "unowned", "eligible_now", "waiting_for_worker", "", "none",
     attempt_state, "waiting")
@@ -31,13 +32,13 @@ function state.delayed(reason, detail, attempt_state)
     attempt_state, "delayed")
 end
 
--- Held back by its dependencies.
+-- Blocked by its dependencies.
 function state.waiting_children(detail, attempt_state)
   return row("runnable", "unowned", "blocked_by_dependencies", "waiting_for_children", detail,
     "none", attempt_state, "waiting_children")
 end
 
--- Held back by admission; the contract stores rate_limited whatever the reason.
+-- Held by admission; the contract stores rate_limited for every reason.
 function state.held(eligibility, reason, detail, attempt_state)
   return row("runnable", "unowned", eligibility, reason, detail, "none", attempt_state,
     "rate_limited")
@@ -69,7 +70,7 @@ local PUBLIC_OF_OUTCOME = {
   skipped = "skipped",
 }
 
--- The end. Only replay leads out of it.
+-- Ended. Only a replay leaves this state.
 function state.terminal(outcome, attempt_state)
   return row("terminal", "unowned", "not_applicable", "none", "", outcome, attempt_state,
     PUBLIC_OF_OUTCOME[outcome])

@@ -13,7 +13,7 @@ function stream.meta_of_current_attempt(core_key, core)
   return stream.meta(text.tag(core_key), text.execution_of(core_key), core.current_attempt_index)
 end
 
--- Closes a stream that was ever opened, whatever closed it before.
+-- Closes a stream that was ever opened, even if it was closed before.
 function stream.close(meta_key, reason, now)
   if text.set(meta_key) and call("EXISTS", meta_key) == 1 then
     call("HSET", meta_key, "closed_at", number.digits(now), "closed_reason", reason)

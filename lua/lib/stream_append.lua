@@ -1,7 +1,7 @@
--- Appending frames to the output stream of an attempt. Three modes share one stream: durable
--- frames are kept up to a length, a summary frame also patches the attempt's rolling document, and
--- best-effort frames are trimmed by the rate at which they come. No mode trims away the durable
--- frames of another.
+-- Appending frames to the output stream of an attempt. Three modes share one stream: durable frames
+-- are kept up to a length, a summary frame also patches the attempt's summary document, and
+-- best-effort frames are trimmed by the rate at which they arrive. No mode trims the durable frames
+-- of another.
 
 local DURABLE_KEPT = 10000
 local SUMMARY_KEPT = 64

@@ -2,7 +2,7 @@
 -- its waitpoints, their conditions and the sets of a composite condition. All of them close in one
 -- place, so that no waitpoint of an ended suspension can ever resume a later one.
 
--- Stands for "no timeout" as a score of the suspended index: behind every real time.
+-- The score for "no timeout" in the suspended index: later than every real time.
 suspension.NEVER = 9999999999999
 
 -- The blocking reason for each reason to suspend; any other waits for a signal.
@@ -68,11 +68,11 @@ function suspension.binds(held, waitpoint_id, wp)
   return false
 end
 
--- What has to close with a suspension, all keys checked: to be read before the first write and
--- given to `suspension.close`. The record itself says which waitpoints it waits on, because a
--- caller's keys come from an earlier read; `given` = { waitpoint = key, condition = key } serves
--- records that name none. `held` is the record if it was read already. Answers nil and a refusal
--- when a key holds something foreign.
+-- What has to close with a suspension, all keys checked: to be called before the first write and
+-- passed to `suspension.close`. The record names the waitpoints it waits on, since the caller's
+-- keys come from an earlier read; `given` = { waitpoint = key, condition = key } is for records
+-- that name none. `held` is the record if it was already read. Answers nil and a refusal if a key
+-- holds a value of another type.
 function suspension.closing(key, given, held)
   held = held or record.read(key)
   local tag, targets = text.tag(key), {}
@@ -125,7 +125,7 @@ function suspension.close(closing, how, now)
   suspension.forget_composite(closing.key)
 end
 
--- How long a resume waits: what the call says, else the resume policy of the suspension. Answers
+-- How long a resume waits: as the call says, else by the resume policy of the suspension. Answers
 -- milliseconds (0 for at once), or nil and a refusal.
 function suspension.delay(given, held)
   local delay, refused = number.optional(given, "resume_delay_ms", 0)
@@ -143,7 +143,7 @@ function suspension.delay(given, held)
 end
 
 -- Makes a suspended execution runnable again, at once or after `delay`; `detail` then says why it
--- waits. The time goes into `delay_until` too: without it nothing could promote it later.
+-- waits. The time is also written to `delay_until`: without it the execution could not be promoted.
 -- Answers the new public state. Needs k.exec_core, suspended, eligible, delayed,
 -- suspension_timeout.
 function suspension.resume(k, id, core, now, delay, detail)
@@ -167,8 +167,8 @@ end
 -- A dedup entry without a time to live of its own is kept this long: seven days.
 local DEDUP_KEPT_MS = 604800000
 
--- Remembers the outcome of a suspend = { status, field, … } under its idempotency key. The pieces
--- are joined by tabs; where one holds a tab itself, a JSON list beside them keeps them apart.
+-- Stores the outcome of a suspend = { status, field, … } under its idempotency key. The parts are
+-- joined by tabs; if one contains a tab, a JSON list is stored too.
 function suspension.remember(key, outcome, ttl)
   call("DEL", key)
   call("HSET", key, "outcome", table.concat(outcome, "\t"))
@@ -181,7 +181,7 @@ function suspension.remember(key, outcome, ttl)
   call("PEXPIRE", key, number.digits(ttl > 0 and ttl or DEDUP_KEPT_MS))
 end
 
--- The outcome remembered under an idempotency key, as a reply, or nil.
+-- The outcome stored under an idempotency key, as a reply, or nil.
 function suspension.remembered(key)
   local held = record.fields(key, "outcome", "outcome_list")
   local pieces = text.json(held.outcome_list)

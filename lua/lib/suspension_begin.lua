@@ -1,6 +1,7 @@
--- How a suspension begins. `suspension.plan` reads and decides; the rest writes what it decided.
+-- How a suspension begins. `suspension.plan` reads and decides; the other functions write what it
+-- decided.
 
--- The refusal of a waitpoint that was created ahead, nil when this attempt may activate it.
+-- The refusal of a waitpoint that was created ahead, nil if this attempt may activate it.
 local function pending_refusal(wp, a, now)
   if not wp then
     return err("waitpoint_not_found")
@@ -16,7 +17,7 @@ local function pending_refusal(wp, a, now)
   return nil
 end
 
--- The refusal when an open waitpoint of another execution is already there.
+-- The refusal if there is already an open waitpoint of another execution.
 local function taken(one, execution_id)
   local wp = record.fields(one.record_key, "execution_id", "state")
   if text.set(wp.execution_id) and wp.execution_id ~= execution_id
@@ -26,7 +27,7 @@ local function taken(one, execution_id)
   return nil
 end
 
--- Gives each of the new waitpoints its token; nil and a refusal when one cannot be had.
+-- Gives each new waitpoint its token; nil and a refusal if that is not possible.
 local function sign(k, a, bound, now)
   local signer, refused = waitpoint.signer(k.hmac)
   if not signer then
@@ -43,7 +44,7 @@ local function sign(k, a, bound, now)
   return true
 end
 
--- Feeds the signals that came ahead of the suspension to its condition.
+-- Passes the signals that were buffered before the suspension to its condition.
 local function feed_buffered(wp_signals, cond, at)
   for _, entry in ipairs(call("XRANGE", wp_signals, "-", "+", "COUNT", signal.BUFFERED_MAX)) do
     local fields = {}
@@ -52,7 +53,7 @@ local function feed_buffered(wp_signals, cond, at)
     end
     condition.take(cond, signal.of(fields), at)
   end
-  -- A tree that asks for nothing is not met by nothing.
+  -- A tree without any condition is not met while no signal has counted.
   return (not cond.tree or #cond.new_tokens > 0) and condition.met(cond)
 end
 
@@ -61,7 +62,7 @@ local function numbers(a, dedup)
   local timeout_at, maxlen, ttl, refused
   timeout_at, refused = number.optional_far(a.timeout_at, "timeout_at", false)
   if timeout_at == nil then return nil, refused end
-  -- Every reader takes zero for no timeout.
+  -- Zero means no timeout.
   timeout_at = timeout_at ~= 0 and timeout_at
   maxlen, refused = number.optional(a.lease_history_maxlen, "lease_history_maxlen", 1000)
   if maxlen == nil then return nil, refused end
@@ -77,7 +78,7 @@ local function numbers(a, dedup)
 end
 
 -- What the suspension will consist of, or nil and a refusal: its condition, its waitpoints
--- (`bound`, the primary one first), and whether signals that came ahead meet it already.
+-- (`bound`, the primary one first), and whether buffered signals already meet it.
 function suspension.plan(k, a, core, extras, now)
   local primary = {
     id = a.waitpoint_id, key = a.waitpoint_key,
@@ -98,22 +99,22 @@ function suspension.plan(k, a, core, extras, now)
   end
   refused = refused or attempt.locate(k, a.execution_id, core)
   if refused then return nil, refused end
-  local cond, plan, strays
+  local cond, plan, stale_keys
   cond, refused = condition.parse(a.resume_condition_json)
   if not cond then return nil, refused end
   refused = condition.oversize(cond, #bound)
   if refused then return nil, refused end
   plan, refused = numbers(a, text.set(a.idempotency_key) and text.set(k.suspend_dedup))
   if not plan then return nil, refused end
-  strays, refused = lane.locate(k, core, { "active", "suspended" })
-  if not strays then return nil, refused end
-  plan.condition, plan.bound, plan.pending, plan.strays = cond, bound, pending, strays
+  stale_keys, refused = lane.locate(k, core, { "active", "suspended" })
+  if not stale_keys then return nil, refused end
+  plan.condition, plan.bound, plan.pending, plan.stale_keys = cond, bound, pending, stale_keys
   plan.met = pending and feed_buffered(k.wp_signals, cond, primary)
   return plan
 end
 
--- Forgets the closed suspension before this one; its waitpoint stays listed with the execution's.
-function suspension.bury(k, held)
+-- Deletes the previous, closed suspension; its waitpoint stays listed with the execution's.
+function suspension.clear_closed(k, held)
   if held and text.set(held.waitpoint_id) then
     call("SADD", k.waitpoints, held.waitpoint_id)
   end
@@ -121,8 +122,8 @@ function suspension.bury(k, held)
   suspension.forget_composite(k.suspension)
 end
 
--- Creates or activates the waitpoints of the plan and writes their conditions. A wait that is met
--- already closes its waitpoint at once.
+-- Creates or activates the waitpoints of the plan and writes their conditions. If the condition is
+-- already met, the waitpoint is closed at once.
 function suspension.open_waitpoints(k, a, plan, now)
   local held = condition.fields(plan.condition, now)
   for _, one in ipairs(plan.bound) do
@@ -196,7 +197,7 @@ function suspension.begin(k, a, core, plan, now)
     "attempt_interrupted"), fields)
   attempt.pause(k.attempt, a.suspension_id, now)
   lease.release(k, id, core)
-  lane.move(id, text.append({ k.active }, plan.strays), k.suspended,
+  lane.move(id, text.append({ k.active }, plan.stale_keys), k.suspended,
     plan.timeout_at or suspension.NEVER)
   local released = lease.current(core, now, "suspend")
   released.attempt_index = a.attempt_index

@@ -1,13 +1,16 @@
 -- How a suspension times out: an operator takes over, or the execution ends.
 
--- The end that each behaviour brings; any other behaves as fail.
+-- The end for each behaviour; any other behaviour is treated as fail.
 local ENDS = {
-  cancel = { outcome = "cancelled", attempt_state = "ended_cancelled", reason = "timed_out_cancel" },
+  cancel = {
+    outcome = "cancelled", attempt_state = "ended_cancelled", reason = "timed_out_cancel",
+  },
   expire = { outcome = "expired", attempt_state = "ended_failure", reason = "timed_out_expire" },
 }
 local FAIL = { outcome = "failed", attempt_state = "ended_failure", reason = "timed_out_fail" }
 
--- Hands the suspension to an operator: it waits on, without a timeout. Its waitpoints stay open.
+-- Hands the suspension to an operator: it keeps waiting, without a timeout. Its waitpoints stay
+-- open.
 function suspension.escalate(k, id, core, held, now)
   state.put(k.exec_core, state.suspended("paused_by_operator",
     "suspension escalated: timeout at " .. held.timeout_at,
@@ -20,7 +23,7 @@ function suspension.escalate(k, id, core, held, now)
   return ok("escalate", "suspended")
 end
 
--- Ends the execution and everything that waited with it.
+-- Ends the execution and closes everything that waited with it.
 function suspension.time_out(k, id, core, closing, behaviour, now)
   local ends = ENDS[behaviour] or FAIL
   local failure = "suspension_timeout:" .. behaviour

@@ -4,7 +4,7 @@ function text.set(value)
   return value ~= nil and value ~= false and value ~= ""
 end
 
--- The value, or `default` where it is missing or empty.
+-- The value, or `default` if it is missing or empty.
 function text.either(value, default)
   if text.set(value) then
     return value
@@ -12,7 +12,7 @@ function text.either(value, default)
   return default
 end
 
--- The value, or `default` where it is missing; an empty text stays.
+-- The value, or `default` if it is missing; an empty text stays.
 function text.present(value, default)
   if value == nil or value == false then
     return default
@@ -22,8 +22,8 @@ end
 
 local CURSOR_MAX = "18446744073709551615"
 
--- Whether the server takes the text for a cursor: a number of 64 bits, and it raises on any other.
--- It stays a text, for a number of Lua would lose its last digits.
+-- Whether the server accepts the text as a cursor, an unsigned number of 64 bits; it raises on any
+-- other. The cursor stays a text, since a Lua number would lose its last digits.
 function text.is_cursor(value)
   return type(value) == "string" and value:find("^%d+$") ~= nil
     and (#value < #CURSOR_MAX or #value == #CURSOR_MAX and value <= CURSOR_MAX)
@@ -39,7 +39,7 @@ function text.execution_of(core_key)
   return core_key:match("^ff:exec:%b{}:(.*):core$") or ""
 end
 
--- Whether a text is an execution id: a flow partition's tag and a UUID, however that is spelled.
+-- Whether a text is an execution id: the tag of a flow partition and a UUID in any spelling.
 function text.is_execution(id)
   local partition, uuid = id:match("^{fp:(%d+)}:(.+)$")
   local digits = (uuid or ""):gsub("^urn:uuid:", ""):gsub("[{}-]", "")
@@ -67,7 +67,7 @@ function text.json(encoded)
   return nil
 end
 
--- The lists one after the other, in the first one.
+-- Appends the other lists to the first one.
 function text.append(list, ...)
   local last = #list
   for i = 1, select("#", ...) do
@@ -80,12 +80,12 @@ function text.append(list, ...)
   return list
 end
 
--- Whether a tag may be called so: `<caller>.<field>`.
+-- Whether a text is a valid tag name: `<caller>.<field>`.
 function text.is_tag_name(name)
   return name:find("^[a-z][a-z0-9_]*%.[^.]") ~= nil
 end
 
--- Makes the named arguments that were not passed empty, for functions to which that is the same.
+-- Makes the named arguments that were not passed empty, for functions in which that means the same.
 function text.fill(a, names)
   for _, name in ipairs(names) do
     a[name] = text.present(a[name], "")

@@ -11,15 +11,15 @@ function waitpoint.keys(tag, id)
   return key, key .. ":condition", key .. ":signals"
 end
 
--- The set of all waitpoints that an execution ever had; whoever purges it finds them there.
+-- The set of all waitpoints that an execution ever had; a purge finds them there.
 function waitpoint.set_of(core_key)
   return (core_key:gsub(":core$", ":waitpoints"))
 end
 
--- Why a waitpoint is closed whose suspension never came.
+-- The reason for closing a waitpoint whose suspension never began.
 waitpoint.NEVER_COMMITTED = "never_committed"
 
--- Forgets an earlier waitpoint of the same id: what was signalled to it was not meant for the next.
+-- Deletes an earlier waitpoint with the same id: its signals are not meant for the new one.
 function waitpoint.clear(key)
   call("DEL", key, key .. ":condition", key .. ":signals")
 end
@@ -93,7 +93,7 @@ function waitpoint.token(signer, id, key, now)
   return signer.kid .. ":" .. digest(signer.secret, id, key, number.digits(now))
 end
 
--- Compares without telling by its duration where two digests differ.
+-- Compares in constant time, so that the duration does not show where two digests differ.
 local function same_digest(one, other)
   local difference = #one - #other
   for i = 1, math.min(#one, #other) do
@@ -122,7 +122,7 @@ local function verifying_secret(keystore, kid, now)
   return secret
 end
 
--- Whether the expiry of a former kid still lets its tokens pass.
+-- Whether tokens of a previous key id with this expiry are still accepted.
 function waitpoint.is_verifying(expires_at, now)
   local time = tonumber(expires_at)
   return time ~= nil and time > 0 and time >= now

@@ -1,14 +1,15 @@
-//! How the library text is joined; shared by the build and by tools that read edited sources.
+//! Joins the Lua files into the library text; used by the build and by tools that read edited
+//! sources.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The shared pieces that others lean on while the chunk is being read, in their order. The rest
-/// of `lib/` and all of `fn/` follow by name.
+/// The shared files that others use while the chunk loads, in this order. The rest of `lib/` and
+/// all of `fn/` follow by name.
 const FIRST: [&str; 3] = ["prelude.lua", "define.lua", "reply.lua"];
 
 /// See [`crate::library::REVISION`]; here, because the build writes it into the text.
-pub(crate) const REVISION: u32 = 3;
+pub(crate) const REVISION: u32 = 4;
 
 /// Joins `lib/*.lua` and `fn/<domain>/*.lua` below `root` into one library.
 ///
@@ -40,7 +41,7 @@ pub(crate) fn join(root: &Path) -> io::Result<String> {
         }
     }
     for path in blocks {
-        // A block of its own keeps a file's locals to itself: a chunk may hold only 200.
+        // A block per file keeps its locals apart: a chunk may hold only 200.
         library.push_str("\ndo\n");
         library.push_str(&fs::read_to_string(path)?);
         library.push_str("end\n");
@@ -48,7 +49,7 @@ pub(crate) fn join(root: &Path) -> io::Result<String> {
     Ok(library)
 }
 
-/// FNV-1a over the text: it tells editions apart, and guards against nobody.
+/// FNV-1a over the text. It distinguishes texts and is no protection against forgery.
 fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

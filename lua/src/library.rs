@@ -5,15 +5,15 @@ pub use crate::assemble::assemble;
 /// Name under which servers hold the library.
 pub const NAME: &str = "flowfabric";
 
-/// What `ff_version` answers. The number belongs to the wire contract and stays when functions
+/// The answer of `ff_version`. It is part of the wire contract and does not change when functions
 /// are added.
 pub const VERSION: &str = "34";
 
-/// The edition of the library that this crate carries. To be raised with every release that changes
-/// the library: a program leaves a newer edition alone and replaces an older one.
+/// The revision of the library in this crate. Every release that changes the library raises it: a
+/// program replaces an older revision on a server and leaves a newer one alone.
 pub const REVISION: u32 = crate::assemble::REVISION;
 
-/// Tells texts of the same revision apart.
+/// Distinguishes texts of the same revision.
 pub const DIGEST: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.digest"));
 
 /// The library as `FUNCTION LOAD` takes it.
@@ -22,8 +22,6 @@ pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.lua"
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Host, HostConfig};
-    use selvedge_core::value::Value;
 
     const EDITIONS: &str = include_str!("../editions.txt");
 
@@ -39,14 +37,19 @@ mod tests {
         assert_eq!(
             editions.last(),
             Some(&(REVISION, DIGEST)),
-            "the library's text is not the edition that lua/editions.txt ends with: programs with \
-             different texts of one revision would replace each other's for ever. Raise REVISION in lua/src/assemble.rs to one that was never \
-             released, and end lua/editions.txt with that number and the digest {DIGEST}",
+            "the library text is not the last revision of lua/editions.txt: programs with different \
+             texts of one revision would keep replacing each other's. Raise REVISION in \
+             lua/src/assemble.rs to a number that was never released, and end lua/editions.txt with \
+             that number and the digest {DIGEST}",
         );
     }
 
+    #[cfg(feature = "host")]
     #[test]
     fn the_largest_summary_is_patched_within_the_budget_of_a_host() {
+        use crate::host::{Host, HostConfig};
+        use selvedge_core::value::Value;
+
         let mut host = Host::new(HostConfig::default());
         host.call(&["FUNCTION", "LOAD", SOURCE]);
         let holder = "lifecycle_phase active ownership_state owned current_attempt_index 0 \

@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             Ok((number / 2).to_string())
         },
     );
-    let worker = tokio::spawn(worker.run_until(stop.clone()));
+    let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
 
     // The client starts work and waits for it; no polling is involved.
     let task = Task::new("half", "divide").payload("84").retries(3, Duration::from_millis(100));

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let wait_ms: u64 = String::from_utf8_lossy(context.payload()).parse()?;
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(wait_ms)) => {}
-                () = context.cancelled().cancelled() => {}
+                () = context.cancelled() => {}
             }
             Ok::<_, Failed>(format!("an answer after {wait_ms} ms"))
         })
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let first = context.result_of("quick").await?.unwrap_or_default();
             Ok::<_, Failed>(first)
         });
-    let worker = tokio::spawn(worker.run_until(stop.clone()));
+    let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
 
     // Two are asked; the report needs one answer, and the slower one is cancelled.
     let flow = client

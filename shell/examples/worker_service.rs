@@ -10,16 +10,15 @@ use std::error::Error;
 use std::time::Duration;
 
 use selvedge::client::{Client, Task};
-use selvedge::config::Settings;
-use selvedge::store::Store;
+use selvedge::store::{Store, StoreOptions, StoreUrl};
 use selvedge::worker::{Context, Failed, Worker};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // The store, its credentials and certificates: the same variables as for `selvedge`.
-    let settings = Settings::from_env()?;
-    let store = Store::open(&settings.store, settings.options).await?;
+    let url = std::env::var("SELVEDGE_URL").unwrap_or_else(|_| "memory://".to_owned());
+    let url: StoreUrl = url.parse()?;
+    let store = Store::open(&url, StoreOptions::default()).await?;
     let client = Client::builder(store).build().await?;
     let lane = std::env::var("LANE").unwrap_or_else(|_| "default".to_owned());
     let stop = CancellationToken::new();
@@ -38,11 +37,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_secs(seconds)) => Ok("slept"),
                 // The lease is lost, or somebody cancelled: nothing that follows would count.
-                () = context.cancelled().cancelled() => Err(Failed::transient("woken")),
+                () = context.cancelled() => Err(Failed::transient("woken")),
             }
         });
-    let worker = tokio::spawn(worker.run_until(stop.clone()));
-    if settings.store.is_memory() {
+    let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    if url.is_memory() {
         let id = client.start(Task::new("greet", "greet").payload("world")).await?;
         println!("{}", String::from_utf8_lossy(&client.wait(&id).await?.result));
     } else {

@@ -1,4 +1,4 @@
-//! The wall clock of the process. Only the in-process store asks it: servers have their own.
+//! The wall clock of the process. Only the in-process store uses it: servers have their own.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,71 +1,76 @@
-//! What a deployment agrees on before anybody works: how many partitions there are, which secret
-//! signs its waitpoints, which lanes it has.
+//! Prepares a deployment: stores or checks its partition counts, installs its waitpoint secret, and
+//! registers lanes.
 
 use std::fmt;
 
 use selvedge_core::call::library::{CountsFixed, FixPartitionCounts};
-use selvedge_core::engine::Command;
-use selvedge_core::error::{CallError, Class, ServerError};
+use selvedge_core::command::Command;
+use selvedge_core::error::{CallError, ServerError};
 use selvedge_core::id::LaneId;
 use selvedge_core::key::Key;
 use selvedge_core::partition::PartitionCounts;
+use selvedge_core::retry::{Idempotency, Retry};
 use selvedge_core::value::Value;
 use thiserror::Error;
 
 use crate::secret::{self, SecretError, SecretSource};
 use crate::store::Store;
 
-/// Why nobody can work on a deployment.
+/// Why a deployment cannot be used with this configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum DeploymentError {
-    /// The counts of partitions were written down by another configuration. A change would orphan
-    /// every record: use the counts that are stored, or another store.
+    /// The configuration of the engine has a zero where none can be.
+    #[error("the setting `{setting}` of the engine must be above zero")]
+    InvalidConfig {
+        /// The field of the configuration.
+        setting: &'static str,
+    },
+    /// The deployment was created with other partition counts. They cannot change, because every
+    /// key would move: use the stored counts, or another store.
     #[error(
-        "the deployment has {stored}, this configuration says {wanted}: set FF_FLOW_PARTITIONS, \
-         FF_BUDGET_PARTITIONS and FF_QUOTA_PARTITIONS to what the deployment has"
+        "partition counts differ: the deployment has {stored}, this configuration has {wanted}; \
+         set FF_FLOW_PARTITIONS, FF_BUDGET_PARTITIONS and FF_QUOTA_PARTITIONS to those of the \
+         deployment"
     )]
     Counts {
-        /// What is written down.
+        /// The stored counts.
         stored: String,
-        /// What was asked for.
+        /// The counts of this configuration.
         wanted: String,
     },
-    /// The waitpoint secret is not in place.
+    /// The waitpoint secret is missing or cannot be installed.
     #[error(transparent)]
     Secret(#[from] SecretError),
-    /// The store does not answer, or refuses us.
+    /// The store does not answer, or refuses a call.
     #[error(transparent)]
     Call(#[from] CallError),
 }
 
 impl DeploymentError {
-    /// The server's part in it, if it has one.
+    /// The server error behind it, if there is one.
     #[must_use]
     pub fn server(&self) -> Option<&ServerError> {
         match self {
-            Self::Counts { .. } => None,
+            Self::InvalidConfig { .. } | Self::Counts { .. } => None,
             Self::Secret(error) => error.server(),
             Self::Call(CallError::Server(error)) => Some(error),
             Self::Call(CallError::Refused(_) | CallError::Broken(_)) => None,
         }
     }
 
-    /// Whether trying again may help without anybody changing the configuration.
+    /// Whether a retry may succeed without a change of the configuration.
     #[must_use]
-    pub fn may_pass(&self) -> bool {
-        self.server().is_some_and(|error| match error.class {
-            Class::Silence | Class::NotNow | Class::Redirect | Class::Library | Class::Denied => {
-                true
-            }
-            Class::Broken => false,
-        })
+    pub fn is_retryable(&self) -> bool {
+        self.server().is_some_and(|error| error.retry(Idempotency::Idempotent) != Retry::Never)
     }
 }
 
-/// Agrees on everything: writes down what is not written yet, and compares what is.
+/// Stores partition counts, waitpoint secret and lanes where they are missing, and checks the
+/// counts where they are stored.
 ///
 /// # Errors
-/// When the configuration does not fit the deployment, or the store does not answer.
+/// When the configuration does not match the deployment, or the store does not answer.
 pub async fn prepare(
     store: &Store,
     counts: PartitionCounts,
@@ -80,48 +85,51 @@ pub async fn prepare(
     Ok(())
 }
 
-/// Writes the partition counts down, once; afterwards only compares. Answers which of the two.
+/// Stores the partition counts, or compares them with the stored ones. The reply tells which.
 ///
 /// # Errors
-/// [`DeploymentError::Counts`] names both when they differ.
+/// [`DeploymentError::Counts`] when they differ; otherwise when the store does not answer.
 pub async fn fix_counts(
     store: &Store,
     counts: PartitionCounts,
 ) -> Result<CountsFixed, DeploymentError> {
     let reply = store.call(&FixPartitionCounts { counts }).await?;
-    agreed(&reply, counts).map(|()| reply)
+    check_fixed(&reply, counts).map(|()| reply)
 }
 
-/// Whether the deployment has these counts.
-pub(crate) fn agreed(reply: &CountsFixed, counts: PartitionCounts) -> Result<(), DeploymentError> {
+/// Turns a reply of different counts into an error.
+pub(crate) fn check_fixed(
+    reply: &CountsFixed,
+    counts: PartitionCounts,
+) -> Result<(), DeploymentError> {
     match reply {
         CountsFixed::Fixed | CountsFixed::Same => Ok(()),
         CountsFixed::Different { flow, budget, quota } => {
-            Err(differ(&Counts(flow, budget, quota), counts))
+            Err(counts_differ(&Counts(flow, budget, quota), counts))
         }
     }
 }
 
-/// The same for counts that were read.
-pub(crate) fn compare(
+/// Compares counts that were read.
+pub(crate) fn check_counts(
     stored: PartitionCounts,
     wanted: PartitionCounts,
 ) -> Result<(), DeploymentError> {
     if stored == wanted {
         return Ok(());
     }
-    Err(differ(&Counts(&stored.flow, &stored.budget, &stored.quota), wanted))
+    Err(counts_differ(&Counts(&stored.flow, &stored.budget, &stored.quota), wanted))
 }
 
-fn differ(stored: &impl fmt::Display, wanted: PartitionCounts) -> DeploymentError {
+fn counts_differ(stored: &impl fmt::Display, wanted: PartitionCounts) -> DeploymentError {
     DeploymentError::Counts {
         stored: stored.to_string(),
         wanted: Counts(&wanted.flow, &wanted.budget, &wanted.quota).to_string(),
     }
 }
 
-/// The partition counts that are written down; none before the first start. A count that nobody
-/// can read is the default, as the contract's readers take it.
+/// The stored partition counts; `None` before the first start. An unreadable count counts as the
+/// default, as the contract defines.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -145,7 +153,7 @@ pub async fn counts(store: &Store) -> Result<Option<PartitionCounts>, ServerErro
     }))
 }
 
-/// The lanes in the registry. An entry that is no lane is passed over.
+/// The lanes in the lane registry. Entries that are not valid lane names are skipped.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -153,10 +161,10 @@ pub async fn lanes(store: &Store) -> Result<Vec<LaneId>, ServerError> {
     store.command(list_lanes()).await.map(read_lanes)
 }
 
-/// Adds lanes to the registry, so that running engines look after them within seconds.
+/// The command that adds lanes to the lane registry. Running engines serve them within seconds.
 pub(crate) fn register_lanes(lanes: &[LaneId]) -> Command {
     let names: Vec<&[u8]> = lanes.iter().map(|lane| lane.as_str().as_bytes()).collect();
-    Command { reads: false, ..Command::read("SADD", &Key::Lanes, &names) }
+    Command::write("SADD", &Key::Lanes, &names)
 }
 
 pub(crate) fn list_lanes() -> Command {

@@ -1,57 +1,103 @@
-//! Durable execution on Valkey.
+//! Durable execution on Valkey: flows of executions that survive crashes, lost replies and
+//! failovers.
 //!
-//! | room | what is in it |
-//! | --- | --- |
-//! | [`client`] | submit flows, look at them, steer them, wait for them |
-//! | [`worker`] | claim executions and run their handlers |
-//! | [`store`] | one handle for whatever holds the data: this process, a server, a cluster |
-//! | [`flow_file`] | flows as files |
-//! | [`inspect`] | lanes, workers, graphs, why something waits, whether the data is sound |
-//! | [`engine`] | the background work of a deployment, and how it is doing |
-//! | [`deployment`] | what everybody agrees on before anybody works |
-//! | [`secret`] | the secrets that sign waitpoint tokens |
-//! | [`config`] | what the environment says |
-//! | [`observe`] | log lines and metrics |
-//! | [`serve`] | an engine as a daemon, with metrics and health over HTTP |
-//! | [`demo`] | sample work, to see it run |
-//!
-//! Ids and times are those of [`selvedge_core`], which is to be had from here as well: whoever keeps
-//! an id in a record of its own, or reads one from a text, needs no other crate.
+//! A [`Client`] submits flows and waits for them, a [`Worker`] runs their handlers, and an
+//! [`Engine`] does the background work: it brings back the work of dead workers, moves what is due
+//! and resolves dependencies. All three share a [`Store`], and each may run in another process.
 //!
 //! ```
-//! use selvedge::id::{ExecutionId, FlowId};
+//! use std::time::Duration;
+//! use selvedge::{Client, Context, Engine, Failed, Flow, Task, Worker};
+//! use tokio::sync::oneshot;
 //!
-//! struct Order {
-//!     flow: FlowId,
-//!     payment: ExecutionId,
-//! }
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+//! let client = Client::connect("memory://").await?;
+//! let engine = Engine::builder(client.store().clone()).start().await?;
 //!
-//! let flow = "2f1b7c1e-8f0a-4c55-9a68-0b6d6c1d7a11".parse()?;
-//! let payment = "{fp:7}:0d9f3c52-6a6e-4a1c-8a3c-5f9f0f0c2b11".parse()?;
-//! let order = Order { flow, payment };
-//! # let _ = (order.flow, order.payment);
+//! let (stop, stopped) = oneshot::channel::<()>();
+//! let worker = Worker::builder(client.clone())
+//!     .handler("fetch", |_: Context| async { Ok::<_, Failed>("42") })
+//!     .handler("double", |context: Context| async move {
+//!         let fetched = context.result_of("fetch").await?.unwrap_or_default();
+//!         let number: u64 = String::from_utf8(fetched)?.parse()?;
+//!         Ok((2 * number).to_string())
+//!     })
+//!     .build()?;
+//! let worker = tokio::spawn(worker.run_until(async move { drop(stopped.await) }));
+//!
+//! let flow = Flow::new("example")
+//!     .task(Task::new("fetch", "fetch"))
+//!     .task(Task::new("double", "double").after(["fetch"]));
+//! let flow = client.submit(flow).await?;
+//! assert_eq!(client.wait(&flow["double"]).await?.result, b"84");
+//!
+//! drop(stop);
+//! worker.await??;
+//! engine.shutdown(Duration::from_secs(5)).await?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! The [`guide`] explains concepts, workers, flows, limits, signals, operations and guarantees.
+//!
+//! # Modules
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`guide`] | the guide for users and operators |
+//! | [`client`] | submit flows, read them, steer them, wait for them |
+//! | [`worker`] | claim executions and run their handlers |
+//! | [`engine`] | the background work of a deployment, and its health |
+//! | [`store`] | one handle for the store: in this process, a server, a cluster |
+//! | [`deployment`] | what all programs of a deployment agree on: partition counts, lanes, secrets |
+//! | [`secret`] | the secrets that sign waitpoint tokens |
+//! | [`observe`] | log lines and metrics |
+//! | `flow_file` | flows as TOML and JSON files (feature `flow-file`) |
+//! | `inspect` | lanes, workers, graphs, what an execution waits for, checks of the data (feature `inspect`) |
+//!
+//! Ids, times, errors and the typed calls of the store are those of the crate `selvedge-core`,
+//! re-exported here: [`id`], [`time`], [`error`], [`partition`], [`policy`], [`state`], [`call`],
+//! [`command`], [`key`] and [`value`].
+//!
+//! # Features
+//!
+//! | feature | brings |
+//! | --- | --- |
+//! | `memory` (default) | the store at `memory://`: a Lua VM and a keyspace in this process |
+//! | `tls` | `valkeys://` and `rediss://` |
+//! | `metrics` | counters, gauges and histograms for the recorder that the program installs with the crate `metrics` |
+//! | `flow-file` | the module `flow_file` |
+//! | `inspect` | the module `inspect`, and `memory` with it: a dry run works on a copy in memory |
+//!
+//! Opening a URL whose feature is off is a [`StoreError::FeatureDisabled`](store::StoreError) that
+//! names the feature. The crate logs with `tracing`, and installs neither a subscriber nor a
+//! recorder.
 
 pub mod client;
+#[cfg(feature = "memory")]
 mod clock;
-pub mod config;
-pub mod demo;
 pub mod deployment;
 pub mod engine;
+#[cfg(feature = "flow-file")]
 pub mod flow_file;
+pub mod guide;
+#[cfg(feature = "inspect")]
 pub mod inspect;
 pub mod observe;
+#[doc(hidden)]
+pub mod retry;
 pub mod secret;
 mod secret_text;
-pub mod serve;
 pub mod store;
 pub mod worker;
 
+pub use client::{Client, ClientError, Flow, Task};
+pub use engine::Engine;
 pub use secret_text::SecretText;
-/// The pure half of the engine, whose types the signatures in here are made of.
-pub use selvedge_core;
-pub use selvedge_core::{id, time};
+pub use selvedge_core::{call, command, error, id, key, partition, policy, state, time, value};
+pub use store::Store;
+pub use worker::{Context, Done, Failed, Worker};
 
 /// The code of the README, run with the tests of the documentation.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
-//! The secrets that sign waitpoint tokens: where they come from, and how they get to every partition.
+//! Waitpoint secrets: generates, installs and rotates the keys that sign waitpoint tokens.
 //!
-//! A server signs and verifies tokens itself; the secret only has to be there, on each flow
-//! partition. It is never printed or logged, by nobody.
+//! The function library signs and verifies tokens; the key must be stored on every flow partition.
+//! Secrets are never printed or logged.
 
 use std::time::Duration;
 
@@ -15,41 +15,43 @@ use thiserror::Error;
 use crate::secret_text::SecretText;
 use crate::store::Store;
 
-/// Where the first signing secret of a deployment comes from.
+/// Where the first waitpoint secret of a deployment comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SecretSource {
-    /// From the operator, as hex digits.
+    /// Given by the operator, as hex digits.
     Given(SecretText),
-    /// Drawn at random, when there is none yet.
+    /// Generated, if none is installed yet.
     Generate,
-    /// It must be installed already.
+    /// Installed already; otherwise starting fails.
     Stored,
 }
 
-/// Why a signing secret is not in place.
+/// Why a waitpoint secret could not be installed or rotated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum SecretError {
-    /// The text cannot be a secret; it is not quoted.
+    /// The secret is not hex, or too short. The message does not quote it.
     #[error("a waitpoint secret is an even number of hex digits, at least {SECRET_DIGITS_MIN}")]
     NotHex,
-    /// A deployment without a secret, and none is given.
+    /// No secret is installed, and none is given.
     #[error(
         "no waitpoint secret is installed on {partitions} partitions, and none is given: set \
          SELVEDGE_WAITPOINT_SECRET_FILE or SELVEDGE_WAITPOINT_SECRET (`openssl rand -hex 32` \
-         makes one), or let `selvedge secret rotate` install one"
+         generates one), or run `selvedge secret rotate` to install one"
     )]
     Missing {
-        /// How many partitions lack one.
+        /// How many partitions have none.
         partitions: usize,
     },
-    /// Some partitions could not be reached; the others are done. Doing it again does no harm.
-    #[error("done on {done} of {of} partitions, then: {error}; run it again")]
+    /// Some partitions could not be written. Running it again is safe.
+    #[error("done on {done} of {of} partitions, then failed: {error}; run it again")]
     Partial {
-        /// Partitions that are done.
+        /// How many partitions are done.
         done: usize,
-        /// All of them.
+        /// How many partitions there are.
         of: usize,
-        /// What the first of the others answered.
+        /// The first error.
         error: Box<CallError>,
     },
     /// The store does not answer.
@@ -58,7 +60,7 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    /// The server's part in it, if it has one.
+    /// The server error behind it, if there is one.
     #[must_use]
     pub fn server(&self) -> Option<&ServerError> {
         let error = match self {
@@ -73,24 +75,25 @@ impl SecretError {
     }
 }
 
-/// What a rotation did.
+/// The result of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Rotated {
-    /// The name of the key that signs from now on.
+    /// The id of the new signing key.
     pub kid: String,
-    /// On how many partitions.
+    /// How many partitions have it.
     pub partitions: usize,
-    /// On how many of them another key signed before.
+    /// How many of them had another signing key before.
     pub replaced: usize,
-    /// How long tokens of the former key still verify.
+    /// How long tokens of the former key remain valid.
     pub grace: Duration,
 }
 
-/// Reads a secret that somebody wrote down.
+/// Parses a secret: an even number of hex digits, at least 32. Surrounding whitespace is ignored.
 ///
 /// # Errors
-/// When it is not made of hex digits, or of too few.
-pub fn read(text: &str) -> Result<SecretText, SecretError> {
+/// [`SecretError::NotHex`] otherwise.
+pub fn parse(text: &str) -> Result<SecretText, SecretError> {
     let text = text.trim();
     let usable = text.len() >= SECRET_DIGITS_MIN
         && text.len().is_multiple_of(2)
@@ -98,53 +101,56 @@ pub fn read(text: &str) -> Result<SecretText, SecretError> {
     if usable { Ok(SecretText::new(text)) } else { Err(SecretError::NotHex) }
 }
 
-/// Draws a secret of 32 bytes from the operating system's randomness.
+/// Generates a random secret of 32 bytes.
 ///
 /// # Panics
-/// When the operating system has none to give, which is no moment to go on.
+/// When the operating system provides no random bytes.
 #[must_use]
 pub fn generate() -> SecretText {
     let mut bytes = [0; 32];
-    rustls::crypto::ring::default_provider()
-        .secure_random
-        .fill(&mut bytes)
-        .expect("the operating system gives random bytes");
+    getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     SecretText::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
-/// Makes sure that every flow partition has a signing key; those that have one keep it.
+/// Installs a signing key on every flow partition that has none.
 ///
 /// # Errors
-/// When there is none to install, or the store does not answer everywhere.
+/// [`SecretError::Missing`] when a partition has none and `source` is [`SecretSource::Stored`];
+/// otherwise when a server does not answer.
 pub async fn install(
     store: &Store,
     counts: PartitionCounts,
     source: &SecretSource,
 ) -> Result<(), SecretError> {
-    let mut bare = Vec::new();
+    let mut without_key = Vec::new();
     for (partition, kids) in list(store, counts).await? {
         if kids.current.is_none() {
-            bare.push(partition);
+            without_key.push(partition);
         }
     }
-    if bare.is_empty() {
+    if without_key.is_empty() {
         return Ok(());
     }
     let secret = match source {
         SecretSource::Given(secret) => secret.clone(),
         SecretSource::Generate => generate(),
-        SecretSource::Stored => return Err(SecretError::Missing { partitions: bare.len() }),
+        SecretSource::Stored => return Err(SecretError::Missing { partitions: without_key.len() }),
     };
-    tracing::info!(partitions = bare.len(), kid = FIRST_KID, "installing the waitpoint secret");
-    let key = NewKey { kid: FIRST_KID, secret: &secret, grace: Duration::ZERO, yields: true };
-    sign_with(store, &bare, &key).await
+    tracing::info!(
+        partitions = without_key.len(),
+        kid = FIRST_KID,
+        "installing the waitpoint secret"
+    );
+    let key =
+        NewKey { kid: FIRST_KID, secret: &secret, grace: Duration::ZERO, keep_existing: true };
+    install_key(store, &without_key, &key).await
 }
 
-/// Lets a new key sign on every flow partition. Tokens of the former one verify for as long as the
-/// grace lasts.
+/// Installs a new signing key on every flow partition. Tokens of the former key remain valid for
+/// the grace period.
 ///
 /// # Errors
-/// When the store does not answer everywhere; rotating again then sets it right.
+/// When a server does not answer. Running it again is safe.
 pub async fn rotate(
     store: &Store,
     counts: PartitionCounts,
@@ -155,16 +161,16 @@ pub async fn rotate(
     let kid = next_kid(signing.iter().map(|(_, kids)| kids));
     let replaced = signing.iter().filter(|(_, kids)| kids.current.is_some()).count();
     let partitions: Vec<Partition> = signing.into_iter().map(|(partition, _)| partition).collect();
-    let key = NewKey { kid: &kid, secret, grace, yields: false };
-    sign_with(store, &partitions, &key).await?;
-    tracing::info!(partitions = partitions.len(), kid, "the waitpoint secret was rotated");
+    let key = NewKey { kid: &kid, secret, grace, keep_existing: false };
+    install_key(store, &partitions, &key).await?;
+    tracing::info!(partitions = partitions.len(), kid, "waitpoint secret rotated");
     Ok(Rotated { kid, partitions: partitions.len(), replaced, grace })
 }
 
-/// The signing keys of every flow partition, by name only.
+/// The ids of the signing keys of every flow partition.
 ///
 /// # Errors
-/// When the store does not answer everywhere.
+/// When a server does not answer.
 pub async fn list(
     store: &Store,
     counts: PartitionCounts,
@@ -176,23 +182,23 @@ pub async fn list(
     calls.iter().zip(replies).map(|(call, kids)| Ok((call.partition, kids?))).collect()
 }
 
-/// A key on its way to the partitions.
+/// A key to install.
 struct NewKey<'a> {
     kid: &'a str,
     secret: &'a SecretText,
     grace: Duration,
-    /// Whether another secret of the same name may stay, because somebody else was faster.
-    yields: bool,
+    /// Whether to keep another secret with the same key id, installed concurrently.
+    keep_existing: bool,
 }
 
-/// One pipelined pass; what fails is tried again, because the same key twice does no harm.
-async fn sign_with(
+/// Installs a key on these partitions, and retries those that failed: it is idempotent.
+async fn install_key(
     store: &Store,
     partitions: &[Partition],
     key: &NewKey<'_>,
 ) -> Result<(), SecretError> {
     let grace_ms = u64::try_from(key.grace.as_millis()).unwrap_or(u64::MAX);
-    let mut left: Vec<RotateWaitpointHmacSecret> = partitions
+    let mut remaining: Vec<RotateWaitpointHmacSecret> = partitions
         .iter()
         .map(|&partition| RotateWaitpointHmacSecret {
             partition,
@@ -202,32 +208,32 @@ async fn sign_with(
         })
         .collect();
     let mut first_error = None;
-    for _ in 0..PASSES_MAX {
-        let replies = store.call_all(&left).await;
+    for _ in 0..TRIES_MAX {
+        let replies = store.call_all(&remaining).await;
         let mut failed = Vec::new();
         first_error = None;
-        for (call, reply) in left.into_iter().zip(replies) {
+        for (call, reply) in remaining.into_iter().zip(replies) {
             match reply {
                 Ok(_) => {}
                 Err(CallError::Refused(refusal))
-                    if key.yields && refusal.code == Code::RotationConflict => {}
+                    if key.keep_existing && refusal.code == Code::RotationConflict => {}
                 Err(error) => {
                     first_error.get_or_insert(error);
                     failed.push(call);
                 }
             }
         }
-        left = failed;
-        if left.is_empty() {
+        remaining = failed;
+        if remaining.is_empty() {
             return Ok(());
         }
     }
-    let (of, done) = (partitions.len(), partitions.len() - left.len());
+    let (of, done) = (partitions.len(), partitions.len() - remaining.len());
     let error = first_error.unwrap_or_else(|| ServerError::silence("not answered").into());
     Err(SecretError::Partial { done, of, error: Box::new(error) })
 }
 
-/// `k1`, `k2`, …: one above the highest anywhere. Names of another kind are left behind.
+/// The next key id: `k1`, `k2`, …, one above the highest on any partition. Other ids are ignored.
 fn next_kid<'a>(signing: impl Iterator<Item = &'a SigningKids>) -> String {
     let number = |kid: &str| kid.strip_prefix('k')?.parse::<u64>().ok();
     let highest = signing
@@ -239,14 +245,14 @@ fn next_kid<'a>(signing: impl Iterator<Item = &'a SigningKids>) -> String {
     format!("k{}", highest.unwrap_or(0).saturating_add(1))
 }
 
-/// The contract's name for the first key of a deployment.
+/// The contract's id of the first key.
 const FIRST_KID: &str = "k1";
 
-/// 16 bytes; shorter ones can be guessed.
+/// Shortest secret, in hex digits: 16 bytes.
 const SECRET_DIGITS_MIN: usize = 32;
 
-/// A server that is away for a moment costs a pass; one that stays away is told about.
-const PASSES_MAX: usize = 3;
+/// How often installing a key is tried.
+const TRIES_MAX: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -254,24 +260,24 @@ mod tests {
 
     #[test]
     fn a_secret_is_hex_and_long_enough() {
-        assert!(read(&"ab".repeat(32)).is_ok());
-        assert!(read(&format!(" {}\n", "0F".repeat(16))).is_ok());
+        assert!(parse(&"ab".repeat(32)).is_ok());
+        assert!(parse(&format!(" {}\n", "0F".repeat(16))).is_ok());
         for bad in ["", "ab", &"a".repeat(33), &"xy".repeat(16)] {
-            let error = read(bad).unwrap_err();
+            let error = parse(bad).unwrap_err();
             assert!(bad.is_empty() || !error.to_string().contains(bad), "{error}");
         }
     }
 
     #[test]
-    fn drawn_secrets_can_be_read_and_differ() {
+    fn generated_secrets_parse_and_differ() {
         let (one, other) = (generate(), generate());
         assert_ne!(one, other);
-        assert_eq!(read(one.expose()).unwrap(), one);
+        assert_eq!(parse(one.expose()).unwrap(), one);
         assert_eq!(format!("{one:?}"), "***");
     }
 
     #[test]
-    fn names_of_keys_count_up() {
+    fn key_ids_count_up() {
         let kids = |current: &str| SigningKids {
             current: Some(current.to_owned()),
             verifying: Vec::new(),

@@ -1,5 +1,4 @@
-//! What happens in a world, one event after the other. Oracles, marks and reports see nothing else
-//! of a run than this stream and the keyspace.
+//! The events of a run. Oracles, marks and reports use only this stream and the keyspace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,35 +11,35 @@ use selvedge_lua::host::Message;
 use crate::fault::Fault;
 use crate::oracle::call::{Answer, Signature};
 
-/// One call on its way, numbered through the whole run. A duplicate keeps the number.
+/// The number of a call in the run. A duplicate has the number of the original.
 pub type CallId = u64;
 
-/// A command, shared by all events that speak of it.
+/// The words of a command, shared by all events about it.
 pub type Argv = Arc<Vec<Vec<u8>>>;
 
-/// Who did something, or to whom it happened. Numbers count from one.
+/// Who did something, or to whom it happened. Numbers start at 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Actor {
-    /// The world itself.
+    /// The simulator itself.
     World,
     /// A replica of the engine.
     Engine(u8),
     /// A worker.
     Worker(u8),
-    /// Somebody who submits, cancels and asks.
+    /// A client that submits, creates, cancels and replays.
     Caller(u8),
-    /// Somebody who sends signals.
+    /// A client that sends signals.
     Signaller(u8),
-    /// Somebody who has no business here.
+    /// A client that has nothing to do with Selvedge, and writes to its keys.
     Foreign(u8),
     /// A server.
     Node(u8),
 }
 
 impl Actor {
-    /// Its kind and its number, as numbers.
+    /// Its kind and its number.
     #[must_use]
-    pub const fn place(self) -> (u64, u8) {
+    pub const fn place(self) -> (u8, u8) {
         match self {
             Self::World => (0, 0),
             Self::Engine(number) => (1, number),
@@ -73,7 +72,7 @@ impl FromStr for Actor {
     fn from_str(text: &str) -> Result<Self, String> {
         let unknown = || {
             format!(
-                "`{text}` is nobody: expected engine-N, worker-N, caller-N, signaller-N, foreign-N or node-N"
+                "`{text}` is not an actor: expected engine-N, worker-N, caller-N, signaller-N, foreign-N or node-N"
             )
         };
         if text == "world" {
@@ -93,124 +92,124 @@ impl FromStr for Actor {
     }
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Virtual milliseconds since the world began.
+    /// Virtual milliseconds since the start.
     pub at_ms: u64,
-    /// How many events came before.
+    /// The number of earlier events.
     pub ordinal: u64,
     /// Whose event it is.
     pub actor: Actor,
     /// What happened.
-    pub what: What,
+    pub kind: EventKind,
 }
 
 /// The parts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Faults are on, and every safety oracle looks at every event.
+    /// Faults occur; safety oracles check every event.
     Safety,
-    /// A healthy set is drawn; faults inside it stop for good, damage outside stays.
+    /// Faults end, except for engines and workers that stay broken.
     Settle,
     /// The healthy set must come to rest within a bound.
     Liveness,
-    /// Two more cycles of every scanner must change nothing.
+    /// All scanners run two more cycles and must change nothing.
     Rest,
 }
 
-/// A call that a server carried out.
+/// A call that a server applied or refused.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// Which call.
     pub call: CallId,
-    /// Where.
+    /// The node, from 1.
     pub node: u8,
-    /// Whether another node had taken that node's place by then: the write will be lost, and the
-    /// keyspace that oracles see does not have it.
-    pub stray: bool,
-    /// Its words.
+    /// Whether another node had replaced this one as primary: the write will be lost, and oracles
+    /// do not see it.
+    pub superseded: bool,
+    /// The words of the command.
     pub argv: Argv,
-    /// How its words are called, if it calls a function of the library.
+    /// The names of its arguments, if it calls a function of the library.
     pub signature: Option<&'static Signature>,
     /// What the server answered.
     pub reply: Value,
-    /// The same as oracles read it.
+    /// The same reply, parsed for oracles.
     pub answer: Answer,
-    /// Every command that changed something, inner ones included, in order.
+    /// All commands that wrote something, including those inside a function.
     pub writes: Vec<Vec<Vec<u8>>>,
     /// What it published.
     pub published: Vec<Message>,
-    /// Its number in the node's ledger, if it wrote.
+    /// Its number in the commit log, if it wrote something.
     pub commit: Option<u64>,
     /// The node's clock.
     pub server_time_us: u64,
-    /// How many commands its script asked for.
+    /// How many commands the function ran.
     pub inner_commands: usize,
 }
 
-/// What the sender of a call learned about it.
+/// What the sender of a call knows about its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Learned {
-    /// The server's reply; an error reply counts.
+    /// The reply of the server; this can be an error.
     Reply(Value),
-    /// It surely had no effect, for this reason.
+    /// It was not applied, for this reason.
     NotApplied(String),
-    /// Nobody knows, for this reason.
-    Perhaps(String),
+    /// Whether it was applied is unknown, for this reason.
+    PerhapsApplied(String),
 }
 
 /// What happened.
 #[derive(Clone, Debug)]
-pub enum What {
-    /// A call left its sender.
+pub enum EventKind {
+    /// A call was sent.
     Sent {
         /// Which.
         call: CallId,
         /// To which node.
         node: u8,
-        /// Its words.
+        /// The words of the command.
         argv: Argv,
     },
-    /// A server carried a call out, or refused it.
+    /// A server applied or refused a call.
     Applied(Box<Applied>),
-    /// The sender learned what became of its call.
+    /// The sender got a result.
     Delivered {
         /// Which.
         call: CallId,
-        /// What it learned.
+        /// The result.
         learned: Learned,
     },
-    /// A call or its reply went missing, and the sender hears nothing.
+    /// A call or its reply was lost; the sender gets nothing.
     Lost {
         /// Which.
         call: CallId,
-        /// Whether the server had carried it out by then.
+        /// Whether the server had applied it.
         applied: bool,
     },
-    /// Something was done to the world on purpose.
+    /// A fault was injected.
     Fault {
-        /// What.
+        /// Which fault.
         fault: Fault,
         /// To whom, and how.
         detail: String,
     },
-    /// An engine observed a fact.
+    /// An observation of an engine.
     Observed(Observation),
-    /// Somebody began an operation that a caller can see the result of.
+    /// A client began an operation.
     Invoked {
         /// The call that carries it.
         call: CallId,
         /// The function, without the prefix.
         function: &'static str,
-        /// Its words.
+        /// The words of the command.
         argv: Argv,
     },
     /// That operation returned.
     Returned {
         /// The call that carried it.
         call: CallId,
-        /// With what.
+        /// The result.
         learned: Learned,
     },
     /// An actor came up.
@@ -219,16 +218,16 @@ pub enum What {
     Died,
     /// The run entered a phase.
     Phase(Phase),
-    /// A failover or an amnesia lost acknowledged commits of a node.
+    /// A failover or restart lost acknowledged commits.
     CommitsLost {
         /// The node that had them.
         node: u8,
-        /// The first that is lost.
+        /// The number of the first lost commit.
         first: u64,
-        /// The last that is lost.
+        /// The number of the last lost commit.
         last: u64,
     },
-    /// Anything worth a line.
+    /// Any other note.
     Note(String),
 }
 
@@ -249,7 +248,7 @@ pub fn function_of(argv: &[Vec<u8>]) -> Option<&str> {
     }
 }
 
-/// The arguments of a function call, behind its keys.
+/// The arguments of a function call, without its keys.
 #[must_use]
 pub fn arguments_of(argv: &[Vec<u8>]) -> &[Vec<u8>] {
     let keys = argv.get(2).and_then(|count| std::str::from_utf8(count).ok()?.parse().ok());

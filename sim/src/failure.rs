@@ -1,20 +1,20 @@
-//! What is wrong with a run, by class, so that scripts and shrinking can tell failures apart.
+//! The failure of a run, with its class and exit code.
 
 use std::fmt;
 
 use crate::oracle::Violation;
-use crate::runner::{Outcome, Verdict};
+use crate::runner::{Outcome, RunResult};
 
-/// The classes of failures; each has its exit code.
+/// The classes of failures. Each has its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     /// Something did not come to rest.
     Liveness,
-    /// Something that must hold did not.
+    /// A safety oracle found a violation.
     Correctness,
     /// Two runs of one plan differ.
     Nondeterminism,
-    /// A kind of fault or a mark was never seen, or too much was excused.
+    /// A fault kind or a mark never occurred, or too many seeds were excused.
     Coverage,
 }
 
@@ -47,22 +47,22 @@ impl fmt::Display for Class {
 pub struct Failure {
     /// Its class.
     pub class: Class,
-    /// The oracle that speaks.
+    /// The oracle that found it.
     pub oracle: String,
-    /// The record, key or call that it is about.
+    /// The record, key or call with the problem.
     pub subject: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: String,
 }
 
 impl Failure {
-    /// What is wrong with a run, if anything is.
+    /// The failure of a run; none if it passed or was excused.
     #[must_use]
     pub fn of(outcome: &Outcome) -> Option<Self> {
-        let class = match outcome.verdict {
-            Verdict::Passed | Verdict::Excused => return None,
-            Verdict::Incorrect => Class::Correctness,
-            Verdict::Stuck => Class::Liveness,
+        let class = match outcome.result {
+            RunResult::Passed | RunResult::Excused => return None,
+            RunResult::Incorrect => Class::Correctness,
+            RunResult::Stuck => Class::Liveness,
         };
         let unexcused = |found: &&Violation| found.excuse.is_none();
         if let Some(found) = outcome.violations.iter().find(unexcused) {
@@ -73,11 +73,11 @@ impl Failure {
             class,
             oracle: "AllSettle".to_owned(),
             subject: outcome.pending.first().cloned().unwrap_or_default(),
-            what: format!("{} things have not come to rest", outcome.pending.len()),
+            what: format!("{} items have not come to rest", outcome.pending.len()),
         })
     }
 
-    /// Whether it is the same failure, as far as shrinking cares.
+    /// Whether both are the same kind of failure, for shrinking.
     #[must_use]
     pub fn is_like(&self, other: &Self) -> bool {
         (self.class, &self.oracle) == (other.class, &other.oracle)

@@ -1,31 +1,35 @@
-//! Seeded simulations of Selvedge: the same core and the same Lua under virtual time.
+//! Deterministic simulation of Selvedge: the same engine and the same Lua functions as in
+//! production, on virtual time.
 //!
-//! A seed writes a [`plan`], the plan is run ([`runner`]), every event is judged ([`oracle`]), and
-//! the run ends in a verdict and a hash ([`trace`]) that is the same every time.
+//! A seed generates a [`plan`], the [`runner`] runs it, [`oracle`]s check every event, and the run
+//! ends with a result and a hash over all events ([`trace`]) that is the same on every machine.
 //!
-//! When a seed fails, [`report`] says how, [`shrink`] makes its plan small and [`shelf`] keeps it;
-//! [`story`] holds plans written by hand and sweeps them with crashes; [`campaign`] runs very many.
+//! When a seed fails, [`report`] describes the failure, [`shrink_plan`] makes the plan small and
+//! [`failure_store`] saves it. [`story`] holds plans written by hand and repeats them with crashes;
+//! [`soak`] runs many seeds. [`search`] has the parts of random testing that other test programs
+//! use too.
 //!
-//! [`rig`] is smaller: engines on the in-process host and a clock that a test moves.
+//! [`harness`] is smaller: engines on the in-process host, with a clock that a test moves.
 
 pub mod actor;
-pub mod campaign;
 pub mod canary;
 pub mod event;
 pub mod failure;
+pub mod failure_store;
 pub mod fault;
+pub mod format;
+pub mod harness;
+pub mod html;
 pub mod mark;
-pub mod meter;
 pub mod model;
 pub mod oracle;
-pub mod page;
 pub mod plan;
+pub mod profile;
 pub mod report;
-pub mod rig;
 pub mod runner;
-pub mod say;
-pub mod shelf;
-pub mod shrink;
+pub mod search;
+pub mod shrink_plan;
+pub mod soak;
 pub mod story;
 pub mod trace;
 pub mod world;

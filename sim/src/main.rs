@@ -4,8 +4,8 @@ mod cli;
 
 use std::process::ExitCode;
 
-/// A run makes and drops short texts all the time. The allocator of the system takes a fifth of the
-/// time for that, this one half as much.
+/// A run allocates many short strings. The system allocator takes a fifth of the run time, this one
+/// half of that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

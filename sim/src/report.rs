@@ -1,13 +1,12 @@
-//! What a person reads when a seed fails.
+//! The report of a failing run.
 
 use crate::event::Event;
 use crate::failure::Failure;
+use crate::format;
 use crate::plan::Plan;
 use crate::runner::Outcome;
-use crate::say;
 
-/// The report of a failing run: what failed, in which world, the last events about it, and how to
-/// see it again.
+/// What failed, the settings of the run, the last events about it, and what is still pending.
 #[must_use]
 pub fn report(name: &str, plan: &Plan, outcome: &Outcome, failure: &Failure) -> String {
     let mut kinds: Vec<&str> = plan.faults.iter().map(|rule| rule.fault.name()).collect();
@@ -31,28 +30,28 @@ pub fn report(name: &str, plan: &Plan, outcome: &Outcome, failure: &Failure) -> 
         crate::fault::Fault::ALL.len(),
     ));
     for event in relevant(outcome, failure) {
-        text.push_str(&format!("    {}\n", say::line(event)));
+        text.push_str(&format!("    {}\n", format::line(event)));
     }
     for name in outcome.pending.iter().take(PENDING_TOLD) {
         text.push_str(&format!("    still pending: {name}\n"));
     }
-    say::named(&text, &outcome.names)
+    format::named(&text, &outcome.names)
 }
 
-/// The last events that speak of what failed, and faults between them.
+/// The last events about the subject of the failure, and all faults.
 fn relevant<'a>(outcome: &'a Outcome, failure: &Failure) -> Vec<&'a Event> {
-    let ids = say::ids(&failure.subject).chain(say::ids(&failure.what)).collect::<Vec<_>>();
+    let ids = format::ids(&failure.subject).chain(format::ids(&failure.what)).collect::<Vec<_>>();
     let is_relevant = |event: &&Event| {
-        say::matters(event)
-            && (matches!(event.what, crate::event::What::Fault { .. })
+        format::matters(event)
+            && (matches!(event.kind, crate::event::EventKind::Fault { .. })
                 || ids.is_empty()
-                || ids.iter().any(|id| say::mentions(event, id)))
+                || ids.iter().any(|id| format::mentions(event, id)))
     };
     let found: Vec<&Event> = outcome.trace.tail().filter(is_relevant).collect();
     found[found.len().saturating_sub(EVENTS_TOLD)..].to_vec()
 }
 
-/// Events that a report tells.
+/// How many events a report shows.
 const EVENTS_TOLD: usize = 20;
-/// Pending things that a report tells.
+/// How many pending items a report shows.
 const PENDING_TOLD: usize = 10;

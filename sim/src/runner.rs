@@ -1,76 +1,76 @@
-//! One plan, one run, one verdict. The same plan gives the same run, byte for byte.
+//! Runs a plan. The same plan always gives the same run, byte for byte.
 
 use std::collections::BTreeMap;
 
 use selvedge_lua::library;
 
-use crate::canary::{self, Plant};
+use crate::canary::{self, PlantedBug};
 use crate::event::Phase;
 use crate::mark::Marks;
-use crate::meter::{Clock, Meter, Part, Spent};
-use crate::oracle::{Bench, Class, Rest, Violation, class_of};
+use crate::oracle::{Class, OracleSet, RunEnd, Violation, class_of};
 use crate::plan::Plan;
+use crate::profile::{Clock, Part, Profiler, TimeSpent};
 use crate::trace::Trace;
-use crate::world::stream::Draws;
+use crate::world::random_streams::DrawCounts;
 use crate::world::{Counters, World};
 
-/// How a plan is to be run.
+/// How to run a plan.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
     /// A bug to plant.
-    pub plant: Option<Plant>,
-    /// The only oracle that is heard; all of them unless said.
+    pub bug: Option<PlantedBug>,
+    /// Check with this oracle only; with all of them if not set.
     pub only: Option<&'static str>,
-    /// How many of the last events are kept; a few hundred unless said.
+    /// How many of the last events to keep; a few hundred if not set.
     pub keep_events: Option<usize>,
-    /// Measures where the time goes, by this clock.
+    /// Measure with this clock where the time goes.
     pub clock: Option<Clock>,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Everything held.
+pub enum RunResult {
+    /// No oracle found anything.
     Passed,
-    /// Everything held but for what lost commits or damaged keys explain.
+    /// All findings are explained by lost commits or damaged keys.
     Excused,
-    /// Something that must always hold did not.
+    /// A safety oracle found a violation.
     Incorrect,
-    /// Something did not come to rest.
+    /// Something did not come to rest in time.
     Stuck,
 }
 
-/// What a run came to, and how it went.
+/// The result of a run and everything recorded about it.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// What was found, excused or not.
+    /// The result.
+    pub result: RunResult,
+    /// Everything that oracles found, excused or not.
     pub violations: Vec<Violation>,
-    /// What had not come to rest.
+    /// What had not come to rest at the end.
     pub pending: Vec<String>,
-    /// Who waits for a signal that nobody sends: that is rest, and worth a word.
+    /// Executions that wait for a signal which the plan never sends. That counts as rest.
     pub unsignalled: Vec<String>,
-    /// Who waits for a worker where the plan has none: likewise.
+    /// Executions that wait for a worker in a plan without workers. That counts as rest too.
     pub unserved: Vec<String>,
-    /// What the plan calls the executions and flows, by their ids.
+    /// The names that the plan gives to executions and flows, by id.
     pub names: BTreeMap<String, String>,
-    /// The faults of the plan that never came about, by their places in it.
-    pub unstruck: Vec<usize>,
+    /// The faults of the plan that were never injected, by their position in the plan.
+    pub unused_faults: Vec<usize>,
     /// The trace.
     pub trace: Trace,
-    /// What was counted.
+    /// Counters.
     pub counters: Counters,
     /// Marks that were hit.
     pub marks: Marks,
-    /// How often each purpose drew.
-    pub draws: Draws,
-    /// A digest over what the primaries held in the end.
+    /// How many random draws were made for each purpose.
+    pub draws: DrawCounts,
+    /// A digest of the final keyspace of all primaries.
     pub digest: u64,
     /// How much virtual time passed.
     pub elapsed_ms: u64,
     /// Where the time went, if it was measured.
-    pub spent: Spent,
+    pub spent: TimeSpent,
 }
 
 /// Runs a plan.
@@ -78,49 +78,49 @@ pub struct Outcome {
 /// # Errors
 /// When the plan cannot be run at all: the library does not load, a planted bug does not apply.
 pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
-    let meter = Meter::start(options.clock);
-    let library = canary::planted(library::SOURCE, options.plant)?;
-    let mut world = World::new(plan, &library, Bench::new(options.only), options.plant)?;
+    let profiler = Profiler::start(options.clock);
+    let library = canary::planted(library::SOURCE, options.bug)?;
+    let mut world = World::new(plan, &library, OracleSet::new(options.only), options.bug)?;
     if let Some(count) = options.keep_events {
         world.keep_events(count);
     }
-    world.meter = meter;
-    world.meter.turn_to(Part::World);
+    world.profiler = profiler;
+    world.profiler.enter(Part::World);
     let end = plan.config.length.0;
     run_until(&mut world, end);
     world.enter(Phase::Settle);
-    world.settle_down();
+    world.end_all_faults();
     world.enter(Phase::Liveness);
-    // What was asked to begin later has its whole time as well.
+    // Delayed work gets the full time from its due time on.
     let calm = end.max(plan.last_due_ms());
     let patient = calm + plan.config.settle_ms();
     let pending = come_to_rest(&mut world, patient, calm + plan.config.bound.0);
     if !pending.is_empty() && unexcused(&world) == 0 {
-        world.rest(Rest::Overdue);
+        world.judge_end(RunEnd::Overdue);
     } else if unexcused(&world) == 0 {
         world.enter(Phase::Rest);
         let backlog_ms = plan.config.dispatch_ms(&world.servers.audited);
         let end = world.now_ms + backlog_ms + 2 * plan.config.cycle_ms();
         run_until(&mut world, end);
-        // Books that were closed at rest may have left a note of late, which has its time too.
+        // Edges closed late may have left a group with siblings to cancel; that gets its time too.
         if unexcused(&world) == 0 {
             let now = world.now_ms;
             come_to_rest(&mut world, now, now + plan.config.bound.0);
         }
         if unexcused(&world) == 0 {
-            world.rest(Rest::Reached);
+            world.judge_end(RunEnd::AtRest);
         }
     }
     Ok(outcome(world, pending))
 }
 
-/// Runs until this time, or until something is found that nothing excuses.
+/// Runs until this time, or until an oracle finds something that nothing excuses.
 fn run_until(world: &mut World, end_ms: u64) {
     while unexcused(world) == 0 && world.step(end_ms) {}
 }
 
-/// Runs until nothing is pending, or the bound; answers what is. What damage explains may still be
-/// done in its time, and is waited for that long: whoever is left by then stays for good.
+/// Runs until nothing is pending, or until `end_ms`, and returns what is pending then. Work on
+/// damaged records may still finish in time, so it is waited for until `patient_ms`.
 fn come_to_rest(world: &mut World, patient_ms: u64, end_ms: u64) -> Vec<String> {
     loop {
         let over = world.now_ms >= end_ms || unexcused(world) > 0;
@@ -142,36 +142,36 @@ fn unexcused(world: &World) -> usize {
 fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
     let violations = world.violations().to_vec();
     let real = || violations.iter().filter(|found| found.excuse.is_none());
-    let verdict = if real().any(|found| class_of(found.oracle) == Class::Safety) {
-        Verdict::Incorrect
+    let result = if real().any(|found| class_of(found.oracle) == Class::Safety) {
+        RunResult::Incorrect
     } else if real().next().is_some() || !pending.is_empty() {
-        Verdict::Stuck
+        RunResult::Stuck
     } else if violations.is_empty() {
-        Verdict::Passed
+        RunResult::Passed
     } else {
-        Verdict::Excused
+        RunResult::Excused
     };
-    world.meter.turn_to(Part::Setup);
+    world.profiler.enter(Part::Setup);
     let mut outcome = Outcome {
-        verdict,
+        result,
         violations,
         pending,
         unsignalled: world.unsignalled(),
         unserved: world.unserved(),
         names: world.names.by_id(),
-        unstruck: world.unstruck(),
+        unused_faults: world.unused_faults(),
         digest: world.servers.digest(world.now_ms),
         elapsed_ms: world.now_ms,
-        draws: world.streams.draws(),
+        draws: world.streams.counts(),
         marks: world.marks().clone(),
         trace: std::mem::replace(&mut world.trace, Trace::new(0)),
         counters: world.counters.clone(),
-        spent: Spent::default(),
+        spent: TimeSpent::default(),
     };
-    world.servers.retire();
-    outcome.spent = world.meter.spent();
+    world.servers.release_host();
+    outcome.spent = world.profiler.spent();
     outcome
 }
 
-/// How often the end is looked for.
+/// How often to check whether everything has come to rest.
 const LOOK_EVERY_MS: u64 = 1_000;

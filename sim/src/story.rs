@@ -1,12 +1,12 @@
-//! Stories: short plans written by hand, each about one thing; and sweeps over them, which let an
-//! engine die at every boundary of every call that changes something, alone and in pairs.
+//! Stories: short plans written by hand, each about one situation. A sweep repeats a story with an
+//! engine crash before and after every call that changes something, alone and in pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Actor, CallId, What, function_of};
+use crate::event::{Actor, CallId, EventKind, function_of};
 use crate::failure::Failure;
 use crate::fault::Fault;
-use crate::plan::{Plan, PlanError, Rule};
+use crate::plan::{FaultRule, Plan, PlanError};
 use crate::runner::{Outcome, RunOptions, run};
 
 /// A plan written by hand.
@@ -14,7 +14,7 @@ use crate::runner::{Outcome, RunOptions, run};
 pub struct Story {
     /// Its name.
     pub name: &'static str,
-    /// The plan; its first lines say what it is about.
+    /// The plan; its leading comment says what it is about.
     pub text: &'static str,
 }
 
@@ -37,7 +37,7 @@ stories! {
     "siblings-beyond-a-batch",
     "siblings-beside-poison",
     "quorum-cannot-be-met",
-    "edge-applied-after-the-verdict",
+    "edge-applied-after-the-skip",
     "lease-lost",
     "chain-with-pushes-lost",
     "flow-cancelled",
@@ -59,7 +59,7 @@ impl Story {
         Plan::parse(self.text)
     }
 
-    /// What it is about: its leading comment.
+    /// The leading comment of the plan.
     #[must_use]
     pub fn about(&self) -> String {
         let comment = self.text.lines().take_while(|line| line.starts_with('#'));
@@ -67,50 +67,50 @@ impl Story {
     }
 }
 
-/// One place where an engine can die.
+/// A point at which an engine can crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    crash: Rule,
-    /// The event at which it would.
+    crash: FaultRule,
+    /// The event at which it would crash.
     ordinal: u64,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// Calls of engines that change something.
+    /// Engine calls that change something.
     pub calls: usize,
-    /// Boundaries at which an engine died alone.
+    /// Runs with one crash.
     pub singles: usize,
-    /// Pairs of boundaries at both of which an engine died.
+    /// Runs with two crashes.
     pub pairs: usize,
-    /// Plans that failed, with what failed; only the story where it fails by itself.
+    /// Plans that failed. If the story fails without a crash, only the story itself.
     pub failures: Vec<(Plan, Failure)>,
 }
 
-/// Every boundary of a run: before and after each call of an engine that changed something. A call
-/// that changed nothing has no inside to die in: dying beside it is dying beside the next one.
+/// Every point before and after an engine call that changed something. A crash next to a call that
+/// changed nothing is the same as a crash next to the following call.
 #[must_use]
-#[expect(clippy::wildcard_enum_match_arm, reason = "two kinds of events are of interest")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "only two kinds of events matter")]
 pub fn boundaries(outcome: &Outcome) -> Vec<Boundary> {
     let mut seen: BTreeMap<(Actor, String), u32> = BTreeMap::new();
     let mut sent: BTreeMap<CallId, (u64, Actor, String, u32)> = BTreeMap::new();
     let mut boundaries = Vec::new();
     for event in outcome.trace.tail() {
-        match &event.what {
-            What::Sent { call, argv, .. } if matches!(event.actor, Actor::Engine(_)) => {
+        match &event.kind {
+            EventKind::Sent { call, argv, .. } if matches!(event.actor, Actor::Engine(_)) => {
                 let Some(function) = function_of(argv) else { continue };
                 let verb = function.trim_start_matches("ff_").to_owned();
                 let nth = seen.entry((event.actor, verb.clone())).or_default();
                 *nth += 1;
                 sent.insert(*call, (event.ordinal, event.actor, verb, *nth));
             }
-            What::Applied(applied) if !applied.writes.is_empty() => {
+            EventKind::Applied(applied) if !applied.writes.is_empty() => {
                 let Some((sent_at, actor, verb, nth)) = sent.get(&applied.call) else { continue };
                 for (fault, ordinal) in
                     [(Fault::CrashBeforeSend, *sent_at), (Fault::CrashAfterApply, event.ordinal)]
                 {
-                    let crash = Rule::on(fault, *nth, verb, Some(*actor));
+                    let crash = FaultRule::on(fault, *nth, verb, Some(*actor));
                     boundaries.push(Boundary { crash, ordinal });
                 }
             }
@@ -120,9 +120,9 @@ pub fn boundaries(outcome: &Outcome) -> Vec<Boundary> {
     boundaries
 }
 
-/// Runs a story once for every boundary, and for every pair of them if it has few calls. The second
-/// of a pair is a boundary of the run in which an engine died at the first, so that calls are among
-/// them that nobody makes unless there is something to recover from.
+/// Runs a story once for every boundary, and for every pair of boundaries if it has few calls. The
+/// second boundary of a pair is taken from the run with the first crash, so it may be in a call
+/// that is only made for recovery.
 ///
 /// # Errors
 /// When the story cannot be run.
@@ -148,7 +148,7 @@ pub fn sweep(
         if let Some(failure) = Failure::of(&outcome) {
             sweep.failures.push((plan, failure));
         } else if in_pairs {
-            // Until then, the run was the calm one.
+            // Up to the crash, the run is the same as the one without crashes.
             let death = self::deaths(&outcome).into_iter().find(|death| !deaths.contains(death));
             let Some((death, _)) = death else { continue };
             let later = boundaries(&outcome).into_iter().filter(|second| second.ordinal > death);
@@ -159,7 +159,7 @@ pub fn sweep(
         progress(firsts.len() + done, firsts.len() + pairs.len());
         let plan = with(story, &[first, second]);
         let outcome = run(&plan, &brief)?;
-        if outcome.unstruck.iter().all(|at| *at < story.faults.len()) {
+        if outcome.unused_faults.iter().all(|at| *at < story.faults.len()) {
             sweep.pairs += 1;
         }
         if let Some(failure) = Failure::of(&outcome) {
@@ -169,18 +169,18 @@ pub fn sweep(
     Ok(sweep)
 }
 
-/// A story in which an engine dies at these boundaries too.
+/// A story with crashes at these boundaries.
 fn with(story: &Plan, crashes: &[&Boundary]) -> Plan {
     let mut plan = story.clone();
     plan.faults.extend(crashes.iter().map(|boundary| boundary.crash.clone()));
     plan
 }
 
-/// When somebody died, and who.
+/// When an actor died, and which.
 fn deaths(outcome: &Outcome) -> BTreeSet<(u64, Actor)> {
-    let died = outcome.trace.tail().filter(|event| matches!(event.what, What::Died));
+    let died = outcome.trace.tail().filter(|event| matches!(event.kind, EventKind::Died));
     died.map(|event| (event.ordinal, event.actor)).collect()
 }
 
-/// Stories with fewer calls than this are swept in pairs too.
+/// Stories with fewer calls than this are also swept in pairs.
 pub const PAIRS_BELOW: usize = 60;

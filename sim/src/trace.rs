@@ -1,19 +1,20 @@
-//! The trace of a run: a rolling hash over every event, checkpoints of it, and the last events.
+//! The trace of a run: a rolling hash over all events, checkpoints of that hash, and the last
+//! events.
 //!
-//! Two runs of one plan are the same exactly when their hashes are; the checkpoints tell where
-//! they part.
+//! Two runs are the same exactly if their hashes are the same; the checkpoints show where they
+//! differ first.
 
 use std::collections::VecDeque;
 
-use selvedge_core::engine::{Observation, Tally};
+use selvedge_core::engine::{Observation, ScanCounts};
 use selvedge_core::value::Value;
 
-use crate::event::{Event, Learned, What};
+use crate::event::{Event, EventKind, Learned};
 
-/// How many events lie between two checkpoints.
+/// The number of events between two checkpoints.
 pub const CHECKPOINT_EVERY: u64 = 1_024;
 
-/// A hash that is fed piece by piece. Not meant to resist anybody: it only tells runs apart.
+/// A hash that is fed in pieces. It tells runs apart and is not cryptographic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -41,7 +42,7 @@ impl Digest {
         self.number(u64::from_le_bytes(rest));
     }
 
-    /// Feeds a reply.
+    /// Feeds a value.
     pub fn value(&mut self, value: &Value) {
         match value {
             Value::Nil => self.number(1),
@@ -65,7 +66,7 @@ impl Digest {
     }
 }
 
-/// What is kept of a run.
+/// The recorded trace of a run.
 #[derive(Clone, Debug)]
 pub struct Trace {
     digest: Digest,
@@ -88,7 +89,7 @@ impl Trace {
         }
     }
 
-    /// The same trace, which keeps another number of events from now on.
+    /// The same trace, but keeping another number of events.
     #[must_use]
     pub fn keeping(&self, tail_max: usize) -> Self {
         Self { tail_max, ..self.clone() }
@@ -115,7 +116,7 @@ impl Trace {
         self.digest.finish()
     }
 
-    /// How many events there were.
+    /// The number of events.
     #[must_use]
     pub const fn events(&self) -> u64 {
         self.events
@@ -136,21 +137,17 @@ impl Trace {
 fn feed(digest: &mut Digest, event: &Event) {
     digest.number(event.at_ms);
     digest.number(event.ordinal);
-    let text = |digest: &mut Digest, kind: u64, text: &str| {
-        digest.number(kind);
-        digest.bytes(text.as_bytes());
-    };
     let (kind, number) = event.actor.place();
-    digest.number(kind);
+    digest.number(u64::from(kind));
     digest.number(u64::from(number));
-    match &event.what {
-        What::Sent { call, node, argv } => {
+    match &event.kind {
+        EventKind::Sent { call, node, argv } => {
             digest.number(1);
             digest.number(*call);
             digest.number(u64::from(*node));
             argv.iter().for_each(|word| digest.bytes(word));
         }
-        What::Applied(applied) => {
+        EventKind::Applied(applied) => {
             digest.number(2);
             digest.number(applied.call);
             digest.number(applied.server_time_us);
@@ -158,56 +155,65 @@ fn feed(digest: &mut Digest, event: &Event) {
             digest.number(applied.commit.unwrap_or(0));
             applied.writes.iter().flatten().for_each(|word| digest.bytes(word));
         }
-        What::Delivered { call, learned } | What::Returned { call, learned } => {
+        EventKind::Delivered { call, learned } | EventKind::Returned { call, learned } => {
             digest.number(3);
             digest.number(*call);
-            match learned {
-                Learned::Reply(value) => digest.value(value),
-                Learned::NotApplied(why) => text(digest, 1, why),
-                Learned::Perhaps(why) => text(digest, 2, why),
-            }
+            digest_learned(digest, learned);
         }
-        What::Lost { call, applied } => {
+        EventKind::Lost { call, applied } => {
             digest.number(4 + u64::from(*applied));
             digest.number(*call);
         }
-        What::Fault { fault, detail } => {
+        EventKind::Fault { fault, detail } => {
             text(digest, 6, fault.name());
             digest.bytes(detail.as_bytes());
         }
-        // Nearly all facts are these, and spelling them out would cost more than all the rest.
-        What::Observed(Observation::ScanDone { scanner, partition, tally }) => {
+        // These two are nearly all observations, and formatting them would be slow.
+        EventKind::Observed(Observation::ScanDone { scanner, partition, counts }) => {
             text(digest, 14, scanner.as_str());
             digest.bytes(partition.family.as_str().as_bytes());
             digest.number(u64::from(partition.index));
-            counts(digest, tally);
+            digest_counts(digest, counts);
         }
-        What::Observed(Observation::CycleDone { scanner, elapsed_ms, tally }) => {
+        EventKind::Observed(Observation::CycleDone { scanner, elapsed_ms, counts }) => {
             text(digest, 15, scanner.as_str());
             digest.number(*elapsed_ms);
-            counts(digest, tally);
+            digest_counts(digest, counts);
         }
-        What::Observed(fact) => text(digest, 7, &format!("{fact:?}")),
-        What::Invoked { call, function, argv } => {
+        EventKind::Observed(fact) => text(digest, 7, &format!("{fact:?}")),
+        EventKind::Invoked { call, function, argv } => {
             text(digest, 8, function);
             digest.number(*call);
             digest.number(argv.len() as u64);
         }
-        What::Started => digest.number(9),
-        What::Died => digest.number(10),
-        What::Phase(phase) => text(digest, 11, &format!("{phase:?}")),
-        What::CommitsLost { node, first, last } => {
+        EventKind::Started => digest.number(9),
+        EventKind::Died => digest.number(10),
+        EventKind::Phase(phase) => text(digest, 11, &format!("{phase:?}")),
+        EventKind::CommitsLost { node, first, last } => {
             digest.number(12);
             digest.number(u64::from(*node));
             digest.number(*first);
             digest.number(*last);
         }
-        What::Note(note) => text(digest, 13, note),
+        EventKind::Note(note) => text(digest, 13, note),
     }
 }
 
-fn counts(digest: &mut Digest, tally: &Tally) {
-    let Tally { processed, nothing, refused, skipped, failed, deferred, poisoned } = *tally;
+fn text(digest: &mut Digest, kind: u64, text: &str) {
+    digest.number(kind);
+    digest.bytes(text.as_bytes());
+}
+
+fn digest_learned(digest: &mut Digest, learned: &Learned) {
+    match learned {
+        Learned::Reply(value) => digest.value(value),
+        Learned::NotApplied(why) => text(digest, 1, why),
+        Learned::PerhapsApplied(why) => text(digest, 2, why),
+    }
+}
+
+fn digest_counts(digest: &mut Digest, counts: &ScanCounts) {
+    let ScanCounts { processed, nothing, refused, skipped, failed, deferred, poisoned } = *counts;
     for count in [processed, nothing, refused, skipped, failed, deferred, poisoned] {
         digest.number(count);
     }
@@ -219,8 +225,8 @@ mod tests {
     use crate::event::Actor;
 
     fn event(ordinal: u64, note: &str) -> Event {
-        let what = What::Note(note.to_owned());
-        Event { at_ms: 7, ordinal, actor: Actor::World, what }
+        let what = EventKind::Note(note.to_owned());
+        Event { at_ms: 7, ordinal, actor: Actor::World, kind: what }
     }
 
     #[test]
@@ -237,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_bounded_and_checkpoints_are_kept() {
+    fn the_tail_is_bounded_and_checkpoints_are_recorded() {
         let mut trace = Trace::new(2);
         (0..2_050).for_each(|ordinal| trace.add(event(ordinal, "x")));
         assert_eq!(trace.tail().map(|event| event.ordinal).collect::<Vec<_>>(), [2_048, 2_049]);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use selvedge_core::value::Value;
 
-use crate::patience::Patience;
 use crate::server::{Kind, Options, Server, ServerError};
+use crate::wait::Wait;
 
 /// A running Valkey cluster on loopback. Dropping it ends every node.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Cluster {
         })
     }
 
-    /// The same of nodes that somebody else starts.
+    /// The same from nodes that `start` starts.
     pub fn from_nodes(
         primaries: usize,
         replicas_each: usize,
@@ -63,7 +63,7 @@ impl Cluster {
         &self.replicas
     }
 
-    /// All nodes, primaries first, for whoever does without the cluster as a whole.
+    /// All nodes, primaries first.
     #[must_use]
     pub fn into_nodes(self) -> Vec<Server> {
         self.primaries.into_iter().chain(self.replicas).collect()
@@ -78,7 +78,7 @@ impl Cluster {
         self.primaries.iter().chain(&self.replicas)
     }
 
-    /// Epochs differ from the start: nodes of equal epoch would first have to settle whose is whose.
+    /// Nodes start with different epochs: equal ones would have to resolve the collision first.
     fn assign_slots(&self) -> Result<(), ServerError> {
         let count = self.primaries.len();
         for (index, node) in self.primaries.iter().enumerate() {
@@ -134,15 +134,14 @@ fn await_on<'a>(
     otherwise: &str,
     holds: &dyn Fn(&Server) -> Result<bool, ServerError>,
 ) -> Result<(), ServerError> {
-    let patience = Patience::of(TOGETHER_WITHIN);
+    let wait = Wait::at_most(TOGETHER_WITHIN);
     for node in nodes {
-        patience
-            .until(|| match holds(node) {
-                Ok(false) => None,
-                Ok(true) => Some(Ok(())),
-                Err(error) => Some(Err(error)),
-            })
-            .ok_or_else(|| ServerError::Cluster(otherwise.to_owned()))??;
+        wait.until(|| match holds(node) {
+            Ok(false) => None,
+            Ok(true) => Some(Ok(())),
+            Err(error) => Some(Err(error)),
+        })
+        .ok_or_else(|| ServerError::Cluster(otherwise.to_owned()))??;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! [`Connection`]: a small blocking client that shows replies exactly as they were on the wire.
+//! [`Connection`]: a small blocking client that returns replies exactly as they are on the wire.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};

@@ -11,10 +11,10 @@ use std::time::Duration;
 use selvedge_core::value::Value;
 use tempfile::TempDir;
 
-use crate::binary;
 use crate::connection::Connection;
-use crate::keeper::Keeper;
-use crate::patience::Patience;
+use crate::process_guard::ProcessGuard;
+use crate::server_binary;
+use crate::wait::Wait;
 
 /// Which server to start. The suites hold the library and the host to both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl Options {
     }
 }
 
-/// Why there is no server. Its text is meant for the person who runs the tests.
+/// Why there is no server, with advice for the person who runs the tests.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// No executable anywhere; the text says how to get one.
@@ -102,7 +102,7 @@ pub enum ServerError {
 #[derive(Debug)]
 pub struct Server {
     // Before the site: the process ends before its folder goes.
-    keeper: Keeper,
+    guard: ProcessGuard,
     ports: Ports,
     site: Site,
 }
@@ -119,7 +119,7 @@ impl Server {
     }
 
     /// Starts a server and returns when it answers. Between finding a free port and taking it,
-    /// anybody may take it first: then the server ends at once, and another port is tried.
+    /// another process may take it: then the server exits at once, and another port is tried.
     pub fn start(kind: Kind, options: Options) -> Result<Self, ServerError> {
         let site = Site::prepare(kind, options)?;
         let mut attempts_left = PORTS_TRIED;
@@ -127,7 +127,7 @@ impl Server {
             let ports = Ports::free()?;
             attempts_left -= 1;
             match site.launch(ports) {
-                Ok(keeper) => return Ok(Self { keeper, ports, site }),
+                Ok(guard) => return Ok(Self { guard, ports, site }),
                 Err(ServerError::NotReady { log, .. })
                     if attempts_left > 0 && log.contains("Address already in use") =>
                 {
@@ -141,19 +141,19 @@ impl Server {
 
     /// Kills the process with SIGKILL and returns when it is gone. Its folder stays.
     pub fn kill_9(&mut self) -> Result<(), ServerError> {
-        Ok(self.keeper.kill()?)
+        Ok(self.guard.kill()?)
     }
 
     /// Starts the process again, on the same port and folder, killing it first if it still runs.
     pub fn restart(&mut self) -> Result<(), ServerError> {
-        self.keeper.kill()?;
-        self.keeper = self.site.launch(self.ports)?;
+        self.guard.kill()?;
+        self.guard = self.site.launch(self.ports)?;
         Ok(())
     }
 
     /// How the process ended, if it has.
     pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.keeper.ended()
+        self.guard.ended()
     }
 
     /// Opens a connection to it.
@@ -188,7 +188,7 @@ impl Server {
     /// The process, as the operating system knows it.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.keeper.server_pid()
+        self.guard.server_pid()
     }
 }
 
@@ -229,7 +229,7 @@ struct Ports {
 }
 
 impl Ports {
-    /// Two loopback ports that nobody listens on at this moment. Both are held until both are
+    /// Two loopback ports that are free at this moment. Both are held until both are
     /// found, so that they differ.
     fn free() -> io::Result<Self> {
         let listen = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -249,13 +249,13 @@ struct Site {
 
 impl Site {
     fn prepare(kind: Kind, options: Options) -> Result<Self, ServerError> {
-        let executable = binary::find(kind)?;
+        let executable = server_binary::find(kind)?;
         let folder = tempfile::Builder::new().prefix("selvedge-").tempdir()?;
         Ok(Self { kind, executable, options, folder })
     }
 
     /// Starts the process and returns when it answers.
-    fn launch(&self, ports: Ports) -> Result<Keeper, ServerError> {
+    fn launch(&self, ports: Ports) -> Result<ProcessGuard, ServerError> {
         let mut config =
             format!("bind 127.0.0.1\nport {}\nsave \"\"\nappendonly no\n", ports.client);
         if self.options.cluster {
@@ -268,12 +268,12 @@ impl Site {
         let log = self.log_path();
         let arguments = [path.into_os_string()];
         let folder = self.folder.path();
-        let mut keeper = Keeper::start(&self.executable, &arguments, &[], folder, &log)?;
-        match self.await_ready(ports, &mut keeper) {
-            Ok(()) => Ok(keeper),
+        let mut guard = ProcessGuard::start(&self.executable, &arguments, &[], folder, &log)?;
+        match self.await_ready(ports, &mut guard) {
+            Ok(()) => Ok(guard),
             Err(error) => {
                 // Not by its drop, which would remove the folder as well.
-                keeper.kill()?;
+                guard.kill()?;
                 Err(error)
             }
         }
@@ -281,9 +281,9 @@ impl Site {
 
     /// Returns when the process that we started, and no other on its port, answers and is done
     /// loading.
-    fn await_ready(&self, ports: Ports, keeper: &mut Keeper) -> Result<(), ServerError> {
-        let pid = keeper.server_pid();
-        let answer = Patience::of(READY_WITHIN).until(|| match keeper.ended() {
+    fn await_ready(&self, ports: Ports, guard: &mut ProcessGuard) -> Result<(), ServerError> {
+        let pid = guard.server_pid();
+        let answer = Wait::at_most(READY_WITHIN).until(|| match guard.ended() {
             Ok(None) => identify(ports.client).filter(|identity| identity.pid == pid).map(Ok),
             Ok(Some(status)) => Some(Err(format!("ended with {status}"))),
             Err(error) => Some(Err(format!("could not be watched: {error}"))),

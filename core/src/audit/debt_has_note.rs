@@ -8,7 +8,7 @@ use crate::key::{FlowPart, Key, PartitionIndex};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "DebtHasNote",
-    statement: "every debt has its note, every note its index entry, until it is paid",
+    statement: "pending cancels and entries of their indexes match one to one",
     moment: Moment::Always,
     reach: Reach::Partition,
     look,
@@ -22,7 +22,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 .index(*partition, PartitionIndex::CancelBacklog)
                 .contains_key(&flow.to_string());
             findings.expect(owed == noted, flow, || {
-                format!("owes cancels to members: {owed}, stands in the backlog: {noted}")
+                format!("has pending cancels of members: {owed}, is in the cancel backlog: {noted}")
             });
         }
         Subject::Key(key @ Key::Flow(partition, flow, FlowPart::EdgeGroup(child))) => {
@@ -33,7 +33,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 .index_set(*partition, PartitionIndex::PendingCancelGroups)
                 .contains(&format!("{flow}|{child}"));
             findings.expect(flagged == noted, key, || {
-                format!("owes sibling cancels: {flagged}, noted: {noted}")
+                format!("has pending cancels of siblings: {flagged}, is in the index: {noted}")
             });
         }
         _ => {}

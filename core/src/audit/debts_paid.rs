@@ -10,7 +10,7 @@ use crate::state::TerminalOutcome;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "DebtsPaid",
-    statement: "no cancel is owed any more, and no edge of an ended upstream is open",
+    statement: "no cancel is pending, and no edge of an ended upstream is open",
     moment: Moment::Rest,
     reach: Reach::Partition,
     look,
@@ -33,10 +33,13 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
         Subject::Key(key @ Key::Flow(_, _, FlowPart::EdgeGroup(_))) => {
             let owing = |group: &Fields<'_>| group.text("cancel_siblings_pending_flag") == "true";
             if let Some(group) = snapshot.hash(key).filter(owing) {
-                findings.add(key, format!("owes cancels to siblings: {:?}", owed(snapshot, group)));
+                findings.add(
+                    key,
+                    format!("has pending cancels of siblings: {:?}", owed(snapshot, group)),
+                );
             }
         }
-        Subject::Key(_) | Subject::Stranger(_) => {}
+        Subject::Key(_) | Subject::ForeignKey(_) => {}
     }
 }
 
@@ -66,7 +69,7 @@ fn edges(snapshot: &Snapshot, child: &Execution<'_>, findings: &mut Findings) {
         };
         let open = !matches!(dependency.text("state"), "satisfied" | "impossible");
         if open && let Some(ended) = ended_at(snapshot, dependency) {
-            let owed = snapshot.is_forgotten(ended);
+            let owed = snapshot.is_overdue(ended);
             findings.expect(!owed, child.id, || {
                 let upstream = dependency.text("upstream_execution_id");
                 format!("the edge {edge} is open, its upstream {upstream} ended at {ended}")

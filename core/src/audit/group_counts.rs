@@ -41,7 +41,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 findings.expect(listed, key, || String::from("is not listed at both its ends"));
             }
         }
-        Subject::Key(_) | Subject::Stranger(_) => {}
+        Subject::Key(_) | Subject::ForeignKey(_) => {}
     }
 }
 

@@ -1,5 +1,5 @@
-//! State oracles: what must be true of a keyspace, as pure functions over a [`Snapshot`]. They
-//! never call the code that they judge.
+//! State oracles: invariants of a keyspace, checked by pure functions over a [`Snapshot`]. They
+//! never call the code that they check.
 //!
 //! At any moment:
 //!
@@ -15,24 +15,24 @@
 //! | `GroupCounts` | counters of dependencies and groups equal the edges they count |
 //! | `LedgerAdds` | admission counts equal their holders, and hard limits hold |
 //! | `SuspendedHasWaker` | every suspended execution has an open waitpoint or a timeout |
-//! | `DebtHasNote` | every debt has its note, every note its index entry, until it is paid |
+//! | `DebtHasNote` | pending cancels and entries of their indexes match one to one |
 //! | `OneSlot` | whatever a record or an index names lives in its own slot |
 //! | `NoOrphans` | every key belongs to a live record or expires |
 //!
-//! At rest, when engines run and nobody adds work:
+//! At rest, when engines have run for a while and no work was added:
 //!
 //! | oracle | statement |
 //! | --- | --- |
-//! | `WorkComesBack` | nobody waits behind a lost lease |
+//! | `WorkComesBack` | no execution stays active without a lease |
 //! | `WindowMoves` | nothing that is due is still waiting |
-//! | `DebtsPaid` | no cancel is owed, and no edge of an ended upstream is open |
-//! | `WakeupsArrive` | nobody is blocked whose dependencies are met |
-//! | `PoisonAside` | what cannot be read was set aside with a reason, and nothing else was |
+//! | `DebtsPaid` | no cancel is pending, and no edge of an ended upstream is open |
+//! | `WakeupsArrive` | no execution whose dependencies are met is blocked |
+//! | `PoisonAside` | unreadable index entries were set aside with a reason, and nothing else was |
 //! | `SummaryTrue` | a flow's summary equals the fold over its members |
 //!
-//! An oracle judges one [`Subject`] at a time by what belongs to it. A keyspace is judged in full
-//! with [`judge`]; one that changes with [`judge_touched`], which looks only at those whom the
-//! changes concern; and a large one partition by partition, as [`Reach`] allows.
+//! An oracle judges one [`Subject`] at a time, with the keys that belong to it. [`judge`] checks a
+//! whole keyspace; [`judge_touched`] checks only the subjects that changed since the last call. A
+//! large keyspace can be judged partition by partition, as [`Reach`] allows.
 
 mod attempts_honest;
 mod debt_has_note;
@@ -46,6 +46,7 @@ mod one_holder;
 mod one_home;
 mod one_slot;
 mod poison_aside;
+mod record;
 mod right_kind;
 mod snapshot;
 mod subject;
@@ -63,10 +64,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use snapshot::{Entry, Execution, Fields, PATIENCE_MS, Snapshot, Stored};
+pub use record::{Entry, Execution, Fields, Stored};
+pub use snapshot::{GRACE_MS, Snapshot};
 pub use subject::Subject;
 
-/// One thing that should not be so.
+/// One violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     /// The oracle that found it.
@@ -83,12 +85,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// One thing that must be true of any keyspace.
+/// One invariant.
 #[derive(Clone, Copy, Debug)]
 pub struct Oracle {
     /// Its name, by which code, planted bugs and reports refer to it.
     pub name: &'static str,
-    /// What it says, in a sentence.
+    /// The invariant, in one sentence.
     pub statement: &'static str,
     /// When it must be true.
     pub moment: Moment,
@@ -102,7 +104,7 @@ pub struct Oracle {
 pub enum Moment {
     /// After every call.
     Always,
-    /// When engines have had the snapshot's patience for it, and nobody adds work.
+    /// After engines have run for the grace period of the snapshot, and no work was added.
     Rest,
 }
 
@@ -111,12 +113,13 @@ pub enum Moment {
 pub enum Reach {
     /// All keys of the subject's partition.
     Partition,
-    /// All keys of the deployment; with one partition alone it sees less, but nothing wrong.
+    /// All keys of the deployment. With one partition alone it may miss violations, but reports
+    /// none that is not there.
     Deployment,
 }
 
 impl Oracle {
-    /// What speaks against it.
+    /// The violations of these subjects.
     #[must_use]
     pub fn judge(&self, snapshot: &Snapshot, subjects: &BTreeSet<Subject>) -> Vec<Violation> {
         let mut findings = Findings { oracle: self.name, violations: BTreeSet::new() };
@@ -150,34 +153,34 @@ pub const ORACLES: &[Oracle] = &[
     summary_true::ORACLE,
 ];
 
-/// What speaks against any of them now. Those of rest do not count.
+/// The violations of the invariants that hold at any moment.
 #[must_use]
 pub fn judge(snapshot: &Snapshot) -> Vec<Violation> {
     judge_moment(snapshot, &snapshot.subjects(), Moment::Always)
 }
 
-/// What speaks against a keyspace that nobody may be looking after: [`judge`], and entries that
-/// nobody can read, whether or not an engine has come by them yet.
+/// The violations in a keyspace on which perhaps no engine runs: those of [`judge`], and index
+/// entries that cannot be read, even if no engine had the time to set them aside.
 #[must_use]
 pub fn judge_unattended(mut snapshot: Snapshot) -> (Snapshot, Vec<Violation>) {
-    // Without patience, whatever an index lists is due.
-    snapshot.set_patience_ms(i64::MIN);
+    // Without a grace period, whatever an index lists is due.
+    snapshot.set_grace_ms(i64::MIN);
     let subjects = snapshot.subjects();
     let mut found = judge_moment(&snapshot, &subjects, Moment::Always);
     found.extend(poison_aside::ORACLE.judge(&snapshot, &subjects));
     (snapshot, found)
 }
 
-/// What speaks against those of rest.
+/// The violations of the invariants that hold at rest.
 #[must_use]
 pub fn judge_rest(snapshot: &Snapshot) -> Vec<Violation> {
     judge_moment(snapshot, &snapshot.subjects(), Moment::Rest)
 }
 
-/// What speaks against any of them since the last time: only whom a change concerned is judged.
+/// The violations of subjects that changed since the last call.
 ///
-/// What it finds is what [`judge`] finds, but for two things that only a full look shows: records
-/// of budgets, quotas or waitpoints that lost their owner.
+/// It finds what [`judge`] finds, except records of budgets, quotas or waitpoints that lost their
+/// owner: only a full check shows those.
 #[must_use]
 pub fn judge_touched(snapshot: &mut Snapshot) -> Vec<Violation> {
     let touched = snapshot.take_touched();
@@ -193,7 +196,7 @@ fn judge_moment(
     of_moment.flat_map(|oracle| oracle.judge(snapshot, subjects)).collect()
 }
 
-/// Where an oracle puts what it finds.
+/// Collects the violations that an oracle finds.
 struct Findings {
     oracle: &'static str,
     violations: BTreeSet<Violation>,

@@ -22,7 +22,9 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
         }
     };
     match subject {
-        Subject::Stranger(key) => findings.add(key.escape_ascii(), "is no key of ours"),
+        Subject::ForeignKey(key) => {
+            findings.add(key.escape_ascii(), "is not a key of this keyspace")
+        }
         Subject::Execution(id) => {
             snapshot.named_after(id).for_each(|(key, entry)| judge(key, entry));
         }
@@ -95,7 +97,7 @@ fn owner(snapshot: &Snapshot, key: &Key, entry: &Entry) -> Result<(), String> {
 /// The execution record that a field of another record names.
 fn core_named(snapshot: &Snapshot, record: &Key, field: &str) -> Result<Key, String> {
     let named = snapshot.hash(record).map(|fields| fields.text(field)).unwrap_or_default();
-    let id: ExecutionId = named.parse().map_err(|_| format!("`{named}` is no execution"))?;
+    let id: ExecutionId = named.parse().map_err(|_| format!("`{named}` is not an execution id"))?;
     Ok(Key::execution(&id).core())
 }
 

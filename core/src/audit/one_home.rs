@@ -75,7 +75,7 @@ fn lanes(
     findings: &mut Findings,
 ) {
     let found: Vec<(&str, LaneIndex, f64)> = snapshot
-        .places_of(execution.id.as_str())
+        .indexes_listing(execution.id.as_str())
         .filter_map(|key| match key {
             Key::Index(_, IndexPart::Lane(lane, index)) => {
                 Some((lane.as_str(), *index, *snapshot.zset(key).get(execution.id.as_str())?))
@@ -110,7 +110,7 @@ fn lanes(
 fn score_in(snapshot: &Snapshot, execution: &Execution<'_>, index: LaneIndex) -> Option<f64> {
     let core = execution.core;
     match index {
-        LaneIndex::Eligible => Some(execution.place_in_line()),
+        LaneIndex::Eligible => Some(execution.eligible_score()),
         LaneIndex::Delayed => Some(time(core.number("delay_until"))),
         LaneIndex::BlockedDependencies => Some(time(core.number("created_at"))),
         LaneIndex::Suspended => Some(timeout_of(snapshot, execution.id).unwrap_or(NEVER)),
@@ -184,7 +184,7 @@ fn worker_sets(
 ) {
     let holder = execution.core.text("current_worker_instance_id");
     let mut in_its_holders = false;
-    for key in snapshot.places_of(execution.id.as_str()) {
+    for key in snapshot.indexes_listing(execution.id.as_str()) {
         let Key::Index(partition, IndexPart::WorkerLeases(worker)) = key else { continue };
         let rightly =
             is_held(vector) && worker.as_str() == holder && *partition == execution.partition();
@@ -198,7 +198,7 @@ fn worker_sets(
 
 /// Entries of what has no record.
 fn strays(snapshot: &Snapshot, id: &ExecutionId, findings: &mut Findings) {
-    for key in snapshot.places_of(id.as_str()) {
+    for key in snapshot.indexes_listing(id.as_str()) {
         findings.add(key, format!("{id} has no record"));
     }
 }

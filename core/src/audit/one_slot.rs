@@ -10,7 +10,7 @@ use crate::partition::Partition;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "OneSlot",
-    statement: "whatever a record or an index names lives in its own slot",
+    statement: "everything that a record or an index names is in the same slot",
     moment: Moment::Always,
     reach: Reach::Partition,
     look,
@@ -19,7 +19,7 @@ pub(super) const ORACLE: Oracle = Oracle {
 fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     match subject {
         Subject::Execution(id) => {
-            for key in snapshot.places_of(id.as_str()) {
+            for key in snapshot.indexes_listing(id.as_str()) {
                 if let Key::Index(partition, _) = key {
                     together(key, *partition, id.as_str(), findings);
                 }
@@ -49,7 +49,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 together(key, *partition, record.text(field), findings);
             }
         }
-        Subject::Stranger(_) => {}
+        Subject::ForeignKey(_) => {}
     }
 }
 
@@ -58,5 +58,5 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
 fn together(key: &Key, partition: Partition, id: &str, findings: &mut Findings) {
     let tag = partition.to_string();
     let elsewhere = !id.starts_with(&tag) && id.parse::<ExecutionId>().is_ok();
-    findings.expect(!elsewhere, key, || format!("names {id}, which lives elsewhere"));
+    findings.expect(!elsewhere, key, || format!("names {id}, which is in another slot"));
 }

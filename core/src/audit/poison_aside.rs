@@ -40,14 +40,14 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 findings.expect(!sound, key, || format!("`{entry}` could be read"));
             }
         }
-        Subject::Key(_) | Subject::Execution(_) | Subject::Flow(..) | Subject::Stranger(_) => {}
+        Subject::Key(_) | Subject::Execution(_) | Subject::Flow(..) | Subject::ForeignKey(_) => {}
     }
 }
 
 /// Entries that are not due yet have not been looked at.
 #[expect(clippy::cast_possible_truncation, reason = "a time that is too large is never due")]
 fn is_due(snapshot: &Snapshot, key: &Key, member: &String) -> bool {
-    snapshot.zset(key).get(member).is_none_or(|at| snapshot.is_forgotten(*at as i64))
+    snapshot.zset(key).get(member).is_none_or(|at| snapshot.is_overdue(*at as i64))
 }
 
 fn is_readable(partition: Partition, part: &IndexPart, member: &str) -> bool {

@@ -22,19 +22,20 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     let Some(entry) = snapshot.entry(key) else { return };
     if let Some(kind) = misplaced(key, &entry.stored) {
         let found = Kind::of(&entry.stored).word();
-        return findings.add(key, format!("holds a {found}, belongs to a {}", kind.word()));
+        return findings.add(key, format!("holds a {found}, expected a {}", kind.word()));
     }
     if let Some(fields) = entry.fields() {
         for name in counts_of(key) {
             let text = fields.text(name);
             findings.expect(text.is_empty() || is_number(text), key, || {
-                format!("{name} is `{}`, which is no number", text.escape_default())
+                format!("{name} is `{}`, which is not a number", text.escape_default())
             });
         }
     }
     if let (Key::Quota(_, _, QuotaPart::Concurrency), Stored::Text(text)) = (key, &entry.stored) {
         let sound = core::str::from_utf8(text).is_ok_and(is_number);
-        findings.expect(sound, key, || format!("is `{}`, no number", text.escape_ascii()));
+        findings
+            .expect(sound, key, || format!("is `{}`, which is not a number", text.escape_ascii()));
     }
 }
 

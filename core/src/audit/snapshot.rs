@@ -1,85 +1,40 @@
-//! A keyspace at one moment, and the records in it.
+//! A keyspace at one moment.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::record::{Entry, Execution, Fields, Stored};
 use super::subject::{self, Subject};
-use crate::error::UnknownWord;
 use crate::id::{AttemptIndex, ExecutionId, FlowId};
 use crate::key::{
     AttemptPart, ExecutionPart, FlowPart, IndexPart, Key, PartitionIndex, StreamPart,
 };
 use crate::partition::Partition;
-use crate::state::StateVector;
 use crate::time::ServerTime;
-
-/// What a key holds.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Stored {
-    /// A string.
-    Text(Vec<u8>),
-    /// A hash.
-    Hash(BTreeMap<String, Vec<u8>>),
-    /// A set.
-    Set(BTreeSet<String>),
-    /// A sorted set: the score of each member.
-    Zset(BTreeMap<String, f64>),
-    /// A stream; how many entries it has. No oracle looks into one.
-    Stream(usize),
-}
-
-/// A value with the time at which it ends, if it does.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// What is stored.
-    pub stored: Stored,
-    /// Until when.
-    pub expires_at: Option<ServerTime>,
-}
-
-impl Entry {
-    /// The fields, if it is a hash.
-    #[must_use]
-    pub fn fields(&self) -> Option<Fields<'_>> {
-        match &self.stored {
-            Stored::Hash(fields) => Some(Fields(fields)),
-            _ => None,
-        }
-    }
-
-    /// How many members it has, if it is a set or a sorted set.
-    #[must_use]
-    pub fn members(&self) -> usize {
-        match &self.stored {
-            Stored::Set(members) => members.len(),
-            Stored::Zset(members) => members.len(),
-            _ => 0,
-        }
-    }
-}
 
 /// All live keys at one moment, or those of some partitions: it is filled key by key.
 ///
-/// It follows a keyspace that changes: [`Snapshot::put`] notes whom a change concerns, so that
-/// only they need to be judged again.
+/// It can follow a keyspace that changes: [`Snapshot::put`] records which subjects a change
+/// concerns, so that only those need to be judged again.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     now: ServerTime,
-    patience_ms: i64,
+    grace_ms: i64,
     entries: BTreeMap<Key, Entry>,
-    strangers: BTreeMap<Vec<u8>, Entry>,
+    foreign_keys: BTreeMap<Vec<u8>, Entry>,
     expiries: BTreeSet<(ServerTime, Key)>,
-    /// In which indexes of executions a member stands.
-    places: BTreeMap<String, BTreeSet<Key>>,
-    /// Whose record of a current lease names this lease.
+    /// For each member, the indexes of executions that list it.
+    listings: BTreeMap<String, BTreeSet<Key>>,
+    /// For each lease, the executions whose current lease it is.
     holders: BTreeMap<String, BTreeSet<ExecutionId>>,
     touched: BTreeSet<Subject>,
 }
 
 impl PartialEq for Snapshot {
     fn eq(&self, other: &Self) -> bool {
-        (self.now, &self.entries, &self.strangers) == (other.now, &other.entries, &other.strangers)
+        (self.now, &self.entries, &self.foreign_keys)
+            == (other.now, &other.entries, &other.foreign_keys)
     }
 }
 
@@ -89,30 +44,30 @@ impl Snapshot {
     pub const fn new(now: ServerTime) -> Self {
         Self {
             now,
-            patience_ms: PATIENCE_MS,
+            grace_ms: GRACE_MS,
             entries: BTreeMap::new(),
-            strangers: BTreeMap::new(),
+            foreign_keys: BTreeMap::new(),
             expiries: BTreeSet::new(),
-            places: BTreeMap::new(),
+            listings: BTreeMap::new(),
             holders: BTreeMap::new(),
             touched: BTreeSet::new(),
         }
     }
 
-    /// Notes what stands under a key now; nothing when it is gone.
+    /// Sets or removes the value of a key.
     pub fn put(&mut self, key: &[u8], entry: Option<Entry>) {
         let read = core::str::from_utf8(key).ok().and_then(|text| text.parse::<Key>().ok());
         match (read, entry) {
-            (Some(key), entry) => self.exchange(key, entry),
+            (Some(key), entry) => self.replace(key, entry),
             (None, Some(entry)) => {
-                self.touched.insert(Subject::Stranger(key.to_vec()));
-                self.strangers.insert(key.to_vec(), entry);
+                self.touched.insert(Subject::ForeignKey(key.to_vec()));
+                self.foreign_keys.insert(key.to_vec(), entry);
             }
-            (None, None) => drop(self.strangers.remove(key)),
+            (None, None) => drop(self.foreign_keys.remove(key)),
         }
     }
 
-    /// Moves the clock; what has ended by then is gone.
+    /// Moves the clock, and removes keys that expired.
     pub fn advance(&mut self, now: ServerTime) {
         self.now = now;
         // A key lives through the very millisecond of its expiry.
@@ -120,22 +75,22 @@ impl Snapshot {
             && at < now
         {
             self.expiries.pop_first();
-            self.exchange(key, None);
+            self.replace(key, None);
         }
-        self.strangers.retain(|_, entry| entry.expires_at.is_none_or(|at| now <= at));
+        self.foreign_keys.retain(|_, entry| entry.expires_at.is_none_or(|at| now <= at));
     }
 
-    /// Sets how long something may be due before an oracle of rest calls it forgotten.
-    pub fn set_patience_ms(&mut self, patience_ms: i64) {
-        self.patience_ms = patience_ms;
+    /// Sets for how long something may be due before an oracle of rest reports it.
+    pub fn set_grace_ms(&mut self, grace_ms: i64) {
+        self.grace_ms = grace_ms;
     }
 
-    /// Takes everybody whom a change concerned since the last time.
+    /// Takes the subjects that were concerned by changes since the last call.
     pub fn take_touched(&mut self) -> BTreeSet<Subject> {
         core::mem::take(&mut self.touched)
     }
 
-    fn exchange(&mut self, key: Key, entry: Option<Entry>) {
+    fn replace(&mut self, key: Key, entry: Option<Entry>) {
         let old = self.entries.remove(&key);
         if let Some(at) = old.as_ref().and_then(|old| old.expires_at) {
             self.expiries.remove(&(at, key.clone()));
@@ -145,34 +100,34 @@ impl Snapshot {
         }
         let stored = [&old, &entry].map(|entry| entry.as_ref().map(|entry| &entry.stored));
         subject::concerned(&key, stored, &mut self.touched);
-        self.follow_places(&key, stored);
-        self.follow_holders(&key, stored);
+        self.track_listings(&key, stored);
+        self.track_holders(&key, stored);
         if let Some(entry) = entry {
             self.entries.insert(key, entry);
         }
     }
 
-    fn follow_places(&mut self, key: &Key, stored: [Option<&Stored>; 2]) {
+    fn track_listings(&mut self, key: &Key, stored: [Option<&Stored>; 2]) {
         match key {
             Key::Index(_, part) if subject::lists_executions(part) => {}
             _ => return,
         }
         subject::changed_members(stored, |member, is_in| {
             if is_in {
-                self.places.entry(member.into()).or_default().insert(key.clone());
-            } else if let Some(places) = self.places.get_mut(member) {
-                places.remove(key);
-                if places.is_empty() {
-                    self.places.remove(member);
+                self.listings.entry(member.into()).or_default().insert(key.clone());
+            } else if let Some(indexes) = self.listings.get_mut(member) {
+                indexes.remove(key);
+                if indexes.is_empty() {
+                    self.listings.remove(member);
                 }
             }
         });
     }
 
-    fn follow_holders(&mut self, key: &Key, stored: [Option<&Stored>; 2]) {
+    fn track_holders(&mut self, key: &Key, stored: [Option<&Stored>; 2]) {
         let Key::Execution(id, ExecutionPart::Lease) = key else { return };
         let [was, is] = stored.map(|stored| match stored {
-            Some(Stored::Hash(fields)) => Some(Fields(fields).text("lease_id")),
+            Some(Stored::Hash(fields)) => Some(Fields::new(fields).text("lease_id")),
             _ => None,
         });
         if let Some(holders) = was.and_then(|lease| self.holders.get_mut(lease)) {
@@ -189,16 +144,16 @@ impl Snapshot {
         self.now
     }
 
-    /// Whether what was due at a time has been due for too long.
+    /// Whether what was due at this time has been due for longer than the grace period.
     #[must_use]
-    pub const fn is_forgotten(&self, due_ms: i64) -> bool {
-        due_ms.saturating_add(self.patience_ms) < self.now.0
+    pub const fn is_overdue(&self, due_ms: i64) -> bool {
+        due_ms.saturating_add(self.grace_ms) < self.now.0
     }
 
-    /// Everybody who can be judged.
+    /// All subjects.
     #[must_use]
     pub fn subjects(&self) -> BTreeSet<Subject> {
-        let mut subjects: BTreeSet<_> = self.strangers().map(Subject::stranger).collect();
+        let mut subjects: BTreeSet<_> = self.foreign_keys().map(Subject::foreign_key).collect();
         for (key, entry) in &self.entries {
             subject::concerned(key, [None, Some(&entry.stored)], &mut subjects);
         }
@@ -206,8 +161,8 @@ impl Snapshot {
     }
 
     /// The indexes of executions that list a member.
-    pub fn places_of(&self, member: &str) -> impl Iterator<Item = &Key> {
-        self.places.get(member).into_iter().flatten()
+    pub fn indexes_listing(&self, member: &str) -> impl Iterator<Item = &Key> {
+        self.listings.get(member).into_iter().flatten()
     }
 
     /// The executions whose current lease has this id.
@@ -215,13 +170,13 @@ impl Snapshot {
         self.holders.get(lease).into_iter().flatten()
     }
 
-    /// What stands under a key.
+    /// The value of a key.
     #[must_use]
     pub fn entry(&self, key: &Key) -> Option<&Entry> {
         self.entries.get(key)
     }
 
-    /// The records that an execution has under its own name.
+    /// The keys of an execution.
     pub fn of_execution<'a>(
         &'a self,
         id: &'a ExecutionId,
@@ -233,7 +188,7 @@ impl Snapshot {
         })
     }
 
-    /// All keys that carry the name of an execution.
+    /// The keys of an execution, its attempts and its streams.
     pub fn named_after<'a>(
         &'a self,
         id: &'a ExecutionId,
@@ -253,7 +208,7 @@ impl Snapshot {
         })
     }
 
-    /// The records that a flow has under its own name.
+    /// The keys of a flow.
     pub fn of_flow(
         &self,
         partition: Partition,
@@ -275,17 +230,17 @@ impl Snapshot {
         Some((key, group))
     }
 
-    /// All keys of ours, in order.
+    /// All keys of this keyspace, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Entry)> {
         self.entries.iter()
     }
 
-    /// Keys that are none of ours.
-    pub fn strangers(&self) -> impl Iterator<Item = &[u8]> {
-        self.strangers.keys().map(Vec::as_slice)
+    /// Keys that are not part of this keyspace.
+    pub fn foreign_keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.foreign_keys.keys().map(Vec::as_slice)
     }
 
-    /// Whether anything stands under a key.
+    /// Whether a key exists.
     #[must_use]
     pub fn holds(&self, key: &Key) -> bool {
         self.entries.contains_key(key)
@@ -295,7 +250,7 @@ impl Snapshot {
     #[must_use]
     pub fn hash(&self, key: &Key) -> Option<Fields<'_>> {
         match self.entries.get(key).map(|entry| &entry.stored) {
-            Some(Stored::Hash(fields)) => Some(Fields(fields)),
+            Some(Stored::Hash(fields)) => Some(Fields::new(fields)),
             _ => None,
         }
     }
@@ -365,78 +320,8 @@ impl Snapshot {
     }
 }
 
-/// The fields of a hash.
-#[derive(Clone, Copy, Debug)]
-pub struct Fields<'a>(&'a BTreeMap<String, Vec<u8>>);
-
-impl<'a> Fields<'a> {
-    pub(super) const fn new(fields: &'a BTreeMap<String, Vec<u8>>) -> Self {
-        Self(fields)
-    }
-
-    /// A field as text; empty when it is missing or no text.
-    #[must_use]
-    pub fn text(&self, name: &str) -> &'a str {
-        self.0.get(name).and_then(|value| core::str::from_utf8(value).ok()).unwrap_or_default()
-    }
-
-    /// A field as a number; 0 when it is missing or none. A fraction is cut off.
-    #[must_use]
-    pub fn number(&self, name: &str) -> i64 {
-        let text = self.text(name);
-        text.split('.').next().and_then(|whole| whole.parse().ok()).unwrap_or_default()
-    }
-
-    /// All fields.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_slice()))
-    }
-}
-
-/// An execution's record.
-#[derive(Clone, Copy, Debug)]
-pub struct Execution<'a> {
-    /// Its id.
-    pub id: &'a ExecutionId,
-    /// Its fields.
-    pub core: Fields<'a>,
-}
-
-/// Priorities outrank creation times by this factor.
-const PRIORITY_STEP: f64 = 1_000_000_000_000.0;
-
-impl Execution<'_> {
-    /// The state vector.
-    ///
-    /// # Errors
-    /// The first field that is no word of its dimension.
-    pub fn vector(&self) -> Result<StateVector, UnknownWord> {
-        StateVector::read(StateVector::FIELDS.map(|name| self.core.text(name)))
-    }
-
-    /// Where it lives.
-    #[must_use]
-    pub fn partition(&self) -> Partition {
-        self.id.partition()
-    }
-
-    /// Its score among the eligible of its lane: the lowest is served first.
-    #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a time of this millennium is exact")]
-    pub fn place_in_line(&self) -> f64 {
-        let priority: f64 = self.core.text("priority").parse().unwrap_or_default();
-        self.core.number("created_at") as f64 - priority * PRIORITY_STEP
-    }
-
-    /// Whether a purge has begun to take it apart.
-    #[must_use]
-    pub fn is_being_purged(&self) -> bool {
-        !self.core.text("purging_since").is_empty()
-    }
-}
-
-/// Twice the longest pause between two scans of one kind.
-pub const PATIENCE_MS: i64 = 120_000;
+/// The default grace period: twice the longest interval of a scanner.
+pub const GRACE_MS: i64 = 120_000;
 
 static EMPTY_SET: BTreeSet<String> = BTreeSet::new();
 static EMPTY_ZSET: BTreeMap<String, f64> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Whom a change concerns: the unit in which the oracles judge.
+//! [`Subject`]: the unit in which oracles judge, and which subjects a change of a key concerns.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ use crate::id::{ExecutionId, FlowId, WaitpointId};
 use crate::key::{BudgetPart, ExecutionPart, FlowPart, IndexPart, Key, PartitionIndex, QuotaPart};
 use crate::partition::Partition;
 
-/// One that an oracle can judge by itself, by looking at what belongs to it.
+/// What an oracle judges at a time, with all keys that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// An execution with everything under its name and all indexes that list it.
@@ -19,28 +19,27 @@ pub enum Subject {
     Flow(Partition, FlowId),
     /// One key.
     Key(Key),
-    /// One key that is none of ours.
-    Stranger(Vec<u8>),
+    /// A key that is not part of this keyspace.
+    ForeignKey(Vec<u8>),
 }
 
 impl Subject {
-    pub(super) fn stranger(key: &[u8]) -> Self {
-        Self::Stranger(key.to_vec())
+    pub(super) fn foreign_key(key: &[u8]) -> Self {
+        Self::ForeignKey(key.to_vec())
     }
 
     /// The record of an execution, if this is one and has one.
     pub(super) fn execution_in<'a>(&'a self, snapshot: &'a Snapshot) -> Option<Execution<'a>> {
         match self {
             Self::Execution(id) => snapshot.execution(id),
-            Self::Flow(..) | Self::Key(_) | Self::Stranger(_) => None,
+            Self::Flow(..) | Self::Key(_) | Self::ForeignKey(_) => None,
         }
     }
 }
 
-/// Whom it concerns that a key held `was` and holds `is` now.
+/// Adds the subjects concerned when a key that held `was` holds `is` now.
 ///
-/// With nothing before, that is everybody for whom the key matters: a keyspace is judged in full by
-/// judging whom its keys concern.
+/// With no value before, these are all subjects that the key belongs to.
 pub(super) fn concerned(
     key: &Key,
     [was, is]: [Option<&Stored>; 2],
@@ -83,7 +82,8 @@ pub(super) fn concerned(
     subjects.insert(Subject::Key(key.clone()));
 }
 
-/// An index concerns those that came or went; itself only as far as it or a member cannot be read.
+/// A change of an index concerns the members that were added or removed, and the index itself only
+/// if it or a member cannot be read.
 fn of_index(
     partition: Partition,
     part: &IndexPart,
@@ -148,8 +148,8 @@ pub(super) fn tuple(partition: Partition, member: &str) -> Option<Key> {
     Some(Key::flow(partition, flow.parse().ok()?).edge_group(&child))
 }
 
-/// Calls `each` for every member that came, left or changed its score, with whether it is in now.
-/// Both are in order, so that one walk tells, however many there are.
+/// Calls `each` for every member that was added, removed or given another score, with whether it is
+/// a member now. Both are sorted, so one pass is enough.
 pub(super) fn changed_members([was, is]: [Option<&Stored>; 2], mut each: impl FnMut(&str, bool)) {
     let (mut was, mut is) = (members(was).peekable(), members(is).peekable());
     loop {

@@ -31,7 +31,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     let total: i64 = fold.values().sum();
     let told = |field: &str| summary.map(|summary| summary.number(field)).unwrap_or_default();
     findings.expect(told("total_members") == total, id, || {
-        format!("tells of {} members, has {total}", told("total_members"))
+        format!("counts {} members, has {total}", told("total_members"))
     });
     // A finished flow is not counted again, so that it still tells how its members ended when the
     // first of them are purged. The total leaves no room for anything but those.
@@ -44,11 +44,13 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
             _ => (expected..=expected + purged).contains(&found),
         };
         findings.expect(fits, id, || {
-            format!("tells of {found} members that are {state}, has {expected}")
+            format!("counts {found} members that are {state}, has {expected}")
         });
     }
     let counted: i64 = states().map(|state| told(&format!("members_{state}"))).sum();
-    findings.expect(counted == total, id, || format!("tells of {counted} members in {total}"));
+    findings.expect(counted == total, id, || {
+        format!("its counts by state add up to {counted}, it has {total} members")
+    });
 }
 
 /// The public states that a summary counts, and `gone`.
@@ -71,7 +73,7 @@ fn fold(snapshot: &Snapshot, partition: Partition, id: FlowId) -> Option<BTreeMa
             .and_then(|member| snapshot.hash(&Key::execution(&member).core()));
         let state = match core {
             None => "gone",
-            Some(core) if !snapshot.is_forgotten(core.number("last_mutation_at")) => return None,
+            Some(core) if !snapshot.is_overdue(core.number("last_mutation_at")) => return None,
             Some(core) => core.text("public_state"),
         };
         *fold.entry(state.into()).or_default() += 1;

@@ -31,7 +31,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 waitpoint(snapshot, key, record, closing, findings);
             }
         }
-        Subject::Key(_) | Subject::Flow(..) | Subject::Stranger(_) => {}
+        Subject::Key(_) | Subject::Flow(..) | Subject::ForeignKey(_) => {}
     }
 }
 
@@ -47,7 +47,7 @@ fn suspension(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Fin
         findings.expect(
             timed || can_be_signalled(snapshot, execution, waitpoint),
             execution.id,
-            || format!("nothing can wake it, its waitpoint `{waitpoint}` being closed or gone"),
+            || format!("nothing can resume it: its waitpoint `{waitpoint}` is closed or missing"),
         );
     }
 }

@@ -8,7 +8,7 @@ use crate::state::{EligibilityState, LifecyclePhase};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "WakeupsArrive",
-    statement: "nobody is blocked whose dependencies are met, though every push be lost",
+    statement: "no execution whose dependencies are met is blocked, even if every push is lost",
     moment: Moment::Rest,
     reach: Reach::Partition,
     look,
@@ -28,7 +28,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     });
     let open = !snapshot.set(&Key::execution(execution.id).dependencies_unresolved()).is_empty();
     let since = execution.core.number("last_transition_at");
-    findings.expect((open && !met) || !snapshot.is_forgotten(since), execution.id, || {
+    findings.expect((open && !met) || !snapshot.is_overdue(since), execution.id, || {
         String::from("is blocked by dependencies that are met")
     });
 }

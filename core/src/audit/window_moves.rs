@@ -8,7 +8,7 @@ use crate::partition::Partition;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "WindowMoves",
-    statement: "every due candidate was acted on, whatever stood before it",
+    statement: "every due candidate was acted on, whatever is before it in the index",
     moment: Moment::Rest,
     reach: Reach::Partition,
     look,
@@ -25,7 +25,7 @@ const DUE: [PartitionIndex; 4] = [
 fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     match subject {
         Subject::Execution(id) => {
-            for key in snapshot.places_of(id.as_str()) {
+            for key in snapshot.indexes_listing(id.as_str()) {
                 let due = match key {
                     Key::Index(_, IndexPart::Lane(_, LaneIndex::Delayed)) => true,
                     Key::Index(_, IndexPart::Whole(index)) => DUE.contains(index),
@@ -44,7 +44,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
             let key = whole(*partition, PartitionIndex::BudgetResets);
             acted_on(snapshot, &key, &alloc::string::ToString::to_string(id), findings);
         }
-        Subject::Key(_) | Subject::Flow(..) | Subject::Stranger(_) => {}
+        Subject::Key(_) | Subject::Flow(..) | Subject::ForeignKey(_) => {}
     }
 }
 
@@ -55,7 +55,7 @@ fn whole(partition: Partition, index: PartitionIndex) -> Key {
 #[expect(clippy::cast_possible_truncation, reason = "a time that is too large is never due")]
 fn acted_on(snapshot: &Snapshot, key: &Key, member: &str, findings: &mut Findings) {
     let Some(&at) = snapshot.zset(key).get(member) else { return };
-    findings.expect(!snapshot.is_forgotten(at as i64), key, || {
+    findings.expect(!snapshot.is_overdue(at as i64), key, || {
         format!("{member} has been due since {at}")
     });
 }

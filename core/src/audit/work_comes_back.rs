@@ -7,7 +7,7 @@ use crate::state::{LifecyclePhase, OwnershipState};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "WorkComesBack",
-    statement: "whatever lost its lease was put back in line or ended",
+    statement: "every execution that lost its lease was requeued or ended",
     moment: Moment::Rest,
     reach: Reach::Partition,
     look,
@@ -25,7 +25,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
         OwnershipState::Unowned => return,
     };
     let at = execution.core.number(lost_at);
-    findings.expect(!snapshot.is_forgotten(at), execution.id, || {
-        format!("is {} since {at}, and nobody brought it back", vector.ownership)
+    findings.expect(!snapshot.is_overdue(at), execution.id, || {
+        format!("is {} since {at} and was not requeued", vector.ownership)
     });
 }

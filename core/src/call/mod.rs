@@ -55,7 +55,7 @@ pub trait Function {
     /// Whether it is registered `no-writes`.
     const READS_ONLY: bool = false;
 
-    /// What it answers when it does not refuse.
+    /// The reply when it is not refused.
     type Reply: core::fmt::Debug;
 
     /// Its KEYS, in order.
@@ -99,7 +99,7 @@ fn spelled(key: &Key) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Two ids, a hash tag and words.
+/// Two ids, a hash tag and fixed words.
 const KEY_BYTES_USUAL: usize = 128;
 
 /// What a [`Function`] declares, as data.

@@ -1,4 +1,4 @@
-//! What an engine is told at its start.
+//! The configuration of an engine.
 
 use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
@@ -8,50 +8,37 @@ use core::time::Duration;
 
 use thiserror::Error;
 
-use super::scan::{SCANNERS, ScannerName};
+use super::filter::Filter;
+use super::scanners::{ScannerName, scanner_specs};
 use crate::id::LaneId;
 use crate::partition::PartitionCounts;
 
 /// No scanner runs more often than this.
 pub const INTERVAL_FLOOR: Duration = Duration::from_millis(100);
 
-/// Which executions an engine cares for. Nothing set means all.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
-    /// Only of this namespace.
-    pub namespace: Option<String>,
-    /// Only with this tag at this value.
-    pub instance_tag: Option<(String, String)>,
-}
-
-impl Filter {
-    /// Whether it lets everything pass.
-    #[must_use]
-    pub const fn is_open(&self) -> bool {
-        self.namespace.is_none() && self.instance_tag.is_none()
-    }
-}
-
-/// What an engine is told at its start.
+/// The configuration of an engine.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EngineConfig {
     /// How many partitions the deployment has.
     pub partitions: PartitionCounts,
-    /// Lanes to look after, besides those in the registry.
+    /// Lanes to scan, besides those in the registry.
     pub lanes: Vec<LaneId>,
-    /// Intervals that differ from the scanners' own.
+    /// Intervals that differ from the scanners' defaults.
     pub intervals: BTreeMap<ScannerName, Duration>,
-    /// Which executions to care for.
+    /// Which executions to handle.
     pub filter: Filter,
-    /// Most batches in flight; with room for those of all partitions, dead ones delay no other.
+    /// Most batches in flight. With room for a batch of every partition, unresponsive partitions
+    /// delay no others.
     pub window: usize,
     /// Most batches in flight for one hash slot.
     pub window_per_slot: usize,
     /// How long a batch may stay unanswered.
     pub ticket_timeout: Duration,
-    /// How many completions are dispatched side by side, beside one of each partition.
+    /// How many completions are dispatched at a time, besides one of each partition.
     pub dispatch_concurrency: usize,
-    /// How many completions may wait to be dispatched; the reconciler finds what does not fit.
+    /// Most completions that wait to be dispatched or are being dispatched. What does not fit is
+    /// left to the dependency reconciler.
     pub dispatch_queue: usize,
 }
 
@@ -84,6 +71,48 @@ pub struct InvalidSetting {
 }
 
 impl EngineConfig {
+    /// The same configuration with other partition counts.
+    #[must_use]
+    pub fn with_partitions(mut self, partitions: PartitionCounts) -> Self {
+        self.partitions = partitions;
+        self
+    }
+
+    /// The same configuration with other lanes.
+    #[must_use]
+    pub fn with_lanes(mut self, lanes: Vec<LaneId>) -> Self {
+        self.lanes = lanes;
+        self
+    }
+
+    /// The same configuration with other intervals: those of the scanners that are not named are
+    /// their own.
+    #[must_use]
+    pub fn with_intervals(mut self, intervals: BTreeMap<ScannerName, Duration>) -> Self {
+        self.intervals = intervals;
+        self
+    }
+
+    /// The same configuration with another filter.
+    #[must_use]
+    pub fn with_filter(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// The name of a setting that is zero, with which an engine could do nothing.
+    #[must_use]
+    pub fn zero_setting(&self) -> Option<&'static str> {
+        [
+            ("window", self.window == 0),
+            ("window_per_slot", self.window_per_slot == 0),
+            ("ticket_timeout", self.ticket_timeout.is_zero()),
+            ("dispatch_concurrency", self.dispatch_concurrency == 0),
+        ]
+        .into_iter()
+        .find_map(|(name, is_zero)| is_zero.then_some(name))
+    }
+
     /// Reads the contract's environment variables through `lookup`; unset ones keep the defaults.
     ///
     /// # Errors
@@ -105,8 +134,7 @@ impl EngineConfig {
         if let Some(text) = lookup("FF_LANES") {
             config.lanes = read_lanes(&text)?;
         }
-        for scanner in SCANNERS {
-            let spec = scanner.spec();
+        for spec in scanner_specs() {
             if let Some(text) = lookup(spec.interval_variable) {
                 let interval = read_interval(spec.interval_variable, &text)?;
                 config.intervals.insert(spec.name, interval);
@@ -185,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_named() {
+    fn an_invalid_value_is_reported_with_its_variable() {
         for (name, value) in [
             ("FF_FLOW_PARTITIONS", "0"),
             ("FF_QUOTA_PARTITIONS", "many"),

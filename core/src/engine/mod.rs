@@ -1,4 +1,4 @@
-//! The engine as one pure machine: cadence, scanners, dispatch, backoff, cascade.
+//! The engine as a pure machine: it scans partitions for due work and dispatches completions.
 //!
 //! It has no clock, socket, thread or random source of its own. Give it one input, then take
 //! effects until none is left, then sleep until the deadline or the next input:
@@ -12,7 +12,7 @@
 //! while let Some(effect) = engine.next_effect() {
 //!     match effect {
 //!         Effect::Send { ticket, slot, batch } => { /* one slot, one pipeline */ }
-//!         Effect::Observe(fact) => { /* a log line, a metric, a trace event */ }
+//!         Effect::Observe(observation) => { /* a log line, a metric, a trace event */ }
 //!     }
 //! }
 //! let wake_at = engine.deadline();
@@ -20,91 +20,76 @@
 //!
 //! Several engines may run on the same data at once: every function they call decides for itself
 //! whether there is still something to do.
+//!
+//! The engine has three parts. Each owns its state, is told what happened and hands back events;
+//! [`Engine`] carries events from one part to another, and no part calls another.
+//!
+//! | part | what it owns | its events |
+//! | --- | --- | --- |
+//! | `requests` | batches, tickets, the window, missing replies | replies are there |
+//! | `scanning` | cadence, visits, pages, cursors, candidates | requests, skipped executions |
+//! | `dispatch` | queued completions, dispatches under way | requests, work handed over |
+//!
+//! The scanners themselves are in `scanners`, one file each.
 
-mod ask;
-mod cadence;
 mod config;
-pub mod dispatch;
-mod driver;
-mod flight;
+mod dispatch;
+mod filter;
 mod observe;
-pub mod scan;
-mod scans;
-mod step;
-mod texts;
-pub mod tracker;
-mod visit;
+mod reply;
+mod requests;
+mod scanners;
+mod scanning;
 mod wire;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-pub use config::{EngineConfig, Filter, INTERVAL_FLOOR, InvalidSetting};
-pub use driver::PAGES_MAX;
-pub use flight::BATCH_MAX;
-pub use observe::{Disposition, Observation, ReconcileAction, Tally};
-pub use scan::ScannerName;
-pub use step::{Fate, Notes, Reply, Step, Then, Verdict};
-pub use wire::{Answer, Command, Effect, Input, InvalidPush, Ticket};
+pub use config::{EngineConfig, INTERVAL_FLOOR, InvalidSetting};
+pub use filter::Filter;
+pub use observe::{CancelDisposition, Observation, ReconcileAction, ScanCounts};
+pub use requests::BATCH_MAX;
+pub use scanners::{ScannerName, ScannerSpec, Source, scanner_specs};
+pub use wire::{Effect, Input, InvalidPush};
 
-use ask::{Crew, Question};
-use cadence::Cadence;
-use dispatch::{Debt, Dispatch};
-use driver::Strip;
-use flight::{Asked, Flight, Pile};
-use scans::Scans;
+use dispatch::{Dispatch, TaskId};
+use requests::{Priority, Requests};
+use scanning::Scanning;
 
-use crate::id::LaneId;
-use crate::time::{EngineTime, ServerTime};
+use crate::time::EngineTime;
 
 /// The machine. See the module for how to drive it.
 pub struct Engine {
-    config: Arc<EngineConfig>,
     now: EngineTime,
-    lanes: Vec<LaneId>,
-    cadence: Cadence,
-    flight: Flight,
+    requests: Requests<Continuation>,
+    scanning: Scanning,
     dispatch: Dispatch,
-    scans: Scans,
-    strips: BTreeMap<u64, Strip>,
-    questions: BTreeMap<u64, Question>,
-    next_id: u64,
-    /// Commands asked for while one input is handled, by slot and haste; batched when
-    /// it is done.
-    staged: BTreeMap<Pile, Vec<Asked>>,
-    /// Where in `staged` a read stands, so that it is not asked for twice.
-    staged_reads: BTreeMap<Vec<Vec<u8>>, (Pile, usize)>,
-    no_notes: Notes,
     effects: VecDeque<Effect>,
     draining: bool,
     drained: bool,
 }
 
+/// Which part goes on when the replies of a request are there.
+enum Continuation {
+    Scanning(scanning::Continuation),
+    Dispatch(TaskId),
+}
+
 impl Engine {
     /// A new engine. `seed` feeds its jitter and the number of its first ticket, and nothing else;
-    /// engines that follow each other in one place need different ones.
+    /// engines that follow each other in one place need different seeds.
     #[must_use]
     pub fn new(config: EngineConfig, seed: u64, now: EngineTime) -> Self {
-        let cadence = Cadence::new(&config, seed, now);
-        let scans = Scans::new(&cadence, now);
+        let config = Arc::new(config);
         Self {
             now,
-            lanes: config.lanes.clone(),
-            flight: Flight::new(config.window, config.window_per_slot, config.ticket_timeout, seed),
-            dispatch: Dispatch::new(config.dispatch_concurrency, config.dispatch_queue),
-            cadence,
-            scans,
-            strips: BTreeMap::new(),
-            questions: BTreeMap::new(),
-            next_id: 0,
-            staged: BTreeMap::new(),
-            staged_reads: BTreeMap::new(),
-            no_notes: Notes::default(),
+            requests: Requests::new(&config, seed),
+            dispatch: Dispatch::new(&config),
+            scanning: Scanning::new(config, seed, now),
             effects: VecDeque::new(),
             draining: false,
             drained: false,
-            config: Arc::new(config),
         }
     }
 
@@ -112,39 +97,34 @@ impl Engine {
     /// far counts. Being woken early changes nothing.
     pub fn handle(&mut self, now: EngineTime, input: Input) {
         self.now = self.now.max(now);
+        let now = self.now;
         match input {
             Input::Wake => {}
-            Input::Settled { ticket, answers } => self.settle(ticket, answers),
-            Input::Completed(ended) => {
-                self.dispatch.look_again(&ended.execution_id);
-                self.owe(Debt { execution: ended.execution_id, depth: 0 });
+            Input::Settled { ticket, answers } => {
+                let events = self.requests.settle(ticket, answers);
+                self.on_requests(events);
             }
-            Input::Held(partition) => self.look_for_held(partition),
-            Input::Freed(quota) => self.offer_slot(quota),
-            Input::PushGap => self.catch_up(ScannerName::DependencyReconciler),
-            Input::LibraryLoaded => {
-                for &name in ScannerName::ALL {
-                    self.hurry_all(name);
-                }
+            Input::Completed(completion) => {
+                let events = self.dispatch.completion_pushed(now, completion);
+                self.on_dispatch(events);
             }
-            Input::Lanes(lanes) => self.adopt(lanes),
+            Input::Held(partition) => self.scanning.execution_held(now, partition),
+            Input::Freed(quota) => self.scanning.slot_freed(now, quota),
+            Input::PushGap => {
+                self.scanning.pushes_missed(now);
+                self.dispatch.pushes_missed();
+            }
+            Input::LibraryLoaded => self.scanning.library_loaded(now),
+            Input::Lanes(lanes) => self.scanning.set_lanes(now, lanes),
             Input::Drain => self.drain(),
         }
-        while let Some(ticket) = self.flight.overdue(self.now) {
-            self.expire(ticket);
+        while let Some(events) = self.requests.expire_next(now) {
+            self.on_requests(events);
         }
-        if !self.draining {
-            self.visit_what_is_due();
-            while let Some((item, debt)) = self.dispatch.start() {
-                let scene = scan::Scene {
-                    config: self.config.clone(),
-                    partition: debt.execution.partition(),
-                    now: ServerTime(0),
-                };
-                let step = dispatch::resolve(&scene, debt.execution);
-                self.advance(Crew::Dispatch(item), None, step);
-            }
-        }
+        let events = self.scanning.start_visits(now);
+        self.on_scanning(events);
+        let events = self.dispatch.start(now);
+        self.on_dispatch(events);
         self.send();
     }
 
@@ -157,8 +137,7 @@ impl Engine {
     /// When to feed [`Input::Wake`]. May change after every [`Self::handle`].
     #[must_use]
     pub fn deadline(&self) -> Option<EngineTime> {
-        let visit = if self.draining { None } else { self.cadence.deadline() };
-        [visit, self.flight.deadline()].into_iter().flatten().min()
+        [self.scanning.deadline(), self.requests.deadline()].into_iter().flatten().min()
     }
 
     /// Whether nothing is in flight and nothing will be, after a drain.
@@ -170,25 +149,79 @@ impl Engine {
     /// How many batches are in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.flight.open_tickets()
+        self.requests.open_tickets()
     }
 
-    fn observe(&mut self, fact: Observation) {
-        self.effects.push_back(Effect::Observe(fact));
+    fn on_requests(&mut self, events: Vec<requests::Event<Continuation>>) {
+        for event in events {
+            match event {
+                requests::Event::Replied(Continuation::Scanning(continuation), replies) => {
+                    let events = self.scanning.resume(self.now, continuation, replies);
+                    self.on_scanning(events);
+                }
+                requests::Event::Replied(Continuation::Dispatch(task), replies) => {
+                    let events = self.dispatch.resume(self.now, task, replies);
+                    self.on_dispatch(events);
+                }
+                requests::Event::Observe(observation) => self.observe(observation),
+            }
+        }
     }
 
-    fn id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
+    fn on_scanning(&mut self, events: Vec<scanning::Event>) {
+        for event in events {
+            match event {
+                scanning::Event::Request(commands, priority, continuation) => {
+                    let continuation = Continuation::Scanning(continuation);
+                    self.requests.add(commands, priority, continuation);
+                }
+                scanning::Event::Skipped(execution, sent) => {
+                    let events = self.dispatch.execution_skipped(self.now, sent, execution);
+                    self.on_dispatch(events);
+                }
+                scanning::Event::Observe(observation) => self.observe(observation),
+            }
+        }
+    }
+
+    fn on_dispatch(&mut self, events: Vec<dispatch::Event>) {
+        for event in events {
+            match event {
+                dispatch::Event::Request(commands, task) => {
+                    self.requests.add(commands, Priority::Due, Continuation::Dispatch(task));
+                }
+                dispatch::Event::HandedOver(partition) => {
+                    self.scanning.dispatch_handed_over(self.now, partition);
+                }
+                dispatch::Event::Observe(observation) => self.observe(observation),
+            }
+        }
+    }
+
+    fn observe(&mut self, observation: Observation) {
+        self.effects.push_back(Effect::Observe(observation));
+    }
+
+    fn send(&mut self) {
+        if self.draining {
+            self.requests.cancel_unsent();
+        } else {
+            self.effects.extend(self.requests.send(self.now));
+        }
+        if self.draining && !self.drained && self.requests.is_empty() {
+            self.drained = true;
+            self.observe(Observation::Drained);
+        }
     }
 
     fn drain(&mut self) {
         self.draining = true;
-        drop(self.dispatch.forget_queue());
+        self.scanning.drain();
+        self.dispatch.drain();
     }
 }
 
-// Steps are boxed closures that travel with the engine; it must be free to move between threads.
+// The steps of candidates are boxed closures; the engine must be free to move between threads.
 const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Engine>();

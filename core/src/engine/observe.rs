@@ -1,36 +1,36 @@
-//! Facts worth a log line, a metric or a trace event. The shell and the simulator each decide how
-//! to say them.
+//! Observations: facts worth a log line, a metric or a trace event. The shell and the simulator
+//! each decide what to do with them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::scan::ScannerName;
-use super::wire::Ticket;
-use crate::error::ServerError;
+use super::scanners::ScannerName;
+use crate::command::Ticket;
+use crate::error::{Class, ServerError};
 use crate::id::ExecutionId;
 use crate::partition::Partition;
 
-/// What a scan or a cycle did. The counts are of different things and are never mixed.
+/// What a scan or a cycle did. Every candidate is counted once, in one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct ScanCounts {
     /// Pieces of work done.
     pub processed: u64,
     /// Candidates with nothing to do.
     pub nothing: u64,
     /// Candidates that a function refused.
     pub refused: u64,
-    /// Candidates passed over: backed off, or not ours.
+    /// Candidates passed over: backed off, or excluded by the filter.
     pub skipped: u64,
-    /// Candidates that failed by their own fault.
+    /// Candidates whose data cannot be worked on.
     pub failed: u64,
-    /// Candidates the store could not serve now, or left unanswered.
+    /// Candidates that the store could not serve now, or whose call was not answered.
     pub deferred: u64,
-    /// Index entries set aside.
+    /// Index entries that cannot be read, set aside for the operator.
     pub poisoned: u64,
 }
 
-impl Tally {
-    /// Adds another tally.
+impl ScanCounts {
+    /// Adds other counts.
     pub fn add(&mut self, other: &Self) {
         self.processed += other.processed;
         self.nothing += other.nothing;
@@ -49,7 +49,7 @@ impl Tally {
 
     /// Each count under its name.
     #[must_use]
-    pub const fn counts(&self) -> [(&'static str, u64); 7] {
+    pub const fn by_name(&self) -> [(&'static str, u64); 7] {
         [
             ("processed", self.processed),
             ("nothing", self.nothing),
@@ -61,57 +61,57 @@ impl Tally {
         ]
     }
 
-    /// Whether anything came up at all.
+    /// Whether nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-words! {
-    /// What became of the cancel of a sibling; the contract's metric label.
-    pub enum Disposition {
-        /// Cancelled now.
+wire_enum! {
+    /// How the cancellation of a sibling was answered; the contract's metric label.
+    pub enum CancelDisposition {
+        /// Cancelled by this call.
         Cancelled = "cancelled",
-        /// Had ended before.
+        /// It had ended before.
         AlreadyTerminal = "already_terminal",
-        /// Is gone.
+        /// There is no such execution.
         NotFound = "not_found",
     }
 }
 
-words! {
-    /// What the reconciler did with a group; the contract's metric label.
+wire_enum! {
+    /// What the edge cancel reconciler did with a group; the contract's metric label.
     pub enum ReconcileAction {
-        /// Removed a note whose group owes nothing.
+        /// Removed an entry whose group has no cancellation pending.
         SremmedStale = "sremmed_stale",
-        /// Finished a drain.
+        /// Finished a drain: all siblings had ended.
         CompletedDrain = "completed_drain",
-        /// Left it to the dispatcher.
+        /// Left it to the edge cancel dispatcher: siblings are running.
         NoOp = "no_op",
     }
 }
 
-/// One fact.
+/// One observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// One scanner went over one partition.
+    /// A scan ended: one scanner, one partition.
     ScanDone {
         /// Which scanner.
         scanner: ScannerName,
         /// Which partition.
         partition: Partition,
         /// What it did.
-        tally: Tally,
+        counts: ScanCounts,
     },
-    /// One scanner has been over all partitions.
+    /// A cycle ended: one scanner, all partitions.
     CycleDone {
         /// Which scanner.
         scanner: ScannerName,
         /// How long it took.
         elapsed_ms: u64,
         /// What it did.
-        tally: Tally,
+        counts: ScanCounts,
     },
     /// A candidate failed.
     ItemFailed {
@@ -124,7 +124,7 @@ pub enum Observation {
         /// How.
         error: String,
     },
-    /// A candidate failed so often that it is left alone for some cycles.
+    /// A candidate failed so often that it is skipped for some cycles.
     ItemBackedOff {
         /// Which scanner.
         scanner: ScannerName,
@@ -135,9 +135,9 @@ pub enum Observation {
         /// For how many cycles.
         backoff_cycles: u64,
     },
-    /// An index entry that cannot be read was moved aside, for an operator to look at.
+    /// An index entry that cannot be read was set aside for the operator.
     PoisonSetAside {
-        /// Which scanner met it.
+        /// Which scanner found it.
         scanner: ScannerName,
         /// Where.
         partition: Partition,
@@ -153,17 +153,17 @@ pub enum Observation {
         /// Why.
         error: ServerError,
     },
-    /// Sum of all cancel backlogs, from a complete sample.
+    /// Size of all cancel backlogs together.
     CancelBacklog(u64),
-    /// A sample of the cancel backlogs was incomplete, and is not used.
+    /// A cancel backlog could not be read, so that the sum is not known.
     CancelBacklogPartial,
-    /// The cancel of a sibling was attempted.
+    /// The cancellation of a sibling was attempted.
     SiblingCancelDispatched {
         /// The group's reason.
         reason: &'static str,
     },
-    /// The cancel of a sibling was answered.
-    SiblingCancelled(Disposition),
+    /// The cancellation of a sibling was answered.
+    SiblingCancelled(CancelDisposition),
     /// A group was reconciled.
     SiblingReconciled(ReconcileAction),
     /// All outgoing edges of an ended execution were resolved.
@@ -175,32 +175,44 @@ pub enum Observation {
         /// How many children were skipped by it.
         skipped: u64,
     },
-    /// A cascade went as deep as it may; the reconciler goes on.
+    /// A cascade reached its depth limit; the reconciler goes on.
     DepthReached {
         /// Where it stopped.
         execution: ExecutionId,
     },
-    /// Dispatch could not finish; the reconciler goes on.
+    /// A dispatch could not finish; the reconciler goes on.
     HandedOver {
-        /// Whose edges are left.
+        /// The execution whose edges may be left.
         execution: ExecutionId,
         /// Why.
         reason: &'static str,
     },
     /// A server lacks the library, or has another one.
     LibraryMissing {
-        /// The server's words.
+        /// The server's message.
         text: String,
     },
-    /// A server refuses us: rights, role, memory, disk.
+    /// A server refuses commands: permissions, role, memory or disk.
     Denied {
-        /// The server's words.
+        /// The server's message.
         text: String,
     },
-    /// An answer came for a batch that is not open any more.
+    /// An answer came for a batch that is not in flight.
     AnswerIgnored(Ticket),
     /// A batch got no answer in time.
     TicketExpired(Ticket),
-    /// Everything in flight has ended after a drain.
+    /// After a drain: nothing is in flight any more.
     Drained,
+}
+
+impl Observation {
+    /// What an error of the store says about the deployment; nothing, when it may be temporary.
+    pub(super) fn of_server_error(error: &ServerError) -> Option<Self> {
+        let text = || error.text.clone();
+        match error.class {
+            Class::Library => Some(Self::LibraryMissing { text: text() }),
+            Class::Denied => Some(Self::Denied { text: text() }),
+            Class::Silence | Class::NotNow | Class::Redirect | Class::Broken => None,
+        }
+    }
 }

@@ -4,7 +4,7 @@ use alloc::string::String;
 
 /// How callers treat a code, as the contract classifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retry {
+pub enum RetryClass {
     /// Repeating the call cannot help.
     Terminal,
     /// The same call may pass later.
@@ -15,7 +15,7 @@ pub enum Retry {
     Bug,
 }
 
-words! {
+wire_enum! {
     /// Every code that the library answers with.
     pub enum Code {
         /// An attempt is open already.
@@ -184,9 +184,9 @@ impl Code {
 
     /// How callers treat this code.
     #[must_use]
-    pub const fn retry(self) -> Retry {
+    pub const fn retry_class(self) -> RetryClass {
         match self {
-            Self::ActiveAttemptExists => Retry::Bug,
+            Self::ActiveAttemptExists => RetryClass::Bug,
             Self::NoActiveLease
             | Self::ExecutionNotEligible
             | Self::ExecutionNotInEligibleSet
@@ -200,7 +200,7 @@ impl Code {
             | Self::WaitpointNotOpen
             | Self::WaitpointAlreadyExists
             | Self::DepsNotSatisfied
-            | Self::NotBlockedByDeps => Retry::Informational,
+            | Self::NotBlockedByDeps => RetryClass::Informational,
             Self::UseClaimResumedExecution
             | Self::NotAResumedExecution
             | Self::ExecutionNotLeaseable
@@ -210,7 +210,7 @@ impl Code {
             | Self::WaitpointNotFound
             | Self::WaitpointPendingUseBufferScript
             | Self::StaleGraphRevision
-            | Self::CapabilityMismatch => Retry::Retryable,
+            | Self::CapabilityMismatch => RetryClass::Retryable,
             Self::AdditionalWaitpointBindingMalformed
             | Self::AlreadyMemberOfDifferentFlow
             | Self::Corruption
@@ -259,7 +259,7 @@ impl Code {
             | Self::TerminalExecution
             | Self::TokenExpired
             | Self::UsePendingWithExtrasUnsupported
-            | Self::WaitpointNotTokenBound => Retry::Terminal,
+            | Self::WaitpointNotTokenBound => RetryClass::Terminal,
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What can go wrong, sorted by who acts next.
+//! Errors, by who acts next.
 //!
-//! [`code`] holds the contract's refusals, [`server`] the classes of a server's own errors. A
-//! [`CallError`] is what a call gives instead of its reply.
+//! [`code`] holds the codes of the contract's error tuples, [`server`] the classes of the server's
+//! own errors. A [`CallError`] is what a call returns instead of its reply.
 
 pub mod code;
 pub mod server;
@@ -12,28 +12,28 @@ use core::fmt;
 
 use thiserror::Error;
 
-pub use code::{Code, Retry};
+pub use code::{Code, RetryClass};
 pub use server::{Applied, Class, ServerError};
 
 use crate::value::Value;
 
-/// A word that the wire does not know.
+/// A text that is none of the fixed texts of a wire enum.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is no {kind}")]
+#[error("`{text}` is not a valid {kind}")]
 pub struct UnknownWord {
-    /// The enum that lacks it.
+    /// The name of the enum.
     pub kind: &'static str,
-    /// What was there.
+    /// The text.
     pub text: String,
 }
 
-/// A text that should be a number and is not, or does not fit.
+/// A text that is not a number, or not one in range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is no {kind}")]
+#[error("`{text}` is not a valid {kind}")]
 pub struct InvalidNumber {
-    /// What should have been there.
+    /// What it should be.
     pub kind: &'static str,
-    /// What was there.
+    /// The text.
     pub text: String,
 }
 
@@ -43,18 +43,18 @@ impl InvalidNumber {
     }
 }
 
-/// The contract's "no": a code and its details. Nothing was written, but for what the contract
-/// ties to the code.
+/// A function refused a call: the code and its details. Nothing was written, except what the
+/// contract ties to the code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub struct Refusal {
-    /// Why.
+    /// The error code.
     pub code: Code,
-    /// What the code says more; bytes, because it may quote an argument.
+    /// Further elements of the error tuple. Bytes, because they may quote an argument.
     pub details: Vec<Vec<u8>>,
 }
 
 impl Refusal {
-    /// The detail at `index` as text; "" where there is none, as the contract reads it.
+    /// The detail at `index` as text; empty if there is none.
     #[must_use]
     pub fn detail(&self, index: usize) -> String {
         self.details
@@ -74,26 +74,26 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A reply of a shape that nobody expected; the bytes are kept for whoever looks into it.
+/// A reply of an unexpected shape. It is kept, for diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unreadable reply: {expected}, got {got:?}")]
+#[error("unreadable reply: expected {expected}, got {got:?}")]
 pub struct Broken {
-    /// What should have been there.
+    /// What was expected.
     pub expected: &'static str,
-    /// The reply, or the part of it that did not fit.
+    /// The reply, or the unexpected part of it.
     pub got: Value,
 }
 
-/// What a call gives when it does not give its reply.
+/// Why a call has no reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
-    /// The function refused. Who asked decides: the work may be done already, or be impossible.
+    /// The function refused. The caller decides: the work may be done already, or be impossible.
     #[error("refused: {0}")]
     Refused(#[from] Refusal),
-    /// The server itself answered with an error. Its class says whether to wait, reload or report.
+    /// The server answered with an error, or not at all. Its class says what to do.
     #[error("server: {0}")]
     Server(#[from] ServerError),
-    /// The reply makes no sense. A person should look.
+    /// The reply cannot be read: a bug, or another version of the library.
     #[error(transparent)]
     Broken(#[from] Broken),
 }

@@ -1,4 +1,4 @@
-//! A server's own error replies, sorted into classes by one table.
+//! The server's own error replies, classified by one table.
 
 use alloc::string::String;
 use core::fmt;
@@ -8,26 +8,26 @@ use thiserror::Error;
 /// Whether a call that failed has taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Applied {
-    /// Surely not: the call may be repeated as it is.
+    /// Certainly not: the call may be repeated as it is.
     No,
-    /// Perhaps: repeat only what is harmless, or read and compare.
+    /// Perhaps: repeat only an idempotent call, or read and compare.
     Perhaps,
 }
 
-/// What kind of failure it is, and so what the engine does about it.
+/// The kind of a failure. [`crate::retry`] says which kinds are worth another try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
-    /// No answer came. Never taken for one.
+    /// No reply came.
     Silence,
-    /// The server cannot answer now; the candidate stays and is not to blame.
+    /// The server cannot answer now. No fault of the item that the call was about.
     NotNow,
-    /// The slot is elsewhere; the client's business.
+    /// Another server owns the slot; the store follows it.
     Redirect,
-    /// The function library is missing or another one; reload, then retry once.
+    /// The function library is missing or of another version; the store reloads it.
     Library,
-    /// Something is wrong with the data or with us.
+    /// Something is wrong with the data or with this program.
     Broken,
-    /// Rights, role, memory or disk; report unhealthy, slow down, keep trying.
+    /// Refused because of rights, role, memory or disk: the engine reports it and keeps trying.
     Denied,
 }
 
@@ -38,7 +38,7 @@ pub struct ServerError {
     pub class: Class,
     /// Whether the call may have taken effect.
     pub applied: Applied,
-    /// The server's words.
+    /// The text of the error reply.
     pub text: String,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for ServerError {
 }
 
 impl ServerError {
-    /// Sorts an error reply. What the table does not know is *broken* and *perhaps applied*.
+    /// Classifies an error reply. An unknown one is *broken* and *perhaps applied*.
     #[must_use]
     pub fn from_reply(text: impl Into<String>) -> Self {
         let text = text.into();
@@ -57,7 +57,7 @@ impl ServerError {
         Self { class, applied, text }
     }
 
-    /// The failure of a call that was sent and got no answer.
+    /// The failure of a call that was sent and got no reply.
     #[must_use]
     pub fn silence(text: impl Into<String>) -> Self {
         Self { class: Class::Silence, applied: Applied::Perhaps, text: text.into() }
@@ -70,7 +70,7 @@ impl ServerError {
     }
 }
 
-/// First words of error replies. A server refuses these before it runs anything.
+/// First words of error replies that a server gives before it runs anything.
 const BY_FIRST_WORD: &[(&str, Class)] = &[
     ("LOADING", Class::NotNow),
     ("BUSY", Class::NotNow),
@@ -91,7 +91,7 @@ const BY_FIRST_WORD: &[(&str, Class)] = &[
     ("WRONGTYPE", Class::Broken),
 ];
 
-/// What servers say when a function or its library is not there.
+/// Texts of servers that lack the function or its library.
 const LIBRARY_MISSING: &[&str] = &[
     "ERR Function not found",
     "Function not loaded",
@@ -102,7 +102,7 @@ const LIBRARY_MISSING: &[&str] = &[
 fn classify(text: &str) -> (Class, Applied) {
     let first = text.split(' ').next().unwrap_or_default();
     if let Some(&(_, class)) = BY_FIRST_WORD.iter().find(|(word, _)| *word == first) {
-        // Our functions meet a foreign type before their first write; others might not.
+        // Our functions detect a wrong type before their first write; other commands may not.
         let applied = if class == Class::Broken { Applied::Perhaps } else { Applied::No };
         return (class, applied);
     }

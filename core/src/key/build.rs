@@ -63,7 +63,7 @@ impl<'a> ExecutionKeys<'a> {
         satisfied_set => ExecutionPart::SatisfiedSet,
         /// Signals that added such a token.
         satisfied_signals => ExecutionPart::SatisfiedSignals,
-        /// Which waitpoint stands for which node of a composite condition.
+        /// The waitpoint of each node of a composite condition.
         member_map => ExecutionPart::MemberMap,
         /// Waitpoints ever bound by a suspension.
         waitpoints => ExecutionPart::Waitpoints,

@@ -70,7 +70,7 @@ parts! {
         SatisfiedSet = "suspension:current:satisfied_set",
         /// Signals that added such a token.
         SatisfiedSignals = "suspension:current:satisfied_set:signals",
-        /// Which waitpoint stands for which node of a composite condition.
+        /// The waitpoint of each node of a composite condition.
         MemberMap = "suspension:current:member_map",
         /// Waitpoints ever bound by a suspension.
         Waitpoints = "waitpoints",
@@ -171,7 +171,7 @@ parts! {
     }
 }
 
-words! {
+wire_enum! {
     /// The indexes of a lane; every execution is in exactly the one that its record demands.
     pub enum LaneIndex {
         /// Can be claimed now.
@@ -208,7 +208,7 @@ pub enum IndexPart {
     Whole(PartitionIndex),
 }
 
-words! {
+wire_enum! {
     /// Indexes over a whole partition.
     pub enum PartitionIndex {
         /// Leases by their end.

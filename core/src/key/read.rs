@@ -14,7 +14,7 @@ use crate::partition::Partition;
 
 /// A text that is no key of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is no key of the keyspace")]
+#[error("`{text}` is not a key of this keyspace")]
 pub struct InvalidKey {
     /// What was given.
     pub text: String,

@@ -3,13 +3,16 @@
 //! [`table`] holds the legal transitions as one table; whatever is not a row of it is a defect,
 //! in us or in the data.
 
+pub mod event;
+pub mod pattern;
 pub mod table;
 
 use crate::key::LaneIndex;
 
-pub use table::{Event, TRANSITIONS, Transition};
+pub use event::Event;
+pub use table::{TRANSITIONS, Transition};
 
-words! {
+wire_enum! {
     /// Where in its life an execution is.
     pub enum LifecyclePhase {
         /// Known to readers, never written.
@@ -25,7 +28,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// Who holds it.
     pub enum OwnershipState {
         /// Nobody.
@@ -39,7 +42,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// Whether it may be claimed.
     pub enum EligibilityState {
         /// Now.
@@ -63,7 +66,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// What it waits for.
     pub enum BlockingReason {
         /// Nothing.
@@ -103,7 +106,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// How it ended.
     pub enum TerminalOutcome {
         /// It has not.
@@ -121,7 +124,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// Where its current or next attempt stands.
     pub enum AttemptState {
         /// None.
@@ -141,7 +144,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// The one word that users see.
     pub enum PublicState {
         /// Waits for a worker.

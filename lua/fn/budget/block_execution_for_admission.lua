@@ -1,8 +1,8 @@
--- Takes an execution out of the eligible ones until admission lets it pass. Only what is eligible,
--- or held back by admission already, can be held back: a delay or an open dependency is never
--- painted over, nor an operator's pause by anything else, nor the right of a worker that was
--- granted the execution. It goes to the index of its reason, in its own lane, whichever the caller
--- named.
+-- Moves an execution from the eligible index to a blocked one until admission releases it. Only an
+-- execution that is eligible, or already held by admission, can be held: a delay, an unresolved
+-- dependency and a standing claim grant are kept, and an operator's pause is replaced only by
+-- another pause. The target is the index of the blocking reason in the lane of the record, whatever
+-- key the caller passed.
 -- Keys: exec_core (hash), eligible (zset), blocked (zset)
 -- Arguments: execution_id, blocking_reason, blocking_detail, now_ms
 -- Replies: blocked
@@ -25,9 +25,9 @@ define("ff_block_execution_for_admission",
     if not admission.may_hold(k, core, a.blocking_reason, number.now()) then
       return err("execution_not_eligible")
     end
-    local home, strays, from = admission.home(k, core, eligibility), nil, nil
-    strays, refused = lane.locate(k, core, { "eligible" })
-    if not strays then return refused end
+    local home, stale_keys, from = admission.home(k, core, eligibility), nil, nil
+    stale_keys, refused = lane.locate(k, core, { "eligible" })
+    if not stale_keys then return refused end
     from, refused = admission.leaving(k, core)
     refused = refused or guard.mismatch(home, "zset")
     if refused then return refused end
@@ -36,6 +36,6 @@ define("ff_block_execution_for_admission",
       state.held(eligibility, a.blocking_reason, text.present(a.blocking_detail, ""),
         text.either(core.attempt_state, "pending_first_attempt")),
       { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
-    lane.move(id, text.append({ k.eligible }, strays, from), home, now)
+    lane.move(id, text.append({ k.eligible }, stale_keys, from), home, now)
     return ok("blocked")
   end)

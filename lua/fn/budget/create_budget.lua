@@ -1,5 +1,5 @@
--- Defines a budget: its limits per dimension, and when it resets. A definition that lacks its id
--- was never created, only stamped by a report that came first: it is completed.
+-- Defines a budget: its limits per dimension and its reset interval. A definition without a budget
+-- id was only stamped by an earlier report; this call completes it.
 -- Keys: def (hash), limits (hash), usage (not touched), resets (zset of budget ids by next reset),
 --   policies (set of budget ids)
 -- Arguments: budget_id, scope_type, scope_id, enforcement_mode, on_hard_limit, on_soft_limit,

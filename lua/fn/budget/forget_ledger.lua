@@ -1,6 +1,5 @@
--- Drops the ledger of an execution that is gone. What it spent stays spent: nobody is left to give it
--- back. An added function; whether an execution is gone is written in another slot, so the engine
--- asks there.
+-- Deletes the ledger of an execution that no longer exists. Its usage stays counted. An added
+-- function: the execution's record is in another slot, so the engine checks there first.
 -- Keys: by_exec (hash, the execution's ledger), by_exec_index (set of executions with a ledger)
 -- Arguments: execution_id
 -- Replies: forgotten, nothing

@@ -1,17 +1,17 @@
--- Brings the mark of a breach (`breached_at` in the usage record) in step with usage and limits, in
--- one step. Only budgets that never reset carry it; an index entry without a budget goes. Answers a
--- page of the executions that have a ledger too: whoever of them is gone needs none any more
--- (ff_forget_ledger). An added function: a scan that reads first and writes later marks what has
--- changed in between.
--- Keys: def (hash), limits (hash), usage (hash), policies (set of budget ids), by_exec_index (set of
---   executions with a ledger; unset for no page)
+-- Sets or clears the breach mark (`breached_at` in the usage record) so that it agrees with usage
+-- and limits, in one step. Only budgets that never reset carry the mark. An index entry without a
+-- budget is removed. Also answers a page of the executions that have a ledger, so that the engine
+-- can delete the ledgers of those that no longer exist (ff_forget_ledger). An added function: a
+-- scan that reads first and writes later would act on outdated usage.
+-- Keys: def (hash), limits (hash), usage (hash), policies (set of budget ids),
+--   by_exec_index (set of executions with a ledger; unset for no page)
 -- Arguments: budget_id, cursor (of the ledgers, first "0"), count (of ledgers, 1 to 1000)
 -- Replies: marked, unmarked, unchanged, unknown_cleaned
 -- Errors: invalid_input
 -- Bound: 7
 -- Keeps: LedgerAdds, QuietAtRest, BoundedWork
 
--- Where the next page begins and the executions of this one, or nil and a refusal.
+-- The next cursor and the executions of this page, or nil and a refusal.
 local function page_of(index, a)
   local count, refused = number.optional(a.count, "count", 100)
   if count == nil then
@@ -27,7 +27,7 @@ local function page_of(index, a)
   return call("SSCAN", index, cursor, "COUNT", number.digits(math.max(1, math.min(count, 1000))))
 end
 
--- Sets or takes away the mark, and answers the word for that.
+-- Sets or clears the breach mark, and answers what it did.
 local function mark(k, breached, usage)
   if breached and not text.set(usage.breached_at) then
     call("HSET", k.usage, "breached_at", number.digits(number.now()))

@@ -1,5 +1,5 @@
--- Adds usage to a budget as ff_report_usage_and_check does, and notes in a ledger what this
--- execution spent, so that it can be given back.
+-- Adds usage to a budget as ff_report_usage_and_check does, and records what this execution spent
+-- in a ledger, so that it can be given back.
 -- Keys: usage (hash), limits (hash), def (hash), by_exec (hash, the execution's ledger),
 --   by_exec_index (set of executions with a ledger)
 -- Arguments: pair_count, then dimension and delta in turn, now_ms, dedup_key (a full key,

@@ -1,4 +1,4 @@
--- Adds usage to a budget, unless one dimension would pass its hard limit: then nothing is added.
+-- Adds usage to a budget, unless a dimension would exceed its hard limit: then nothing is added.
 -- Keys: usage (hash), limits (hash), def (hash)
 -- Arguments: dim_count, then all dimensions, all deltas, now_ms, dedup_key (a full key, optional)
 -- Replies: OK, ALREADY_APPLIED, SOFT_BREACH, HARD_BREACH

@@ -1,5 +1,5 @@
--- Starts a new period of a budget, due or not: usage back to zero, the next reset scheduled. The
--- checked form is ff_reset_budget_if_due.
+-- Starts a new period of a budget, whether or not a reset is due: sets usage to zero and schedules
+-- the next reset. The checked form is ff_reset_budget_if_due.
 -- Keys: def (hash), usage (hash), resets (zset of budget ids by next reset)
 -- Arguments: budget_id, now_ms
 -- Replies: OK

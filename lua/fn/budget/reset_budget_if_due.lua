@@ -1,6 +1,7 @@
--- Starts a new period of a budget whose scheduled reset has come, by the server's clock. The next
--- one stays on the schedule's own grid, so it does not drift with the scans; periods that were
--- missed collapse into one. An added function: the contract's own reset does as told.
+-- Starts a new period of a budget whose scheduled reset is due by the server's clock. The next
+-- reset is a multiple of the interval after the scheduled time, so it does not drift; missed
+-- periods collapse into one. An added function: ff_reset_budget does not check whether a reset is
+-- due.
 -- Keys: def (hash), usage (hash), resets (zset of budget ids by next reset)
 -- Arguments: budget_id
 -- Replies: reset, not_yet_due, not_scheduled, unknown_cleaned, not_recurring_cleaned

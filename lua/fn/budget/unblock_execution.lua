@@ -1,5 +1,6 @@
--- Makes an execution eligible again that admission held back. What a lane's policy paused comes
--- back only when the caller names that reason. It goes to its own lane, whichever the caller named.
+-- Makes an execution eligible again that admission held. One that the policy of its lane paused is
+-- released only if the caller names that reason. The target is the eligible index of the record's
+-- own lane, whatever key the caller passed.
 -- Keys: exec_core (hash), blocked (zset), eligible (zset)
 -- Arguments: execution_id, now_ms, expected_blocking_reason (empty: any)
 -- Replies: unblocked
@@ -20,15 +21,15 @@ define("ff_unblock_execution",
       or expected ~= core.blocking_reason then
       return err("execution_not_eligible")
     end
-    local strays, from
-    strays, refused = lane.locate(k, core, { "eligible" })
-    if not strays then return refused end
+    local stale_keys, from
+    stale_keys, refused = lane.locate(k, core, { "eligible" })
+    if not stale_keys then return refused end
     from, refused = admission.leaving(k, core)
     if not from then return refused end
     -- write; nothing below can fail
     state.put(k.exec_core,
       state.eligible(text.either(core.attempt_state, "pending_first_attempt")),
       { "last_transition_at", a.now_ms, "last_mutation_at", a.now_ms })
-    lane.move(a.execution_id, text.append(from, strays), k.eligible, lane.eligible_score(core))
+    lane.move(a.execution_id, text.append(from, stale_keys), k.eligible, lane.eligible_score(core))
     return ok("unblocked")
   end)

@@ -1,5 +1,5 @@
--- Cancels an execution in any phase but the last, with its attempt, stream, suspension and every
--- index entry. A holder that shows its lease must still hold it.
+-- Cancels an execution that has not ended, with its attempt, output stream, suspension and index
+-- entries. If the caller passes a lease, that lease must be current.
 -- Keys: exec_core (hash), attempt (hash), stream_meta (hash), lease_current (hash),
 --   lease_history (stream), lease_expiry (zset), worker_leases (set), suspension_current (hash),
 --   waitpoint (hash), wp_condition (hash), suspension_timeout (zset), terminal (zset),

@@ -1,6 +1,6 @@
--- Spends a claim grant: opens the next attempt under a new lease. Repeating the call with the same
--- lease and attempt id while that lease stands gives the same answer again, so a lost reply loses
--- nothing. The policy's timeouts hold where the caller names none.
+-- Uses a claim grant: opens the next attempt under a new lease. A repeated call with the same lease
+-- and attempt id gets the same answer while that lease is current, so a lost reply does no harm.
+-- The policy's timeouts apply where the caller passes none.
 -- Keys: exec_core (hash), claim_grant (hash), eligible (zset), lease_expiry (zset),
 --   worker_leases (set), three ignored, attempts (zset), lease_current (hash),
 --   lease_history (stream), active (zset), attempt_timeout (zset), execution_deadline (zset)
@@ -58,22 +58,22 @@ define("ff_claim_execution",
     local earlier = earlier_answer(k, a, core, now)
     if earlier then return earlier end
     refused = refusal(core)
-      or (lease.barred(k.exec_core, core) and err("execution_not_leaseable"))
+      or (flow.cancel_covers(k.exec_core, core) and err("execution_not_leaseable"))
       or lease.grant_refusal(k.claim_grant, a.worker_id, now)
     if refused then return refused end
-    local limits, plan, strays
+    local limits, plan, stale_keys
     limits, refused = attempt.limits(k, id, core, a, now)
     if not limits then return refused end
     plan, refused = attempt.plan(k, id, core, a.attempt_policy_json)
     if not plan then return refused end
-    strays, refused = lane.locate(k, core, { "eligible", "active" })
-    if not strays then return refused end
+    stale_keys, refused = lane.locate(k, core, { "eligible", "active" })
+    if not stale_keys then return refused end
     local held = lease.terms(core, a, a.attempt_id, now, ttl, renew_before)
     local kind, lineage = attempt.lineage(core)
     -- write; nothing below can fail
     attempt.open(k, id, plan, held, kind, lineage)
-    lease.grant(k, id, held, attempt.current_fields(core, plan, held), strays)
-    attempt.limit(k, id, limits)
+    lease.grant(k, id, held, attempt.current_fields(core, plan, held), stale_keys)
+    attempt.write_limits(k, id, limits)
     lease.history(k.lease_history, "acquired", lease.EVENT.acquired,
       lease.acquired(held, plan.index))
     return ok(held.lease_id, held.lease_epoch, held.expires_at, held.attempt_id, plan.index, kind)

@@ -1,4 +1,4 @@
--- Ends an active execution successfully, in the name of its lease holder.
+-- Ends an active execution successfully. The caller must hold its lease.
 -- Keys: exec_core (hash), attempt (hash), lease_expiry (zset), worker_leases (set),
 --   terminal (zset), lease_current (hash), lease_history (stream), active (zset),
 --   stream_meta (hash), result (string), attempt_timeout (zset), execution_deadline (zset)
@@ -14,7 +14,7 @@ define("ff_complete_execution",
     "stream_meta!:hash", "result!=string", "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "result_payload", "source" },
   function(k, a)
-    local act, refused = lease.acting(k, a, { "active", "terminal" })
+    local act, refused = lease.begin_call(k, a, { "active", "terminal" })
     if not act then return refused end
     local id, core, now = a.execution_id, act.core, act.now
     -- write; nothing below can fail
@@ -28,8 +28,8 @@ define("ff_complete_execution",
     completion.finish(k, id, core, {
       outcome = "success",
       now = now,
-      from = text.append({ k.active }, act.strays),
-      fields = lease.UNLOST,
+      from = text.append({ k.active }, act.stale_keys),
+      fields = lease.CLEAR_LOST,
     })
     return ok("completed")
   end)

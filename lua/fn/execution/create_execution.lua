@@ -1,5 +1,6 @@
--- Creates an execution and indexes it, once: a known idempotency key or id answers DUPLICATE. One
--- whose delay lies in the past is eligible at once, whichever index the caller chose.
+-- Creates an execution and its index entries, once: a known idempotency key or execution id answers
+-- DUPLICATE. An execution whose delay has passed is eligible at once, whatever index the caller
+-- passed.
 -- Keys: exec_core (hash), payload (string), policy (string), tags (hash), scheduling (zset: lane
 --   eligible or delayed), idempotency (string; empty or ff:noop:… for none),
 --   execution_deadline (zset), all_executions (set)

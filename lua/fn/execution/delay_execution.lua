@@ -1,4 +1,5 @@
--- Gives up a lease until a time; the same attempt goes on afterwards, under a resumed claim.
+-- Gives up a lease until a given time. The same attempt continues afterwards, under a resumed
+-- claim.
 -- Keys: exec_core (hash), attempt (hash), lease_current (hash), lease_history (stream),
 --   lease_expiry (zset), worker_leases (set), active (zset), delayed (zset),
 --   attempt_timeout (zset)
@@ -14,14 +15,14 @@ define("ff_delay_execution",
     "attempt_timeout!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "delay_until", "source" },
   function(k, a)
-    local act, refused = lease.acting(k, a, { "active", "delayed" })
+    local act, refused = lease.begin_call(k, a, { "active", "delayed" })
     if not act then return refused end
     local due
     due, refused = number.require_whole(a.delay_until, "delay_until")
     if not due then return refused end
     local until_text = number.digits(due)
     -- write; nothing below can fail
-    lease.step_aside(k, a.execution_id, act, {
+    lease.give_up(k, a.execution_id, act, {
       row = state.delayed("waiting_for_delay", "delayed until " .. until_text,
         "attempt_interrupted"),
       fields = { "delay_until", until_text },

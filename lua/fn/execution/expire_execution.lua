@@ -1,6 +1,6 @@
--- Ends an execution whose attempt timeout or deadline passed. It does as told where the index has
--- no entry; an entry that is clearly ahead, or an attempt timeout where no attempt runs, shows
--- that the caller's read is out of date, and nothing ends.
+-- Ends an execution whose attempt timeout or deadline has passed. Without an index entry the call
+-- is obeyed. An entry that is clearly in the future, or an attempt timeout while no attempt runs,
+-- means that the caller's read is outdated: then nothing ends.
 -- Keys: exec_core (hash), attempt (hash), stream_meta (hash), lease_current (hash),
 --   lease_history (stream), lease_expiry (zset), worker_leases (set), active (zset),
 --   terminal (zset), attempt_timeout (zset), execution_deadline (zset), suspended (zset),
@@ -11,7 +11,7 @@
 -- Bound: 93 + 6 * n
 -- Keeps: OneHome, AttemptsHonest, VectorWhole, LegalTransition
 
--- Callers' clocks may run ahead of the server's by this much.
+-- Callers' clocks may be ahead of the server's by this much.
 local TOLERANCE_MS = 100
 
 local function due(k, id, core, reason, now)
@@ -27,7 +27,8 @@ local function due(k, id, core, reason, now)
 end
 
 local function forget(k, id, word)
-  attempt.unlimit(k, id)
+  -- write; nothing below can fail
+  attempt.clear_limits(k, id)
   return ok(word)
 end
 

@@ -1,6 +1,6 @@
--- The checked form of expire: acts only when the index says so by the server's clock, and an
--- attempt timeout only on the attempt that was meant. A timed out attempt is tried again when the
--- stored retry policy allows it. An added function.
+-- The checked form of ff_expire_execution: acts only when the index entry is due by the server's
+-- clock, and on an attempt timeout only if the expected attempt is current. A timed out attempt is
+-- retried if the stored retry policy allows it. An added function.
 -- Keys: exec_core (hash)
 -- Arguments: execution_id, expected_attempt_index, reason (attempt_timeout or execution_deadline)
 -- Replies: expired, retry_scheduled, not_due, other_attempt, already_terminal, not_found_cleaned
@@ -8,7 +8,7 @@
 -- Bound: 99 + 6 * n
 -- Keeps: NotBeforeDue, OneHome, AttemptsHonest, VectorWhole
 
--- The keys of an execution that its end touches, by its phase; all of them in a phase of no name.
+-- The keys of an execution that its end touches, by its phase; all of them for an unknown phase.
 local TOUCHED = {
   runnable = { "lease_expiry", "attempt_timeout", "execution_deadline", "suspension_timeout",
     "worker_leases" },
@@ -19,12 +19,13 @@ local TOUCHED = {
 }
 
 local function forget(k, id, word)
-  attempt.unlimit(k, id)
+  -- write; nothing below can fail
+  attempt.clear_limits(k, id)
   return ok(word)
 end
 
--- The answer to a call that comes too early or means something that is over, else nil.
-local function out_of_season(k, id, core, a, now)
+-- The reply to a call that is too early or means an attempt that is over, else nil.
+local function not_due_reply(k, id, core, a, now)
   local timeout = a.reason == "attempt_timeout"
   local score = call("ZSCORE", timeout and k.attempt_timeout or k.execution_deadline, id)
   if timeout and core.lifecycle_phase ~= "active" then
@@ -63,12 +64,12 @@ define("ff_expire_if_due",
     local core, refused = record.part(given.exec_core, completion.NEEDS)
     if refused then return refused end
     local id, now, k = a.execution_id, number.now(), nil
-    k, refused = record.keyring(given.exec_core, id, core or {},
+    k, refused = record.checked_keys(given.exec_core, id, core or {},
       core and TOUCHED[core.lifecycle_phase])
     if not k then return refused end
     if not core then return forget(k, id, "not_found_cleaned") end
     if core.lifecycle_phase == "terminal" then return forget(k, id, "already_terminal") end
-    local answer = out_of_season(k, id, core, a, now)
+    local answer = not_due_reply(k, id, core, a, now)
     if answer then return answer end
     local plan
     plan, refused = completion.prepare(k, id, core, lane.home(k.exec_core, id, core))

@@ -1,5 +1,6 @@
--- Ends the running attempt as failed. The retry policy decides: another attempt after a pause, or
--- the end. Categories that the policy does not list as retryable end it.
+-- Ends the running attempt as failed. The retry policy decides whether another attempt follows
+-- after a delay or the execution ends. A category that the policy does not list as retryable ends
+-- it.
 -- Keys: exec_core (hash), attempt (hash), lease_expiry (zset), worker_leases (set),
 --   terminal (zset), delayed (zset), lease_current (hash), lease_history (stream), active (zset),
 --   stream_meta (hash), attempt_timeout (zset), execution_deadline (zset)
@@ -17,14 +18,14 @@ define("ff_fail_execution",
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "failure_reason",
     "failure_category", "retry_policy_json", "source" },
   function(k, a)
-    local act, refused = lease.acting(k, a, { "active", "terminal", "delayed" })
+    local act, refused = lease.begin_call(k, a, { "active", "terminal", "delayed" })
     if not act then return refused end
     local id, core, now = a.execution_id, act.core, act.now
     local reason = text.present(a.failure_reason, "")
     local category = text.present(a.failure_category, "")
     local retry_at = attempt.retry_at(id, core, policy.object(text.json(a.retry_policy_json)),
       category, now)
-    local from = text.append({ k.active }, act.strays)
+    local from = text.append({ k.active }, act.stale_keys)
     -- write; nothing below can fail
     attempt.finish(k.attempt, "ended_failure", now,
       { "failure_reason", reason, "failure_category", category })

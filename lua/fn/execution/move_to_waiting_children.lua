@@ -1,4 +1,5 @@
--- Gives up a lease until the execution's dependencies are resolved; the same attempt goes on then.
+-- Gives up a lease until the dependencies of the execution are resolved. The same attempt continues
+-- then.
 -- Keys: exec_core (hash), attempt (hash), lease_current (hash), lease_history (stream),
 --   lease_expiry (zset), worker_leases (set), active (zset), blocked_dependencies (zset),
 --   attempt_timeout (zset)
@@ -14,10 +15,10 @@ define("ff_move_to_waiting_children",
     "attempt_timeout!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "source" },
   function(k, a)
-    local act, refused = lease.acting(k, a, { "active", "blocked_dependencies" })
+    local act, refused = lease.begin_call(k, a, { "active", "blocked_dependencies" })
     if not act then return refused end
     -- write; nothing below can fail
-    lease.step_aside(k, a.execution_id, act, {
+    lease.give_up(k, a.execution_id, act, {
       row = state.waiting_children("waiting for child executions to complete",
         "attempt_interrupted"),
       fields = {},

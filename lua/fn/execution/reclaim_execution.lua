@@ -1,5 +1,5 @@
--- Takes over an expired or revoked lease with a new attempt, or ends the execution when that was
--- done too often. The cap is judged before the grant.
+-- Takes over an expired or revoked lease with a new attempt, or ends the execution when the reclaim
+-- cap is reached. The cap is checked before the grant.
 -- Keys: exec_core (hash), claim_grant (hash), attempt (hash: the lost one), stream_meta (hash),
 --   two ignored, attempts (zset), lease_current (hash), lease_history (stream),
 --   lease_expiry (zset), worker_leases (set: of the new holder), active (zset),
@@ -38,18 +38,19 @@ define("ff_reclaim_execution",
     if not default_cap then return refused end
     local core = record.read(k.exec_core)
     if not core then return err("execution_not_found") end
-    if not lease.is_lost(core) or lease.barred(k.exec_core, core) then
+    if not lease.is_lost(core) or flow.cancel_covers(k.exec_core, core) then
       return err("execution_not_reclaimable")
     end
     local id, now = a.execution_id, number.now()
-    local strays
+    local stale_keys
     refused = attempt.locate(k, id, core)
     if refused then return refused end
-    strays, refused = lane.locate(k, core, { "active", "terminal" })
-    if not strays then return refused end
-    local lost = lease.takeover(core, strays, now)
+    stale_keys, refused = lane.locate(k, core, { "active", "terminal" })
+    if not stale_keys then return refused end
+    local lost = lease.takeover(core, stale_keys, now)
     local capped = lease.cap_reached(k, core, default_cap)
     if capped then
+      -- write; nothing below can fail
       lease.end_at_cap(k, id, lost)
       return err("max_retries_exhausted", capped)
     end
@@ -70,8 +71,8 @@ define("ff_reclaim_execution",
       "previous_attempt_index", text.either(core.current_attempt_index, "0"),
     })
     lease.grant(k, id, held, text.append(attempt.current_fields(core, plan, held),
-      { "lease_reclaim_count", lost.count + 1 }), strays)
-    attempt.limit(k, id, limits)
+      { "lease_reclaim_count", lost.count + 1 }), stale_keys)
+    attempt.write_limits(k, id, limits)
     lease.history(k.lease_history, "reclaimed", lease.EVENT.reclaimed, {
       old_lease_epoch = core.current_lease_epoch, new_lease_id = held.lease_id,
       new_lease_epoch = held.lease_epoch, new_attempt_id = held.attempt_id,

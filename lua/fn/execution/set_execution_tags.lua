@@ -1,4 +1,4 @@
--- Sets caller tags of an execution, in any phase.
+-- Sets tags of an execution, in any phase.
 -- Keys: exec_core (hash), tags (hash)
 -- Arguments: name and value, alternating; a name is `<caller>.<field>`
 -- Replies: OK

@@ -1,4 +1,4 @@
--- Records that one member's cancel is done; with the last one the flow leaves the backlog.
+-- Records that one member has been cancelled. After the last one the flow leaves the backlog.
 -- Keys: pending_cancels (set of execution ids), cancel_backlog (zset of flow ids)
 -- Arguments: execution_id, flow_id
 -- Replies: OK

@@ -1,5 +1,5 @@
--- Adds a member to a flow and stamps the flow on the member's record. An execution belongs to one
--- flow only.
+-- Adds a member to a flow and writes the flow id to the member's record. An execution belongs to at
+-- most one flow.
 -- Keys: flow_core (hash), members (set of execution ids), flow_index (set of flow ids),
 --   exec_core (hash)
 -- Arguments: flow_id, execution_id, now_ms (ignored)

@@ -1,8 +1,9 @@
--- Records a dependency on the child and holds it back until the edge is resolved. A child that
--- already runs, or whose group has been decided, is not held back. It waits in its own lane,
--- whichever the caller named. When the upstream has ended before, its end is announced once more, so
--- that the edge need not wait to be found. When the flow does not list the edge, the upstream notes
--- it, so that it is not purged before the child has its answer.
+-- Records a dependency on the child and blocks it until the edge is resolved. A child that already
+-- runs, or whose group is decided, is not blocked. The child is moved within the lane of its
+-- record, whatever keys the caller passed. If the upstream has already ended, its end is published
+-- again, so that the edge is resolved without waiting for a scan. If the flow does not list the
+-- edge, the upstream's record lists it, so that the upstream is not purged before the edge is
+-- resolved.
 -- Keys: exec_core (hash), deps_meta (hash), unresolved (set of edge ids), dep (hash), eligible
 --   (zset), blocked (zset), all_edges (set of edge ids), edgegroup (hash; unset for none)
 -- Arguments: flow_id, edge_id, upstream_eid, graph_revision, dependency_kind (success_only unless

@@ -1,5 +1,5 @@
--- Marks a flow cancelled and answers its members. With the policy cancel_all it also notes that
--- each member's cancel is owed, for the reconciler to pay once the grace is over.
+-- Marks a flow cancelled and answers its members. With the policy cancel_all it also records that
+-- each member has to be cancelled; the reconciler does so after the grace time.
 -- Keys: flow_core (hash), members (set of execution ids), flow_index (untouched),
 --   pending_cancels (set of execution ids), cancel_backlog (zset of flow ids); the last two are
 --   needed only when there is a cancel to note
@@ -34,7 +34,7 @@ define("ff_cancel_flow",
     -- write; nothing below can fail
     flow.cancel(k.flow_core, text.present(a.reason, ""), policy_name, now)
     if owes then
-      flow.owe_cancels(k, a.flow_id, members, now + grace)
+      flow.add_pending_cancels(k, a.flow_id, members, now + grace)
     end
     return text.append(ok(policy_name), members)
   end)

@@ -1,4 +1,5 @@
--- Creates a flow, once, and enters it in the flow index; a known flow is only entered again.
+-- Creates a flow, once, and adds it to the flow index; an existing flow is only added to the index
+-- again.
 -- Keys: flow_core (hash), members (untouched), flow_index (set of flow ids)
 -- Arguments: flow_id, flow_kind, namespace, now_ms (ignored)
 -- Replies: OK, ALREADY_SATISFIED

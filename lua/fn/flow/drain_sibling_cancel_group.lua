@@ -1,4 +1,4 @@
--- Closes a sibling-cancel job, as told: it does not look whether the siblings have ended.
+-- Closes a sibling-cancel job without checking whether the siblings have ended.
 -- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
 -- Arguments: flow_id, downstream_eid
 -- Replies: drained, drained_sans_group, already_drained

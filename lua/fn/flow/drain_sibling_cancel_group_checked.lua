@@ -1,6 +1,6 @@
--- Closes a sibling-cancel job only when it is paid: every sibling that it names has ended or is
--- gone. Otherwise it answers the next siblings to cancel, none when only those up to `after` are
--- left. An added function; the contract's own drain does as told.
+-- Closes a sibling-cancel job if it is done: every listed sibling has ended or no longer exists.
+-- Otherwise answers the next siblings to cancel; none if only siblings up to `after` are still
+-- running. An added function: ff_drain_sibling_cancel_group does not check.
 -- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
 -- Arguments: flow_id, downstream_eid, limit (siblings to answer, 100 unless given, 1000 at most),
 --   after (the last sibling that was answered, to go on behind it)

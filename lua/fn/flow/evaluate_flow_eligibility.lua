@@ -1,4 +1,4 @@
--- Tells whether an execution could run as far as its dependencies are concerned. Writes nothing.
+-- Tells whether the dependencies of an execution let it run. Writes nothing.
 -- Keys: exec_core (hash), deps_meta (hash)
 -- Arguments: none
 -- Replies: not_found, not_runnable, owned, terminal, eligible, impossible, blocked_by_dependencies
@@ -22,5 +22,5 @@ define("ff_evaluate_flow_eligibility",
     if core.terminal_outcome ~= "none" then
       return ok("terminal")
     end
-    return ok(dependency.standing(k, core))
+    return ok(dependency.eligibility(k, core))
   end, { reads_only = true })

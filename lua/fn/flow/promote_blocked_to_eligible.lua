@@ -1,5 +1,5 @@
--- Releases a child that is still blocked although nothing holds it back any more. It goes to its
--- own lane, whichever the caller named.
+-- Releases a child that is still blocked although all its dependencies are met. The child is moved
+-- within the lane of its record, whatever keys the caller passed.
 -- Keys: exec_core (hash), blocked (zset), eligible (zset), deps_meta (hash), unresolved (set)
 -- Arguments: execution_id, now_ms (the caller's clock)
 -- Replies: OK

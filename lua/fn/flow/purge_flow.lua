@@ -1,6 +1,6 @@
--- Removes a finished flow all of whose members are gone, with every key of its own, in bounded
--- steps: `partial` until nothing is left. First it is seen through that no member is left, then
--- the flow is closed to new ones, then it is taken apart, its record last. An added function.
+-- Deletes a finished flow whose members have all been purged, with all its keys, in bounded steps:
+-- answers `partial` until nothing is left. It first checks that no member is left, then closes the
+-- flow to new members, then deletes its parts, its record last. An added function.
 -- Keys: flow_core (hash), members (set of execution ids), flow_index (set)
 -- Arguments: flow_id, retention_ms (since the last change; a day unless given), limit (members or
 --   edges per step, 200 unless given, 1000 at most)
@@ -11,15 +11,15 @@
 local DAY_MS = 86400000
 local LIMIT_MAX = 1000
 
--- Looks at the next members: the id of one that is not gone, or nil and where to go on.
+-- Looks at the next members: the id of one that still exists, or nil and the next cursor.
 local function living_member(k, plan, flow_id, cursor, limit)
   local next_cursor, members = unpack(call("SSCAN", k.members, cursor, "COUNT",
     number.digits(limit)))
-  local doubted = projection.has_purged(plan.summary)
+  local may_be_recreated = projection.has_purged(plan.summary)
   for _, id in ipairs(members) do
     local core_key = dependency.front(text.tag(k.flow_core), id) .. ":core"
     if call("EXISTS", core_key) == 1
-      and not (doubted and projection.is_anew(core_key, flow_id)) then
+      and not (may_be_recreated and projection.was_recreated(core_key, flow_id)) then
       return id
     end
   end
@@ -44,18 +44,19 @@ define("ff_purge_flow",
       return ok("gone")
     end
     local tag, prefix = text.tag(k.flow_core), flow.prefix_of(k.flow_core)
-    local plan = flow.remains(tag, prefix, k)
+    local plan = flow.purge_plan(tag, prefix, k)
     refused = guard.any_mismatch(plan.checks)
     if refused then return refused end
     local due = number.floor(core.last_mutation_at, 0) + retention_ms
     if due > number.now() then return ok("not_due", due) end
     local revision = text.present(core.graph_revision, "0")
-    -- What is noted once every member was found gone; until then it is a bookmark.
+    -- Stored once every member is known to be purged; until then a bookmark is stored.
     local over, closed = revision .. "|over", flow.closed(core)
     local noted = call("HGET", plan.summary, "purge")
     if noted ~= over then
       if not closed and call("SCARD", k.members) == 0 then return ok("held", "") end
-      local living, cursor = living_member(k, plan, a.flow_id, record.resume(noted, revision), limit)
+      local from = record.resume(noted, revision)
+      local living, cursor = living_member(k, plan, a.flow_id, from, limit)
       if living then return ok("held", living) end
       noted = cursor == "0" and over or record.bookmark(revision, cursor)
     end
@@ -65,8 +66,8 @@ define("ff_purge_flow",
     if not closed then
       call("HSET", k.flow_core, "public_flow_state", "completed")
     end
-    local removed, left = flow.take_apart(plan, a.flow_id, limit)
+    local removed, left = flow.purge_members(plan, a.flow_id, limit)
     if left then return ok("partial", removed) end
-    flow.forget(plan, k, a.flow_id)
+    flow.purge_rest(plan, k, a.flow_id)
     return ok("purged", removed)
   end)

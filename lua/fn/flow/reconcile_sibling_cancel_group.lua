@@ -1,5 +1,5 @@
--- Finishes a sibling-cancel job whose drain was lost: removes a stale note, or a paid one once no
--- listed sibling runs any more.
+-- Finishes a sibling-cancel job whose drain was lost: removes an entry without a job, or closes the
+-- job once no listed sibling runs.
 -- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
 -- Arguments: flow_id, downstream_eid
 -- Replies: no_op, sremmed_stale, completed_drain

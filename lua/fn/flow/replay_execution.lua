@@ -1,8 +1,8 @@
 -- Resets a terminal execution for another run. A flow member whose dependencies are not met waits
--- for them again: its failed edges are re-armed, together with its group. A member that the cancel
--- of its flow covers stays ended, and one whose flow is still being submitted waits for the seal.
--- The policy's deadline runs anew; a pause of the last run is over. It goes to its own lane,
--- whichever the caller named.
+-- for them again: its failed edges and its group are re-armed. A member that the cancel of its flow
+-- covers stays terminal, and a member whose flow is still being submitted waits for the seal. The
+-- policy's deadline starts again; a pause of the last run is dropped. The execution is moved within
+-- the lane of its record, whatever keys the caller passed.
 -- Keys: exec_core (hash), terminal (zset), eligible (zset), lease_history (stream); for a skipped
 --   flow member also blocked (zset), deps_meta (hash), unresolved (set), then one dep (hash) per
 --   edge id
@@ -14,13 +14,13 @@
 -- Keeps: LegalTransition, OneHome, GroupCounts, NoRunBeforeParents
 local REPLAYS_ALLOWED = 10
 
--- What the new run begins with: core fields, and when it must have ended (nil without a limit).
--- Answers nil and a refusal when the index of deadlines is foreign.
+-- What the new run starts with: core fields, and its deadline (nil without a limit). Answers nil
+-- and a refusal if the index of deadlines is a key of another type.
 local function beginning(core_key, core, stored, now)
   local span = policy.execution_deadline_ms(stored)
   local start = {
     fields = text.append({ "completed_at", "", "last_transition_at", now, "last_mutation_at", now },
-      lease.UNLOST, text.set(core.held_as) and { "held_as", "", "held_detail", "" } or {}),
+      lease.CLEAR_LOST, text.set(core.held_as) and { "held_as", "", "held_detail", "" } or {}),
     deadlines = lane.partition_index(text.tag(core_key), "execution_deadline"),
     deadline_at = span and now + span,
   }
@@ -28,8 +28,8 @@ local function beginning(core_key, core, stored, now)
   return not refused and start or nil, refused
 end
 
--- Reads the flow of a member: whether it may start runs, the index that lists it and its summary,
--- which both have to take notice that a member runs again.
+-- Reads the flow of a member: whether it may start runs, and the index and the summary that have to
+-- be updated when a member runs again.
 local function flow_of(core_key, core)
   if not text.set(core.flow_id) then
     return {}
@@ -40,7 +40,7 @@ local function flow_of(core_key, core)
   local summary = flow.prefix(tag, core.flow_id) .. ":summary"
   local known = record.peek(flow_core, "public_flow_state") ~= nil
   return {
-    barred = known and lease.barred(core_key, core),
+    barred = known and flow.cancel_covers(core_key, core),
     index = known and not guard.mismatch(index, "set") and index,
     summary = known and not guard.mismatch(summary, "hash") and summary,
   }
@@ -65,8 +65,8 @@ define("ff_replay_execution",
       return err("flow_already_terminal")
     end
     local skipped = core.terminal_outcome == "skipped" and text.set(core.flow_id)
-    local strays, refused = lane.locate(k, core, { "terminal", "eligible" })
-    if not strays then return refused end
+    local stale_keys, refused = lane.locate(k, core, { "terminal", "eligible" })
+    if not stale_keys then return refused end
     local plan
     plan, refused = dependency.rearming(k, core, keys, args)
     if refused then
@@ -89,7 +89,8 @@ define("ff_replay_execution",
       "delay_until", "",
       "pending_previous_attempt_index", text.present(core.current_attempt_index, ""),
     }, start.fields))
-    lane.move(a.execution_id, text.append({ k.terminal }, strays), waits and plan.blocked or k.eligible,
+    lane.move(a.execution_id, text.append({ k.terminal }, stale_keys),
+      waits and plan.blocked or k.eligible,
       waits and number.floor(core.created_at, 0) or lane.eligible_score(core))
     lease.history(k.lease_history, "replay_initiated", lease.EVENT.replay_initiated, {
       replay_count = replays,

@@ -1,6 +1,6 @@
--- Resolves one edge of a child by the outcome that the caller names, and releases or skips the
--- child when that decides its fate. Skipping ends whatever the child was doing. It goes to its own
--- lane, whichever the caller named.
+-- Resolves one edge of a child by the outcome that the caller passes, and releases or skips the
+-- child if this decides its group. Skipping ends whatever the child was doing. The child is moved
+-- within the lane of its record, whatever keys the caller passed.
 -- Keys: exec_core (hash), deps_meta (hash), unresolved (set), dep (hash), eligible, terminal,
 --   blocked (zsets), attempt (hash), stream_meta (hash), payload (string), upstream_result
 --   (string), edgegroup (hash; unset for none), incoming (set of edge ids), pending_cancel_groups

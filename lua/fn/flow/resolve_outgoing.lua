@@ -1,13 +1,13 @@
--- Resolves the outgoing edges of an execution that ended, a batch at a time, by the outcome that
--- its own record holds: nobody can tell it a wrong one. Answers which children it skipped, so that
--- the caller can go on with theirs, and which it made eligible. An added function.
+-- Resolves the outgoing edges of a terminal execution, one batch per call, by the outcome in its
+-- own record. Answers the children that it skipped, so that the caller can resolve their edges, and
+-- the children that it made eligible. An added function.
 --
--- An edge that was re-armed by a replay of its child is not failed again by the same old end of its
--- upstream. Such edges, those not yet applied and those under a foreign key count as left. What had
--- been resolved before counts as neither: only work done is counted as done. An edge that was
--- applied to its child and never staged is known to the child alone, which has to be named. A call
--- that has looked at many thousand siblings of fired groups answers the cursor that it was given:
--- the next one passes over what is done and takes the rest.
+-- An edge that was re-armed by a replay of its child is not failed again by the same end of its
+-- upstream. Such edges, edges that are not yet applied and edges with a key of another type count
+-- as left. An edge that was already resolved counts neither as resolved nor as left. An edge that
+-- was applied to its child but never staged is known to the child only, so the caller has to name
+-- the child. A call that has looked at many thousand siblings of fired groups answers the cursor it
+-- was given: the next call skips the resolved edges and continues with the rest.
 -- Keys: upstream_core (hash)
 -- Arguments: execution_id, cursor (from the last answer, 0 to begin), limit (edges per batch,
 --   about; 100 unless given, 500 at most), only_edge (this edge alone, when set), only_child (the
@@ -18,14 +18,14 @@
 -- Keeps: EdgeByTruth, GroupCounts, OneHome, BoundedWork, RepeatIsHarmless
 local LIMIT_MAX = 500
 
--- Whether this is the end that the edge had outlived when it was re-armed.
+-- Whether this is the same end of the upstream that had failed the edge before it was re-armed.
 local function outlived(core, dep)
   local run = dep and dep.outlived_run
   return core.terminal_outcome ~= "success" and text.set(run)
     and run == number.digits(number.floor(core.replay_count, 0))
 end
 
--- The child of an edge, and the flow under which it was applied; nil when nobody knows.
+-- The child of an edge, and the flow under which it was applied; nil if it is unknown.
 local function child_of(tag, id, core, edge_id, only_child)
   local edge_key = flow.prefix(tag, text.present(core.flow_id, "")) .. ":edge:" .. edge_id
   local staged = text.set(core.flow_id) and record.peek(edge_key, "downstream_execution_id")
@@ -42,7 +42,7 @@ local function child_of(tag, id, core, edge_id, only_child)
   return only_child, text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
 end
 
--- Resolves one edge: `resolved`, `before` or `left`, and what became of the child. `all` is what
+-- Resolves one edge: `resolved`, `before` or `left`, and what happened to the child. `all` is what
 -- the edges of the call have in common.
 local function resolve(all, edge_id, only_child)
   local tag, core = all.tag, all.core
@@ -109,9 +109,9 @@ define("ff_resolve_outgoing",
       tag = tag, id = a.execution_id, core = core, now = number.digits(number.now()),
       result = dependency.front(tag, a.execution_id) .. ":result", lanes = {}, moves = {},
     }
-    -- write; each edge is judged before it is written, and nothing below can fail
+    -- Each edge is read, decided and written on its own: the marker stands in dependency.resolve.
     for _, edge_id in ipairs(edges) do
-      if count.resolved > 0 and edge_group.is_weary() then
+      if count.resolved > 0 and edge_group.reached_sibling_limit() then
         word, cursor = "more", begun
         break
       end

@@ -1,5 +1,5 @@
--- Declares how many inbound edges of a child have to succeed, and what becomes of the rest. Fixed
--- once the first dependency is applied; until then it may be changed.
+-- Sets how many inbound edges of a child have to succeed, and what happens to the remaining
+-- upstreams. The policy can be changed until the first dependency is applied.
 -- Keys: flow_core (hash), edgegroup (hash)
 -- Arguments: policy_variant, on_satisfied, k (quorum threshold), now_ms (the caller's clock)
 -- Replies: set, already_set

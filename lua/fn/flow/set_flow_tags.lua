@@ -1,5 +1,4 @@
--- Writes tags of a flow. The first call also moves tags that were kept on the flow's own record
--- into the tags hash.
+-- Sets tags of a flow. The first call also moves tags stored in the flow's record to the tags hash.
 -- Keys: flow_core (hash), tags (hash)
 -- Arguments: tag, value (and further pairs)
 -- Replies: OK
@@ -7,7 +6,7 @@
 -- Bound: 5 + 3 * n
 -- Keeps: ErrorMeansUntouched, RepeatIsHarmless
 
--- The tags on the flow's own record: { key, value, … } and the keys alone.
+-- The tags in the flow's record: { key, value, … } and the keys alone.
 local function inline_tags(core)
   local names, pairs_list = {}, {}
   for name in pairs(core) do

@@ -1,5 +1,5 @@
--- Adds an edge to the graph of a flow, if the graph is still the one the caller saw. The child is
--- blocked only by ff_apply_dependency_to_child.
+-- Adds an edge to the graph of a flow if the graph revision is the one the caller has seen. The
+-- child is blocked only by ff_apply_dependency_to_child.
 -- Keys: flow_core (hash), members (set of execution ids), edge (hash), outgoing (set of edge ids),
 --   incoming (set of edge ids), grant (untouched)
 -- Arguments: flow_id, edge_id, upstream_eid, downstream_eid, dependency_kind (success_only unless
@@ -29,8 +29,8 @@ define("ff_stage_dependency_edge",
       return err("execution_not_in_flow")
     end
     local prefix = flow.prefix_of(k.flow_core)
-    if projection.has_lost(prefix, a.flow_id, a.upstream_eid)
-      or projection.has_lost(prefix, a.flow_id, a.downstream_eid) then
+    if projection.is_purged(prefix, a.flow_id, a.upstream_eid)
+      or projection.is_purged(prefix, a.flow_id, a.downstream_eid) then
       return err("execution_not_in_flow")
     end
     if flow.closes_cycle(prefix, a.upstream_eid, a.downstream_eid) then

@@ -1,8 +1,8 @@
--- Submits a flow as a whole, atomically per chunk: members, edges, group policies and payloads. No
--- member can be claimed before the flow is sealed, and everything is checked before anything
--- is written. A chunk that was written already is passed over, a sealed flow answers
--- ALREADY_SATISFIED, so that a lost reply is met by the same call again. An added function; the
--- form of the document stands in lib/submission.lua.
+-- Submits a flow, atomically per chunk: members, edges, group policies and payloads. No member can
+-- be claimed before the flow is sealed, and everything is checked before anything is written. A
+-- chunk that was already written is skipped, and a sealed flow answers ALREADY_SATISFIED, so a
+-- caller that lost a reply repeats the call. An added function; the form of the document is
+-- described in lib/submission.lua.
 --
 -- At most 256 members and 2048 edges per call; a seal releases at most 512 members per call and
 -- answers `sealing` until it is done.
@@ -15,7 +15,7 @@
 -- Bound: 90000
 -- Keeps: NoRunBeforeParents, GroupCounts, OneHome, ErrorMeansUntouched, RepeatIsHarmless
 
--- How many of the members the flow has already, and one that it has not.
+-- How many of the members the flow already has, and one that it does not have.
 local function known_members(k, members)
   local known, unknown = 0, nil
   for _, member in ipairs(members) do
@@ -28,7 +28,7 @@ local function known_members(k, members)
   return known, unknown
 end
 
--- The answer where nothing can be submitted any more: a repeat is told so, anything new refused.
+-- The reply after the seal: a repeated chunk is acknowledged, anything new is refused.
 local function after_seal(k, a, core, payloads)
   local chunk, refused = submission.read(a.document, text.tag(k.flow_core), a.namespace, payloads)
   if not chunk then
@@ -41,7 +41,7 @@ local function after_seal(k, a, core, payloads)
   return already_satisfied("sealed", number.floor(core.node_count, 0))
 end
 
--- What is to be written for a chunk: itself when it is new, nil when it was written before; or nil
+-- What has to be written for a chunk: the chunk if it is new, nil if it was written before; or nil
 -- and a refusal.
 local function new_chunk(k, a, payloads, now)
   local tag, prefix = text.tag(k.flow_core), flow.prefix_of(k.flow_core)
@@ -80,7 +80,7 @@ local function write_chunk(k, a, core, chunk, now)
   end
   call("SADD", k.flow_index, a.flow_id)
   if not chunk then
-    -- Whoever sends a chunk again has not abandoned the flow.
+    -- A repeated chunk shows that the submission is not abandoned.
     call("HSET", k.flow_core, "last_mutation_at", number.digits(now))
     return
   end

@@ -1,4 +1,4 @@
--- Marks a lapsed lease as reclaimable. The index entry stays for whoever takes the work back.
+-- Marks an expired lease as reclaimable. The index entry stays until the lease is reclaimed.
 -- Keys: exec_core (hash), lease_current (unused), lease_expiry (zset), lease_history (stream)
 -- Arguments: execution_id
 -- Replies: marked_expired, execution_not_found, not_active, already_expired, already_revoked,
@@ -31,6 +31,5 @@ define("ff_mark_lease_expired_if_due",
     if number.either(core.lease_expires_at, 0) > now then
       return already_satisfied("not_yet_expired")
     end
-    -- write; nothing below can fail
     return lease.mark_expired(k, core, now) or ok("marked_expired")
   end)

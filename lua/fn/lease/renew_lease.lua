@@ -1,4 +1,4 @@
--- Extends a lease that still stands, by the server's clock.
+-- Extends a lease that has not expired by the server's clock.
 -- Keys: exec_core (hash), lease_current (hash), lease_history (stream), lease_expiry (zset)
 -- Arguments: execution_id, attempt_index, attempt_id, lease_id, lease_epoch, lease_ttl_ms,
 --   lease_history_grace_ms
@@ -8,7 +8,7 @@
 -- Bound: 21
 -- Keeps: OneHolder, OneHome
 
--- A revocation that is older than the lease belongs to an earlier one.
+-- A revocation that is older than the lease belongs to an earlier lease.
 local function revoked(core)
   return core.ownership_state == "lease_revoked"
     or (text.set(core.lease_revoked_at)

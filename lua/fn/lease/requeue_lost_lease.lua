@@ -1,7 +1,7 @@
--- Brings the work of a dead or dismissed worker back: an execution whose lease lapsed (marked here
--- if need be) or was revoked becomes claimable again, with a new attempt at the next claim. Over
--- the reclaim cap it ends failed instead, and a member of a cancelled flow ends cancelled. A lease
--- that still stands gets its true due time back in the indexes. An added function.
+-- Makes an execution claimable again whose lease expired (it is marked here if necessary) or was
+-- revoked; the next claim opens a new attempt. At the reclaim cap it ends failed instead, and a
+-- member of a cancelled flow ends cancelled. For a lease that has not expired, the index entries
+-- get its true expiry time. An added function.
 -- Keys: exec_core (hash)
 -- Arguments: execution_id, default_max_reclaim_count (100 unless given)
 -- Replies: requeued, ended, not_due, not_lost
@@ -14,7 +14,7 @@ local function forget(k, id)
   return ok("not_lost")
 end
 
--- Shows when the standing lease runs out, wherever somebody may look for it.
+-- Writes the true expiry time of a valid lease to the indexes.
 local function still_held(k, id, expires_at)
   call("ZADD", k.lease_expiry, number.digits(expires_at), id)
   call("ZADD", k.active, "XX", number.digits(expires_at), id)
@@ -32,9 +32,9 @@ local function requeue(k, id, lost)
     "pending_previous_attempt_index", text.either(core.current_attempt_index, "0"),
     "current_attempt_id", "", "lease_reclaim_count", lost.count + 1,
     "last_transition_at", now, "last_mutation_at", now,
-  }, lease.RELEASED, lease.UNLOST))
+  }, lease.RELEASED, lease.CLEAR_LOST))
   lease.release(k, id, core)
-  lane.move(id, text.append({ k.active }, lost.strays), k.eligible, lane.eligible_score(core))
+  lane.move(id, text.append({ k.active }, lost.stale_keys), k.eligible, lane.eligible_score(core))
   return ok("requeued", lost.count + 1)
 end
 
@@ -48,28 +48,30 @@ define("ff_requeue_lost_lease",
     local core = record.read(given.exec_core) or {}
     local id, now = a.execution_id, number.now()
     local k, plan
-    k, refused = record.keyring(given.exec_core, id, core)
+    k, refused = record.checked_keys(given.exec_core, id, core)
     if not k then return refused end
     if core.lifecycle_phase ~= "active" then return forget(k, id) end
     plan, refused = completion.prepare(k, id, core)
     if not plan then return refused end
-    local barred = lease.barred(k.exec_core, core)
+    local barred = flow.cancel_covers(k.exec_core, core)
     local capped = lease.cap_reached(k, core, default_cap)
+    local leased, expires_at = core.ownership_state == "leased",
+      number.floor(core.lease_expires_at, 0)
+    local meta
+    meta, refused = lease.stream_to_close(k, core)
+    if refused then return refused end
     -- write; nothing below can fail
-    if core.ownership_state == "leased" then
-      local expires_at = number.floor(core.lease_expires_at, 0)
-      if expires_at > now then return still_held(k, id, expires_at) end
-      refused = lease.mark_expired(k, core, now)
-      if refused then return refused end
+    if leased and expires_at > now then return still_held(k, id, expires_at) end
+    if not leased and not lease.is_lost(core) then return forget(k, id) end
+    if leased then
+      lease.write_expired(k, core, meta, now)
       core.ownership_state = "lease_expired_reclaimable"
-    elseif not lease.is_lost(core) then
-      return forget(k, id)
     end
     if barred then
       completion.cancel(k, id, plan, "flow_cancelled", "flow_cascade", now)
       return ok("ended", "cancelled")
     end
-    local lost = lease.takeover(core, plan.strays, now)
+    local lost = lease.takeover(core, plan.stale_keys, now)
     if capped then
       lease.end_at_cap(k, id, lost)
       return ok("ended", "failed")

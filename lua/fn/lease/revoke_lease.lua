@@ -1,5 +1,5 @@
--- An operator takes the lease away at once. The execution stays active until it is taken over;
--- its score in the active index says that this is due now.
+-- Revokes a lease at once, for an operator. The execution stays active until the lease is
+-- reclaimed; its score in the active index says that this is due now.
 -- Keys: exec_core (hash), lease_current (hash), lease_history (stream), lease_expiry (zset),
 --   worker_leases (set)
 -- Arguments: execution_id, expected_lease_id, revoke_reason

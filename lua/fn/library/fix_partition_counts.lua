@@ -1,6 +1,6 @@
--- Writes down how many partitions a deployment has, once; later calls only compare. An added
--- function: a read and a write apart could mix the counts of two that start at the same time.
--- It answers what is written down, whoever wrote it.
+-- Stores the numbers of partitions of a deployment, once; later calls only compare. Answers the
+-- stored numbers. An added function: a separate read and write could mix the numbers of two
+-- deployments that start at the same time.
 -- Keys: counts (hash: num_flow_partitions, num_budget_partitions, num_quota_partitions)
 -- Arguments: flow, budget, quota
 -- Replies: fixed, same, different

@@ -1,6 +1,5 @@
--- Which edition of this library a server holds: a number that grows with every release that changes
--- it, and a digest of its text. An added function: the contract's version stays as it is, so that it
--- cannot tell an older edition from a newer one.
+-- The revision of this library, a number that grows with every release that changes it, and a
+-- digest of its text. An added function: the contract's version does not change with the text.
 -- Keys: none
 -- Arguments: none
 -- Replies: OK

@@ -1,6 +1,6 @@
--- What this library declares: one entry per function with its name, the names of its keys and of
--- its arguments in order, and whether it only reads. An added function; tools compare it with
--- what they were built for.
+-- The signatures of this library: one entry per function with its name, the names of its keys and
+-- of its arguments in order, and whether it only reads. An added function; tools compare it with
+-- the functions they were built for.
 -- Keys: none
 -- Arguments: none
 -- Replies: OK

@@ -1,13 +1,13 @@
--- One page of each of several indexes of a partition, read at one instant: what is due, or simply
--- what is there. An added function: it lets an engine visit a partition with a single call, and
--- tells it when to come back.
+-- Reads one page of each of several indexes of a partition at one instant: the entries that are
+-- due, or all entries. An added function: an engine visits a partition with a single call and
+-- learns when to come back.
 --
--- A request is a mode, where to start, a limit (cut down to 1000) and a lag. Mode `due`: members
--- whose score is at most now - lag_ms, from that offset; `all`: members in order of score, from
--- that offset; `members`: members of a set, from that cursor. It answers now, then per key an array,
--- empty where the index is: size, next, member, score, member, score, …; next is the score after the
--- last due one, or the cursor to go on with; score is empty in a set. A key of another type answers
--- with an array of one error text and hides nobody else.
+-- A request is a mode, a start, a limit (at most 1000) and a lag. Mode `due`: members whose score
+-- is at most now - lag_ms, from that offset; `all`: members in order of score, from that offset;
+-- `members`: members of a set, from that cursor. The reply is now, then per key an array, empty for
+-- an empty index: size, next, member, score, member, score, …; next is the lowest score that is not
+-- yet due, or the next cursor; the score is empty for a set. For a key of another type the array
+-- holds one error text; the other keys are answered as usual.
 -- Keys: any number of indexes (sorted sets or sets)
 -- Arguments: four per key: mode, from, limit, lag_ms
 -- Replies: OK
@@ -15,10 +15,10 @@
 -- Bound: 1 + 3 * n
 local LIMIT_MAX = 1000
 
--- Most indexes of most partitions are idle: all of these share one answer.
+-- Most indexes of most partitions are empty: they share one answer.
 local IDLE = {}
 
--- A reader answers a page and what comes next, of an index that has members.
+-- A reader answers a page of a non-empty index and the next cursor or score.
 local READERS = {
   due = function(key, from, limit, cutoff)
     local page = call("ZRANGEBYSCORE", key, "-inf", number.digits(cutoff), "WITHSCORES",
@@ -43,7 +43,7 @@ local READERS = {
 }
 local SIZE = { due = "ZCARD", all = "ZCARD", members = "SCARD" }
 
--- Where a reader is to begin, nil when that cannot be: an offset, or for a set a cursor.
+-- Where a reader starts: an offset, or a cursor for a set; nil if it is invalid.
 local function place(mode, from)
   if mode == "members" then
     return text.is_cursor(from) and from or nil
@@ -52,7 +52,7 @@ local function place(mode, from)
   return offset and offset >= 0 and offset or nil
 end
 
--- One request and its key: the answer, or nil when it is no request.
+-- The page for one request and its key, or nil for an invalid request.
 local function read_page(key, mode, from, limit, lag, now)
   local reader = READERS[mode or ""]
   from, limit, lag = place(mode, from), number.whole(limit), number.whole(lag)

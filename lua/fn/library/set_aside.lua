@@ -1,5 +1,5 @@
--- Moves an index entry that nobody can work on out of the way, and keeps it with the reason for an
--- operator to look at. An added function: dropping such an entry would lose the only trace of it.
+-- Removes an index entry that cannot be processed and stores it with the reason for an operator. An
+-- added function: dropping such an entry would lose the only trace of it.
 -- Keys: index (sorted set or set), aside (hash: index and member to reason)
 -- Arguments: member, reason
 -- Replies: set_aside, already_gone, kept
@@ -17,7 +17,7 @@ define("ff_set_aside", { "index", "aside:hash" }, { "member", "reason" }, functi
   if not removal then
     return ok("already_gone")
   end
-  -- Past the limit entries stay where they are: forgetting them would be worse than a full index.
+  -- Beyond the limit entries stay in the index: losing them would be worse than a full index.
   local field = k.index .. " " .. a.member
   if call("HLEN", k.aside) >= KEPT_MAX and call("HEXISTS", k.aside, field) == 0 then
     return ok("kept")

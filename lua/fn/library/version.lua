@@ -1,5 +1,5 @@
--- The version that clients compare before they trust the library. Another answer than the
--- contract's makes FlowFabric clients replace the library with their own.
+-- The version that clients compare before they use the library. FlowFabric clients replace a
+-- library that answers anything else.
 -- Keys: none
 -- Arguments: none
 -- Replies: bare 34

@@ -1,5 +1,6 @@
--- Admits an execution under a rate window and a concurrency cap, once: whoever holds a slot keeps
--- it and is never counted again, and its own entry in the window is not held against it.
+-- Admits an execution under a rate window and a concurrency cap, once: an execution that already
+-- holds a slot keeps it, is not counted again, and its own entry in the window does not count
+-- against it.
 -- Keys: window (zset of executions by admission time), concurrency (string), def (not touched),
 --   guard (string, remembers the admission for the window's length), admitted_set (set)
 -- Arguments: now_ms, window_seconds, rate_limit (0: any), concurrency_cap (0: any), execution_id,

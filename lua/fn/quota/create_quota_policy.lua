@@ -1,4 +1,4 @@
--- Defines a rate and concurrency policy. Slots that were taken before it was defined stay counted.
+-- Defines a rate and concurrency policy. Slots taken before it was defined stay counted.
 -- Keys: def (hash), window (not touched), concurrency (string), admitted_set (set of executions),
 --   policies (set of policy ids)
 -- Arguments: quota_policy_id, window_seconds, max_requests_per_window (0: any number),
@@ -14,7 +14,7 @@ define("ff_create_quota_policy",
     if call("EXISTS", k.def) == 1 then
       return already_satisfied(a.quota_policy_id)
     end
-    -- Strict readers take whole numbers in plain digits, whoever spelled them how.
+    -- Strict readers accept only whole numbers in plain digits.
     for _, name in ipairs({ "window_seconds", "max_requests_per_window", "max_concurrent",
       "now_ms" }) do
       local n, refused = number.require_whole(number.nearest(a[name]) or a[name], name)

@@ -1,8 +1,8 @@
--- Makes the counter of a capped policy equal to its holders, drops what left the rate windows, and
--- answers a page of the holders. Whether a holder still runs is written in another slot: the engine
--- asks there and gives back the slots of those that ended (ff_release_admission). The guard proves
--- nothing: it lapses with the window while the execution may still run. Only for a holder that is
--- no execution id, which has no record anywhere, the guard decides. An added function.
+-- Sets the counter of a capped policy to the number of its holders, removes expired entries of the
+-- rate windows, and answers a page of the holders. The record of a holder is in another slot: the
+-- engine checks there whether it has ended and gives the slot back (ff_release_admission). The
+-- guard key is no evidence, since it expires with the window while the execution may still run. It
+-- decides only for a holder that is not an execution id and so has no record. An added function.
 -- Keys: def (hash), window_default (zset), window_requests (zset), concurrency (string),
 --   admitted_set (set of executions), policies (set of policy ids)
 -- Arguments: quota_policy_id, cursor (of the holders, first "0"), count (of holders, 1 to 1000)
@@ -11,7 +11,7 @@
 -- Bound: 12 + 2 * n
 -- Keeps: LedgerAdds, QuietAtRest, BoundedWork
 
--- Parts the holders of a page into those that stay and those that nobody will ever release.
+-- Divides the holders of a page into those that stay and those that would never be released.
 local function part(def_key, page)
   local stay, lapsed = {}, {}
   for _, holder in ipairs(page) do

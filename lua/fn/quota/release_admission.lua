@@ -1,6 +1,6 @@
--- Gives an admission slot back, once, and tells who waits for one. The entry in the rate window stays: the request was made.
--- Whoever was admitted without a cap holds a slot and was not counted, so the counter falls only
--- where it counts more than the holders that are left.
+-- Gives an admission slot back, once, and publishes that a slot is free. The entry in the rate
+-- window stays. A holder that was admitted without a cap was not counted, so the counter is
+-- decreased only while it exceeds the number of remaining holders.
 -- Keys: guard (string), admitted_set (set of executions), concurrency (string)
 -- Arguments: execution_id
 -- Replies: released

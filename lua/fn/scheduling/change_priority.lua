@@ -1,5 +1,5 @@
--- Gives an eligible execution another priority, and its place among the eligible ones of its own
--- lane with it, whichever the caller named.
+-- Changes the priority of an eligible execution, and its score in the eligible index of its own
+-- lane, whatever key the caller passed.
 -- Keys: exec_core (hash), eligible (zset)
 -- Arguments: execution_id, new_priority (held within 0 and 9000)
 -- Replies: OK
@@ -17,13 +17,14 @@ define("ff_change_priority",
     if core.lifecycle_phase ~= "runnable" or core.eligibility_state ~= "eligible_now" then
       return err("execution_not_eligible")
     end
-    local strays
-    strays, refused = lane.locate(k, core, { "eligible" })
-    if not strays then return refused end
+    local stale_keys
+    stale_keys, refused = lane.locate(k, core, { "eligible" })
+    if not stale_keys then return refused end
     local written = string.format("%.14g", priority)
     -- write; nothing below can fail
     call("HSET", k.exec_core, "priority", written,
       "last_mutation_at", number.digits(number.now()))
-    lane.move(a.execution_id, strays, k.eligible, lane.score_of(number.floor(core.created_at, 0), priority))
+    lane.move(a.execution_id, stale_keys, k.eligible,
+      lane.score_of(number.floor(core.created_at, 0), priority))
     return ok(string.format("%.14g", number.either(core.priority, 0)), written)
   end)

@@ -1,10 +1,9 @@
--- Claims the best eligible execution of a lane that this worker can run: grant and claim in one
--- round trip. Candidates that are not for this worker are passed over, so none of them hides what
--- stands behind it; after `window` of them the call answers where to go on. Index entries without
--- an eligible execution are dropped on the way. An execution under budgets or a quota is answered
--- as `needs_admission`: these live in other slots, and the caller comes back with its id once it
--- was admitted. A repeated call with the same lease id gives the same answer while that lease
--- stands. An added function.
+-- Claims the first eligible execution of a lane that this worker can run: grant and claim in one
+-- round trip. Candidates that this worker cannot run are skipped; after `window` of them the call
+-- answers the offset to continue at. Index entries without an eligible execution are dropped. An
+-- execution with budgets or a quota is answered as `needs_admission`: these are in other slots, and
+-- the caller repeats the call with its id once it is admitted. A repeated call with the same lease
+-- id gets the same answer while that lease is current. An added function.
 -- Keys: eligible (zset), active (zset), lease_expiry (zset), worker_leases (set),
 --   attempt_timeout (zset), execution_deadline (zset), claim_note (string, remembers what this
 --   lease id got, and how long that had waited)
@@ -16,7 +15,7 @@
 -- Bound: 71 + 30 * n
 -- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, RepeatIsHarmless, WindowMoves
 
--- How long an answer is remembered at least; longer leases are remembered for their own length.
+-- How long an answer is stored at least; for a longer lease, as long as the lease.
 local NOTE_MS = 60000
 
 -- The answer of an earlier call with this lease id, nil when there was none.
@@ -50,7 +49,7 @@ define("ff_claim_next",
     if earlier then return earlier end
     local found = claim.search(k, a, tag, numbers, now)
     local planned = found.planned
-    refused = planned and claim.foreign(k)
+    refused = planned and claim.type_refusal(k)
     if refused then return refused end
     -- write; nothing below can fail
     if #found.dropped > 0 then record.each_chunk("ZREM", k.eligible, found.dropped) end

@@ -1,4 +1,4 @@
--- Extends a worker's registration by the time it registered for.
+-- Extends a worker's registration by the time to live it registered with.
 -- Keys: alive (string), caps (hash)
 -- Arguments: now_ms
 -- Replies: refreshed, not_registered

@@ -1,5 +1,5 @@
--- Reserves one eligible execution for one worker. It stays in the eligible index until the grant is
--- spent, so a grant that nobody spends loses nothing.
+-- Reserves one eligible execution for one worker. The execution stays in the eligible index until
+-- the grant is used, so an unused grant has no effect once it expires.
 -- Keys: exec_core (hash), claim_grant (hash), eligible (zset)
 -- Arguments: execution_id, worker_id, worker_instance_id, lane_id, capability_hash, grant_ttl_ms,
 --   route_snapshot_json, admission_summary, worker_capabilities_csv
@@ -18,7 +18,7 @@ define("ff_issue_claim_grant",
     local core, now = record.read(k.exec_core), number.now()
     if not core then return err("execution_not_found") end
     if core.lifecycle_phase ~= "runnable" or core.eligibility_state ~= "eligible_now"
-      or lease.barred(k.exec_core, core) then
+      or flow.cancel_covers(k.exec_core, core) then
       return err("execution_not_eligible")
     end
     if grant.stands(k.claim_grant, now) then return err("grant_already_exists") end

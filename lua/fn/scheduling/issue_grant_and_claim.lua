@@ -1,5 +1,5 @@
--- An operator's claim: grant and claim in one call, so that no grant is ever seen. An interrupted
--- execution goes on with its attempt, but not while something holds it back.
+-- An operator's claim: grant and claim in one call, so that no grant is visible in between. An
+-- interrupted execution continues its attempt, unless it is blocked.
 -- Keys: exec_core (hash), claim_grant (hash), eligible (zset), lease_expiry (zset),
 --   worker_leases (set), attempts (zset), lease_current (hash), lease_history (stream),
 --   active (zset), attempt_timeout (zset), execution_deadline (zset)
@@ -21,11 +21,11 @@ local function refusal(k, id, core, now)
   if not interrupted and not call("ZSCORE", k.eligible, id) then
     return err("execution_not_in_eligible_set")
   end
-  -- Records made by hand may hold any other word here, and are claimed.
+  -- Hand-made records may hold any other value here, and are claimed.
   local held_back = core.eligibility_state ~= "eligible_now"
     and #lane.homes(k.exec_core, core) > 0
   if held_back or (not interrupted and core.eligibility_state ~= "eligible_now")
-    or lease.barred(k.exec_core, core) then
+    or flow.cancel_covers(k.exec_core, core) then
     return err("execution_not_eligible")
   end
   return nil

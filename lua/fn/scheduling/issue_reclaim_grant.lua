@@ -16,7 +16,7 @@ define("ff_issue_reclaim_grant",
     if not ttl then return refused end
     local core, now = record.read(k.exec_core), number.now()
     if not core then return err("execution_not_found") end
-    if not lease.is_lost(core) or lease.barred(k.exec_core, core) then
+    if not lease.is_lost(core) or flow.cancel_covers(k.exec_core, core) then
       return err("execution_not_reclaimable")
     end
     if grant.stands(k.claim_grant, now) then return err("grant_already_exists") end

@@ -1,7 +1,7 @@
--- Makes a delayed execution eligible when its time has come. Where the record names no time, the
--- index does; where they differ, the index entry is put right so that it comes up when it is due.
--- An entry that has no business here is dropped, an eligible execution is not lost with it. The
--- record says which lane it belongs to, whichever the caller found it in.
+-- Makes a delayed execution eligible when it is due. If the record has no time, the index entry's
+-- score counts; if the two differ, the entry gets the record's time. An entry of an execution that
+-- is not delayed is dropped; if that execution is eligible but not in the eligible index, it is
+-- added there. The record's lane is used, whatever keys the caller passed.
 -- Keys: exec_core (hash), delayed (zset), eligible (zset)
 -- Arguments: execution_id, now_ms
 -- Replies: promoted, not_found_cleaned, not_runnable_cleaned, not_delayed_cleaned, not_yet_due
@@ -14,15 +14,15 @@ define("ff_promote_delayed",
   function(k, a)
     local now, refused = number.clock(a)
     if not now then return refused end
-    local id, core, strays = a.execution_id, record.read(k.exec_core), nil
+    local id, core, stale_keys = a.execution_id, record.read(k.exec_core), nil
     local found, score = k.delayed, call("ZSCORE", k.delayed, id)
-    strays, refused = lane.locate(k, core or {}, { "delayed", "eligible" })
-    refused = refused or guard.any_other(strays, "zset")
+    stale_keys, refused = lane.locate(k, core or {}, { "delayed", "eligible" })
+    refused = refused or guard.any_other(stale_keys, "zset")
     if refused then return refused end
     local listed = call("ZSCORE", k.eligible, id)
     score = tonumber(found ~= k.delayed and call("ZSCORE", k.delayed, id) or score)
     -- write; nothing below can fail
-    local from = text.append({ k.delayed }, strays)
+    local from = text.append({ k.delayed }, stale_keys)
     if not core then
       lane.move(id, from)
       return ok("not_found_cleaned")
@@ -38,7 +38,7 @@ define("ff_promote_delayed",
     end
     local due = number.either(core.delay_until, score or 0)
     if due > now then
-      if score ~= due or found ~= k.delayed then lane.move(id, strays, k.delayed, due) end
+      if score ~= due or found ~= k.delayed then lane.move(id, stale_keys, k.delayed, due) end
       return ok("not_yet_due")
     end
     state.put(k.exec_core, state.eligible(text.either(core.attempt_state, "pending_first_attempt")),

@@ -1,6 +1,6 @@
--- Registers a worker instance, or refreshes its registration. On the way it looks at a few others
--- of the index and takes out those whose registration is over, so that the index does not grow with
--- every restart.
+-- Registers a worker instance, or refreshes its registration. Each call also checks a few other
+-- entries of the index and removes those whose registration has expired, so that the index does not
+-- grow with every restart.
 -- Keys: alive (string), caps (hash), index (set of instances)
 -- Arguments: instance_id, worker_id, lanes_csv, caps_csv, ttl_ms, now_ms
 -- Replies: registered, refreshed
@@ -9,9 +9,9 @@
 -- Keeps: ErrorMeansUntouched
 local OTHERS_SEEN = 8
 
--- A few instances of the index without any registration. Where their keys cannot be derived, nobody
--- is taken for gone.
-local function departed(k, a)
+-- A few instances of the index without a registration. If their keys cannot be derived, none is
+-- taken as expired.
+local function expired_instances(k, a)
   local front = k.alive:sub(1, -(#a.instance_id + #":alive" + 1))
   if front .. a.instance_id .. ":alive" ~= k.alive then
     return {}
@@ -35,7 +35,7 @@ define("ff_register_worker",
     local now
     now, refused = number.clock(a)
     if not now then return refused end
-    local known, gone = call("EXISTS", k.alive) == 1, departed(k, a)
+    local known, gone = call("EXISTS", k.alive) == 1, expired_instances(k, a)
     -- write; nothing below can fail
     call("SET", k.alive, "1", "PX", number.digits(ttl))
     record.write(k.caps, {

@@ -1,4 +1,4 @@
--- Notes how far a worker has come with an execution it holds. It does not renew the lease.
+-- Stores the progress of an execution for the holder of its lease. It does not renew the lease.
 -- Keys: exec_core (hash)
 -- Arguments: execution_id (not used), lease_id, lease_epoch, progress_pct (empty: leave alone),
 --   progress_message (empty: leave alone)

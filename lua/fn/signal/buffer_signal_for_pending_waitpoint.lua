@@ -1,6 +1,6 @@
--- Records a signal for a waitpoint whose suspension has not begun; the suspend will count it. When
--- the suspension began in the meantime, the signal is delivered to it at once and answered as by
--- ff_deliver_signal, so that none is lost between the two.
+-- Records a signal for a waitpoint whose suspension has not begun; the suspension will count it. If
+-- the suspension has begun in the meantime, the signal is delivered to it at once and answered as
+-- by ff_deliver_signal, so that no signal is lost between the two.
 -- Keys: exec_core (hash), wp_condition (hash), wp_signals (stream), exec_signals (zset),
 --   signal (hash), signal_payload (string), sigdedup (string), waitpoint (hash), hmac (hash)
 -- Arguments: signal_id, execution_id, waitpoint_id, signal_name, signal_category, source_type,

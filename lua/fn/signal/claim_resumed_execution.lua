@@ -1,7 +1,7 @@
--- Spends a claim grant for an execution that was resumed: the same attempt runs on under a new
--- lease, with the time that its timeout had left. Repeating the call with the same lease id while
--- that lease stands gives the same answer again. A grant that is over is refused and stays, for an
--- error writes nothing; whoever issues the next one overwrites it.
+-- Uses a claim grant for a resumed execution: the same attempt continues under a new lease, with
+-- the time its timeout had left. A repeated call with the same lease id gets the same answer while
+-- that lease is current. An expired grant is refused but not deleted, since an error writes
+-- nothing; the next grant overwrites it.
 -- Keys: exec_core (hash), claim_grant (hash), eligible (zset), lease_expiry (zset),
 --   worker_leases (set), attempt (hash), lease_current (hash), lease_history (stream),
 --   active (zset), attempt_timeout (zset), execution_deadline (ignored)
@@ -19,7 +19,7 @@ local function refusal(k, a, core, now)
     return err("not_a_resumed_execution")
   elseif text.either(core.ownership_state, "unowned") ~= "unowned"
     or text.either(core.eligibility_state, "eligible_now") ~= "eligible_now"
-    or lease.barred(k.exec_core, core) then
+    or flow.cancel_covers(k.exec_core, core) then
     return err("execution_not_leaseable")
   end
   return lease.grant_refusal(k.claim_grant, a.worker_id, now)
@@ -43,16 +43,16 @@ define("ff_claim_resumed_execution",
     end
     refused = refusal(k, a, core, now) or attempt.locate(k, id, core)
     if refused then return refused end
-    local timeout_at, strays
+    local timeout_at, stale_keys
     timeout_at, refused = attempt.resumed_timeout(k, core, a.remaining_attempt_timeout_ms, now)
     if refused then return refused end
-    strays, refused = lane.locate(k, core, { "eligible", "active" })
-    if not strays then return refused end
+    stale_keys, refused = lane.locate(k, core, { "eligible", "active" })
+    if not stale_keys then return refused end
     local held = lease.terms(core, a, core.current_attempt_id, now, ttl)
     -- write; nothing below can fail
     attempt.resume(k.attempt, held)
-    lease.grant(k, id, held, { "attempt_time_left_ms", "" }, strays)
-    attempt.limit(k, id, { timeout_at = timeout_at })
+    lease.grant(k, id, held, { "attempt_time_left_ms", "" }, stale_keys)
+    attempt.write_limits(k, id, { timeout_at = timeout_at })
     lease.history(k.lease_history, "acquired", lease.EVENT.acquired_resumed,
       lease.acquired(held, index, "claim_resumed"))
     return ok(held.lease_id, held.lease_epoch, held.expires_at, held.attempt_id, index, "resumed")

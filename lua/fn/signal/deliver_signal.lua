@@ -1,6 +1,6 @@
 -- Authenticates, records and evaluates a signal for a suspended execution, and resumes it when its
--- condition is met. A signal that was accepted before is a duplicate, even when it was the one
--- that resumed the execution.
+-- condition is met. A signal that was accepted before is a duplicate, even if it was the one that
+-- resumed the execution.
 -- Keys: exec_core (hash), wp_condition (hash), wp_signals (stream), exec_signals (zset),
 --   signal (hash), signal_payload (string), sigdedup (string), waitpoint (hash),
 --   suspension (hash), eligible (zset), suspended (zset), delayed (zset),

@@ -1,6 +1,6 @@
--- Closes a pending or active waitpoint as told. A pending one that never came to its suspension
--- is closed as `never_committed`; one that was activated in the meantime is then left alone, since
--- an execution waits on it.
+-- Closes a pending or active waitpoint. With the reason `never_committed`, for a pending waitpoint
+-- whose suspension never began, a waitpoint that has become active in the meantime is left alone,
+-- since an execution waits on it.
 -- Keys: exec_core (ignored), waitpoint (hash), pending_wp_expiry (zset)
 -- Arguments: waitpoint_id, reason
 -- Replies: OK, already_closed

@@ -1,5 +1,5 @@
--- Creates a waitpoint that can be addressed before its execution suspends on it. Only an execution
--- under a live lease gets one.
+-- Creates a waitpoint that can be signalled before its execution suspends on it. The execution must
+-- have a current lease.
 -- Keys: exec_core (hash), waitpoint (hash), pending_wp_expiry (zset), hmac (hash)
 -- Arguments: execution_id, attempt_index, waitpoint_id, waitpoint_key, expires_at
 -- Replies: OK
@@ -35,7 +35,7 @@ define("ff_create_pending_waitpoint",
     local signer
     signer, refused = waitpoint.signer(k.hmac)
     if not signer then return refused end
-    -- Callers saturate far times at the largest 64-bit integer, which no score holds exactly.
+    -- Callers pass the largest 64-bit integer for "never", which no score holds exactly.
     if not (a.expires_at or ""):find("^%-?%d+$") or #a.expires_at > 20 then
       return err("invalid_input", "expires_at must be a number, got: " .. tostring(a.expires_at))
     end

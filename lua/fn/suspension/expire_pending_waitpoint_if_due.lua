@@ -1,6 +1,6 @@
--- Closes a waitpoint that was created ahead of a suspension which never came, when it is due by
--- the server's clock. An added function: the contract's own closing does as told, and its index
--- entries of vanished waitpoints stay for ever. Every answer but not_yet_due leaves no entry.
+-- Closes a waitpoint whose suspension never began, when it is due by the server's clock. An added
+-- function: ff_close_waitpoint does not check the time and leaves index entries of deleted
+-- waitpoints behind. After every answer but not_yet_due there is no index entry.
 -- Keys: waitpoint (hash), pending_wp_expiry (zset)
 -- Arguments: waitpoint_id
 -- Replies: closed, not_yet_due, not_found_cleaned, not_pending_cleaned
@@ -15,7 +15,7 @@ define("ff_expire_pending_waitpoint_if_due",
     local due = wp and number.either(wp.expires_at, math.huge) <= now
     -- write; nothing below can fail
     if wp and wp.state == "pending" and not due then
-      -- Behind every time the clock will show; a score would not keep the digits anyway.
+      -- A score cannot hold larger numbers exactly.
       local expires_at = math.min(number.either(wp.expires_at, number.MAX), number.MAX)
       call("ZADD", k.pending_wp_expiry, "XX", number.digits(expires_at), a.waitpoint_id)
       return ok("not_yet_due")

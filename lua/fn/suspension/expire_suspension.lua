@@ -1,5 +1,6 @@
 -- Applies the timeout behaviour of a suspension that is due by the server's clock: resumes it,
--- hands it to an operator, or ends the execution. Index entries that name no timeout go.
+-- hands it to an operator, or ends the execution. Index entries of executions without such a
+-- suspension are removed.
 -- Keys: exec_core (hash), suspension (hash), waitpoint (hash), wp_condition (hash),
 --   attempt (hash), stream_meta (hash), suspension_timeout (zset), suspended (zset),
 --   terminal (zset), eligible (zset), delayed (ignored), lease_history (ignored)
@@ -14,7 +15,7 @@ local function clean(k, id, word)
   return ok(word)
 end
 
--- Not due: the index follows the record, so that no entry keeps others from being looked at.
+-- Not due: the index entry gets the time of the record, so that it does not block others.
 local function wait_on(k, id, timeout_at)
   if timeout_at > 0 then
     call("ZADD", k.suspension_timeout, "XX", number.digits(timeout_at), id)
@@ -40,12 +41,12 @@ define("ff_expire_suspension",
     if timeout_at == 0 or timeout_at > now then return wait_on(k, id, timeout_at) end
     local refused = attempt.locate(k, id, core)
     if refused then return refused end
-    local closing, strays
+    local closing, stale_keys
     closing, refused = suspension.closing(k.suspension,
       { waitpoint = k.waitpoint, condition = k.wp_condition }, held)
     if not closing then return refused end
-    strays, refused = lane.locate(k, core, { "suspended", "terminal", "eligible" })
-    if not strays then return refused end
+    stale_keys, refused = lane.locate(k, core, { "suspended", "terminal", "eligible" })
+    if not stale_keys then return refused end
     local behaviour = text.present(held.timeout_behavior, "fail")
     -- write; nothing below can fail
     if behaviour == "auto_resume" or behaviour == "auto_resume_with_timeout_signal" then

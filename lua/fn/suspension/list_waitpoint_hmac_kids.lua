@@ -1,4 +1,4 @@
--- Lists the kid that signs on a partition and those that still verify, by name.
+-- Lists the key id that signs tokens on a partition, and those that still verify them, by name.
 -- Keys: hmac (hash)
 -- Arguments: none
 -- Replies: OK

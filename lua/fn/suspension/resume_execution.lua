@@ -1,4 +1,4 @@
--- Resumes a suspended execution by an operator's word, at once or after a delay.
+-- Resumes a suspended execution for an operator, at once or after a delay.
 -- Keys: exec_core (hash), suspension (hash), waitpoint (hash), wp_signals (ignored),
 --   suspension_timeout (zset), eligible (zset), delayed (zset), suspended (zset)
 -- Arguments: execution_id, trigger_type (ignored), resume_delay_ms
@@ -17,13 +17,13 @@ define("ff_resume_execution",
     if core.lifecycle_phase ~= "suspended" or not suspension.is_open(held) then
       return err("execution_not_suspended")
     end
-    local delay, closing, strays, refused
+    local delay, closing, stale_keys, refused
     delay, refused = suspension.delay(a.resume_delay_ms, held)
     if not delay then return refused end
     closing, refused = suspension.closing(k.suspension, { waitpoint = k.waitpoint }, held)
     if not closing then return refused end
-    strays, refused = lane.locate(k, core, { "eligible", "delayed", "suspended" })
-    if not strays then return refused end
+    stale_keys, refused = lane.locate(k, core, { "eligible", "delayed", "suspended" })
+    if not stale_keys then return refused end
     local now = number.now()
     -- write; nothing below can fail
     local public_state = suspension.resume(k, a.execution_id, core, now, delay,

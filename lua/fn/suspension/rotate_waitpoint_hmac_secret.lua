@@ -1,5 +1,5 @@
--- Installs a new signing key on one partition; tokens of the former one verify for a grace time.
--- Former keys whose grace is over are removed, never the one that signed until now.
+-- Installs a new signing key on one partition; tokens of the previous one verify for a grace time.
+-- Older keys whose grace time is over are removed, but never the key that has signed until now.
 -- Keys: hmac (hash)
 -- Arguments: new_kid, new_secret_hex, grace_ms
 -- Replies: rotated, noop
@@ -7,7 +7,7 @@
 -- Bound: 4 + 1 * n
 -- Keeps: RepeatIsHarmless, ErrorMeansUntouched
 
--- The former kids that no longer verify, sorted.
+-- The previous key ids that no longer verify, sorted.
 local function outlived(keystore, current, now)
   local kids = {}
   for field, value in pairs(keystore) do

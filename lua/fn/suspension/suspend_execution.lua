@@ -1,7 +1,7 @@
--- Releases the lease of an active execution and suspends it on one or more waitpoints, new ones or
--- one that was created ahead. When signals that came ahead meet the condition already, the lease
--- stays and nothing is suspended. A repeat under the same idempotency key gets the first outcome
--- again, unless the caller holds a lease that is younger than that outcome.
+-- Releases the lease of an active execution and suspends it on one or more waitpoints: new ones, or
+-- one that was created ahead. If buffered signals already meet the condition, the lease stays and
+-- nothing is suspended. A repeated call with the same idempotency key gets the first outcome again,
+-- unless the caller holds a newer lease.
 -- Keys: exec_core (hash), attempt (hash), lease_current (hash), lease_history (stream),
 --   lease_expiry (zset), worker_leases (set), suspension (hash), waitpoint (hash),
 --   wp_signals (stream), suspension_timeout (zset), pending_wp_expiry (zset), active (zset),
@@ -23,13 +23,13 @@
 -- Keeps: VectorWhole, OneHome, OneHolder, SignalCountsOnce, RepeatIsHarmless
 local KEYS_BEFORE_EXTRAS, ARGS_BEFORE_EXTRAS = 18, 20
 
--- Arguments that are only stored, or that mean the same empty as missing.
+-- Arguments that are only stored, or for which empty means the same as missing.
 local TEXTS = {
   "suspension_id", "waitpoint_id", "waitpoint_key", "reason_code", "requested_by",
   "resume_policy_json", "continuation_metadata_pointer",
 }
 
--- Notes a key that is overwritten; whether the call has it once already.
+-- Notes a key that is overwritten; answers whether the call already has it.
 local function comes_twice(seen, key)
   local before = seen[key]
   seen[key] = true
@@ -69,13 +69,13 @@ local function extras_of(a, key_list, arg_list)
   return extras
 end
 
--- The remembered outcome of the call that this one repeats, or nil.
+-- The stored outcome of the call that this one repeats, or nil.
 local function earlier_outcome(k, a, core, now)
   if not text.set(a.idempotency_key) or not text.set(k.suspend_dedup) then
     return nil
   end
   local reply = suspension.remembered(k.suspend_dedup)
-  -- A suspend gives its lease up: who holds one now asks for another suspension.
+  -- A suspend gives up its lease: a caller with a valid lease asks for another suspension.
   if reply and reply[2] == "OK" and core and lease.holds(core, a, now) then
     return nil
   end
@@ -86,8 +86,8 @@ define("ff_suspend_execution",
   { "exec_core!=hash", "attempt!:hash", "lease_current!=hash", "lease_history!:stream",
     "lease_expiry!:zset", "worker_leases!:set", "suspension!=hash", "waitpoint!:hash",
     "wp_signals!=stream", "suspension_timeout!:zset", "pending_wp_expiry!:zset", "active!:zset",
-    "suspended!:zset", "waitpoints!:set", "wp_condition!:hash", "attempt_timeout!:zset", "hmac=hash",
-    "suspend_dedup=hash" },
+    "suspended!:zset", "waitpoints!:set", "wp_condition!:hash", "attempt_timeout!:zset",
+    "hmac=hash", "suspend_dedup=hash" },
   { "execution_id!", "attempt_index!", "attempt_id", "lease_id", "lease_epoch", "suspension_id",
     "waitpoint_id", "waitpoint_key", "reason_code", "requested_by", "timeout_at",
     "resume_condition_json", "resume_policy_json", "continuation_metadata_pointer",
@@ -114,7 +114,7 @@ define("ff_suspend_execution",
     plan, refused = suspension.plan(k, a, core, extras, now)
     if not plan then return refused end
     -- write; nothing below can fail
-    suspension.bury(k, held)
+    suspension.clear_closed(k, held)
     suspension.open_waitpoints(k, a, plan, now)
     local outcome = { plan.met and "ALREADY_SATISFIED" or "OK" }
     if not plan.met then

@@ -1,11 +1,11 @@
-//! From a client's command to whoever carries it out: the session, the scripts or the keyspace.
+//! Passes a client's command to what carries it out: the session, the scripts or the keyspace.
 
 use selvedge_core::value::Value;
 
 use super::Host;
 use super::command::{self, Failure};
-use super::library::Access;
 use super::number::parse_int;
+use super::scripting::Access;
 use super::session::{Session, Transaction};
 use super::store::{Slots, common_slot};
 

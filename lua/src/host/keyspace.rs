@@ -1,8 +1,8 @@
 //! The keyspace: every key with its typed value and its expiry.
 //!
-//! Nothing here reads a clock. Whoever looks passes the time, and a key whose expiry has passed by
-//! then is as good as gone; it is dropped for real when something writes there. A clone is a
-//! snapshot, and [`Keyspace::digest`] names the content whatever the history that led to it.
+//! Nothing here reads a clock: the caller passes the time. An expired key counts as missing; it is
+//! removed when something writes there. A clone is a snapshot, and [`Keyspace::digest`] depends on
+//! the content only, not on its history.
 
 mod hash;
 mod stream;
@@ -44,8 +44,8 @@ pub(crate) struct Entry {
 /// All keys. Cloning gives a snapshot.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keyspace {
-    /// Found by key many times in each call, and listed hardly ever. The order of the map shows
-    /// nowhere, and its hash has no secret: nobody picks keys to hurt an in-process host.
+    /// Looked up many times in each call, and rarely listed. The order of the map is never visible,
+    /// and its hash needs no secret seed: an in-process host has no hostile clients.
     entries: HashMap<Vec<u8>, Entry, FixedState>,
 }
 
@@ -127,20 +127,19 @@ impl Keyspace {
         self.entries.len()
     }
 
-    /// A name for the whole live content: equal for equal types, values and expiries, and for
-    /// nothing else, however the content came about.
+    /// A digest of the whole live content: equal exactly for equal types, values and expiries.
     pub(crate) fn digest(&self, now_ms: i64) -> [u8; 32] {
         let mut hasher = Sha256::new();
-        self.spell(now_ms, |bytes| {
-            // Lengths in front keep neighbours apart, so no two contents spell the same bytes.
+        self.visit_bytes(now_ms, |bytes| {
+            // The length before each piece makes the sequence of bytes unambiguous.
             hasher.update((bytes.len() as u64).to_be_bytes());
             hasher.update(bytes);
         });
         hasher.finalize().into()
     }
 
-    /// Spells the whole live content piece by piece, always in the same order.
-    pub(crate) fn spell(&self, now_ms: i64, mut each: impl FnMut(&[u8])) {
+    /// Passes the whole live content to `each` in pieces, always in the same order.
+    pub(crate) fn visit_bytes(&self, now_ms: i64, mut each: impl FnMut(&[u8])) {
         for (key, entry) in self.sorted(now_ms) {
             each(key);
             each(entry.data.type_name().as_bytes());
@@ -171,12 +170,12 @@ impl Keyspace {
 }
 
 impl Entry {
-    /// An entry that stays until somebody removes it.
+    /// An entry without an expiry.
     pub(crate) fn lasting(data: Data) -> Self {
         Self { data, expires_at_ms: None }
     }
 
-    /// A key lives through the very millisecond of its expiry, as on the server.
+    /// A key is still alive in the millisecond of its expiry, as on the server.
     pub(crate) fn alive(&self, now_ms: i64) -> bool {
         self.expires_at_ms.is_none_or(|at_ms| now_ms <= at_ms)
     }

@@ -1,8 +1,8 @@
 //! An in-process Valkey: a Lua 5.1 VM over an in-memory keyspace.
 //!
-//! A [`Host`] answers commands as a server would, byte for byte, and runs the very function
-//! library that servers run. Nothing in it reads a clock or draws a random number of its own:
-//! time and seed are given, so that the same calls give the same replies every time.
+//! A [`Host`] answers commands as a server would, byte for byte, and runs the same function library
+//! as servers. It reads no clock and has no random source: time and seed are given, so that the
+//! same calls give the same replies every time.
 //!
 //! ```
 //! use selvedge_lua::host::{Host, HostConfig};
@@ -13,12 +13,14 @@
 //! assert_eq!(host.call(&["GET", "greeting"]), Value::Bulk(b"hello".to_vec()));
 //! ```
 
+mod audit_view;
 mod command;
 mod dispatch;
-mod image;
+mod function_command;
 mod keyspace;
-mod library;
 mod number;
+mod replication;
+mod scripting;
 mod session;
 mod shebang;
 mod store;
@@ -32,25 +34,25 @@ mod vm;
 
 use selvedge_core::value::Value;
 
-pub use image::Image;
+pub use replication::KeyCopy;
 pub use session::Session;
 
 use keyspace::Keyspace;
-use library::{Libraries, Scripting};
+use scripting::{Libraries, Scripting};
 use store::{Failure, SharedStore, Store};
 
-/// What a host is told once.
+/// The settings of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
     /// Refuse commands and scripts whose keys lie in several hash slots, as a cluster does.
     pub cluster: bool,
-    /// Where the draws of SPOP, SRANDMEMBER and `math.random` begin.
+    /// The seed of SPOP, SRANDMEMBER and `math.random`.
     pub seed: u64,
-    /// Let SSCAN take all the liberties of a server that is just growing or shrinking its table:
-    /// small sets in several pages, any order, and members that were answered before.
+    /// Let SSCAN answer like a server that is resizing its table: small sets in several pages, in
+    /// any order, with repeated members.
     pub unruly_scans: bool,
-    /// How many Lua instructions one call may take before it is stopped. The highest number means
-    /// that nobody counts, which costs less: for scripts that are known to end.
+    /// How many Lua instructions one call may take before it is stopped. With the highest number
+    /// instructions are not counted, which costs less: for scripts that are known to end.
     pub instruction_budget: u64,
     /// How much memory each Lua VM may hold, in bytes.
     pub lua_memory_max: usize,
@@ -74,7 +76,8 @@ impl Default for HostConfig {
     }
 }
 
-/// A message that PUBLISH sent. Nobody listens inside the host, so that it is kept.
+/// A message that PUBLISH sent. The host has no subscribers: it keeps messages until they are
+/// taken.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Message {
     /// Where it was sent.
@@ -88,11 +91,11 @@ pub struct Message {
 pub struct InnerCommand {
     /// Its name and arguments.
     pub argv: Vec<Vec<u8>>,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What came of an inner command.
+/// The outcome of an inner command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It changed nothing.
@@ -112,7 +115,7 @@ pub struct Snapshot {
 
 /// An in-process Valkey.
 ///
-/// Time stands still unless [`Host::set_now_us`] moves it, so during every call.
+/// Time changes only when [`Host::set_now_us`] sets it, so never during a call.
 pub struct Host {
     config: HostConfig,
     store: SharedStore,
@@ -143,7 +146,7 @@ impl Host {
         self.dispatch(session, argv.iter().map(|word| word.as_ref().to_vec()).collect())
     }
 
-    /// Calls a function: FCALL without putting a command together and taking it apart.
+    /// Calls a function: FCALL without building and parsing a command.
     pub fn fcall(
         &mut self,
         name: &str,
@@ -164,45 +167,45 @@ impl Host {
         std::mem::take(&mut self.store.lock().published)
     }
 
-    /// Goes back to a snapshot. Time, randomness and sessions go on.
+    /// Goes back to a snapshot. Time, random draws and sessions are not changed.
     pub fn restore(&mut self, snapshot: &Snapshot) {
         self.store.lock().keyspace = snapshot.keyspace.clone();
         self.scripting.set_libraries(snapshot.libraries.clone());
     }
 
-    /// Begins anew with what a snapshot of this host holds: at time zero, with fresh draws, and
-    /// without anything that earlier calls left behind. What is compiled stays compiled, which
-    /// makes this far cheaper than a new host.
-    pub fn begin_anew(&mut self, snapshot: &Snapshot, seed: u64) {
+    /// Starts again from a snapshot of this host: at time zero, with a new seed, and without
+    /// anything that earlier calls left behind. Compiled libraries are kept, so this is far cheaper
+    /// than a new host.
+    pub fn reset_to(&mut self, snapshot: &Snapshot, seed: u64) {
         self.session = Session::new();
         *self.store.lock() = Store::new(&HostConfig { seed, ..self.config.clone() });
         self.scripting.forget_scripts();
         self.restore(snapshot);
     }
 
-    /// Begins the draws of SPOP, SRANDMEMBER and `math.random` anew.
+    /// Sets the seed of SPOP, SRANDMEMBER and `math.random`.
     pub fn reseed(&mut self, seed: u64) {
         self.store.lock().reseed(seed);
     }
 
-    /// Lets the `at`-th inner command of the next call that gets so far answer `error`, once.
+    /// Makes the `at`-th inner command answer `error`, once, in the next call that has so many.
     ///
     /// Counted from one. The command itself is not carried out.
     pub fn fail_at(&mut self, at: usize, error: impl Into<String>) {
         self.store.lock().failure = Some(Failure { at, error: error.into() });
     }
 
-    /// Takes back what [`Host::fail_at`] asked for; tells whether it was still outstanding.
+    /// Cancels [`Host::fail_at`]; answers whether the failure was still outstanding.
     pub fn clear_failure(&mut self) -> bool {
         self.store.lock().failure.take().is_some()
     }
 
-    /// Keeps the inner commands of each call from now on, for [`Host::last_inner_log`], or no more.
+    /// Starts or stops logging the inner commands of each call, for [`Host::last_inner_log`].
     pub fn log_inner_commands(&mut self, wanted: bool) {
         self.store.lock().inner_log = wanted.then(Vec::new);
     }
 
-    /// Lets every write answer this error from now on, or work again.
+    /// Makes every write answer this error from now on, or lets writes work again.
     ///
     /// A function that may write is refused before it begins, as with a server that is a replica
     /// or out of memory.
@@ -216,7 +219,7 @@ impl Host {
         self.store.lock().now_us
     }
 
-    /// Keeps the keyspace and the libraries as they are now.
+    /// A copy of the keyspace and the libraries as they are now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
@@ -225,27 +228,27 @@ impl Host {
         }
     }
 
-    /// A digest of all live keys with their values and expiries, whatever their history.
+    /// A digest of all live keys with their values and expiries, independent of their history.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         let store = self.store.lock();
         store.keyspace.digest(store.now_ms())
     }
 
-    /// Spells what [`Host::digest`] is made of, piece by piece, for a hash of another kind.
-    pub fn spell(&self, each: impl FnMut(&[u8])) {
+    /// Passes the content that [`Host::digest`] hashes to `each`, in pieces, for another hash.
+    pub fn visit_bytes(&self, each: impl FnMut(&[u8])) {
         let store = self.store.lock();
-        store.keyspace.spell(store.now_ms(), each);
+        store.keyspace.visit_bytes(store.now_ms(), each);
     }
 
-    /// A readable listing of all live keys, for telling two keyspaces apart.
+    /// A readable listing of all live keys, for comparing two keyspaces.
     #[must_use]
     pub fn dump(&self) -> String {
         let store = self.store.lock();
         store.keyspace.dump(store.now_ms())
     }
 
-    /// How many keys there are, dead ones included that nothing has touched since.
+    /// How many keys there are, with expired ones that no command has removed yet.
     #[must_use]
     pub fn key_count(&self) -> usize {
         self.store.lock().keyspace.count()

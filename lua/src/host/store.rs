@@ -14,7 +14,7 @@ use super::keyspace::Keyspace;
 use super::vm::{LuaRandom, Protocol};
 use super::{HostConfig, InnerCommand, Message, Outcome};
 
-/// One store in the hands of a host and of the native functions of its VMs.
+/// One store, shared by a host and the native functions of its VMs.
 ///
 /// Never contended: the host runs one call at a time, and a VM runs inside that call.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ pub(crate) struct Store {
     pub(crate) writes: Vec<Vec<Vec<u8>>>,
     /// How many commands the scripts of the current call have asked for.
     pub(crate) inner_commands: usize,
-    /// These commands themselves, while somebody wants to know.
+    /// These commands themselves, while they are logged.
     pub(crate) inner_log: Option<Vec<InnerCommand>>,
     pub(crate) failure: Option<Failure>,
     /// The error that refuses writes, while they are refused.
@@ -95,7 +95,7 @@ impl Store {
         i64::try_from(self.now_us / 1000).unwrap_or(i64::MAX)
     }
 
-    /// Begins all draws anew.
+    /// Seeds all random draws again.
     pub(crate) fn reseed(&mut self, seed: u64) {
         (self.lua_random, self.random) = generators(seed);
     }
@@ -164,7 +164,7 @@ impl Store {
             if super::dispatch::is_known(name) {
                 return refuse("This Valkey command is not allowed from script");
             }
-            if command::is_absent(name) {
+            if command::is_unsupported(name) {
                 let name = String::from_utf8_lossy(name).to_lowercase();
                 return refuse(&format!("The command '{name}' is not part of the in-process host"));
             }

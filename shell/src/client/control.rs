@@ -1,41 +1,46 @@
-//! Steering: cancel, replay, change a priority.
+//! Cancels and replays executions and flows; changes priorities and tags.
 
 use selvedge_core::call::execution::{CancelExecution, Running, SetExecutionTags};
 use selvedge_core::call::flow::{AckCancelMember, CancelFlow, CancellationPolicy, ReplayExecution};
 use selvedge_core::call::scheduling::ChangePriority;
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::error::{CallError, Code};
 use selvedge_core::id::{AttemptIndex, ExecutionId, FlowId, WorkerInstanceId};
 use selvedge_core::key::Key;
 use selvedge_core::state::TerminalOutcome;
 use selvedge_core::value::Value;
 
-use super::read::fields;
+use super::reply::fields;
 use super::task::PRIORITY_MAX;
-use super::{Client, ClientError, Pauses, default_lane, passes};
+use super::{Client, ClientError, default_lane};
+use crate::retry::RetryWindow;
 
-/// What became of the tasks of a flow that was cancelled.
+/// What [`Client::cancel_flow`] did with the tasks of the flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CancelledFlow {
     /// Cancelled by this call.
     pub cancelled: usize,
-    /// Had ended before.
+    /// Had ended before this call.
     pub ended_before: usize,
-    /// Left to the engine, which cancels them soon: the store has noted what is owed.
-    pub owed: usize,
+    /// Not cancelled by this call. They are recorded in the store, and the engine cancels them.
+    pub left_to_engine: usize,
 }
 
 impl Client {
-    /// Cancels an execution, whatever it is doing. A worker that runs it is told at once.
+    /// Cancels an execution in any state. A worker that runs it is notified at once. Succeeds if it
+    /// is cancelled already.
     ///
     /// # Errors
-    /// When there is none, or it had ended in another way (`execution_not_active`).
+    /// [`ClientError::NotFound`] when it does not exist; [`ClientError::Refused`] with
+    /// `execution_not_active` when it ended with another outcome; otherwise when the store does not
+    /// answer.
     pub async fn cancel(&self, id: &ExecutionId, reason: &str) -> Result<(), ClientError> {
         let call = self.cancels(std::slice::from_ref(id), reason).await?.pop();
         let Some(call) = call else {
             return Err(ClientError::NotFound { kind: "execution", id: id.to_string() });
         };
-        match self.repeat(&call).await {
+        match self.call_with_retry(&call).await {
             Ok(_) => Ok(()),
             Err(ClientError::Refused(refusal))
                 if refusal.code == Code::ExecutionNotActive
@@ -50,11 +55,12 @@ impl Client {
         }
     }
 
-    /// Cancels a flow: from this moment on nothing new of it starts. Its tasks are cancelled right
-    /// away; what a crash or a lost reply leaves over, the engine cancels soon after.
+    /// Cancels a flow: no task of it starts any more. Its tasks are cancelled by this call; the
+    /// engine cancels those that a crash or a lost reply left over.
     ///
     /// # Errors
-    /// When there is none, or it has ended (`flow_already_terminal`).
+    /// [`ClientError::NotFound`] when it does not exist; [`ClientError::Refused`] with
+    /// `flow_already_terminal` when it has ended; otherwise when the store does not answer.
     pub async fn cancel_flow(
         &self,
         id: FlowId,
@@ -68,7 +74,7 @@ impl Client {
             policy: CancellationPolicy::CancelAll,
             grace_ms: None,
         };
-        let members = match self.repeat(&call).await {
+        let members = match self.call_with_retry(&call).await {
             Ok(members) => members,
             Err(ClientError::Refused(refusal)) if refusal.code == Code::FlowNotFound => {
                 return Err(ClientError::NotFound { kind: "flow", id: id.to_string() });
@@ -76,13 +82,13 @@ impl Client {
             Err(error) => return Err(error),
         };
         let mut done = CancelledFlow::default();
-        for members in members.chunks(CANCELS_AT_ONCE) {
+        for members in members.chunks(CANCELS_PER_ROUND_TRIP) {
             self.cancel_members(id, members, reason, &mut done).await?;
         }
         Ok(done)
     }
 
-    /// Cancels some members and tells the store which debts are paid.
+    /// Cancels some members, and acknowledges those that are cancelled or ended.
     async fn cancel_members(
         &self,
         flow: FlowId,
@@ -96,7 +102,7 @@ impl Client {
         }
         let mut paid = Vec::new();
         let replies = self.store().call_all(&calls).await;
-        done.owed += members.len() - calls.len();
+        done.left_to_engine += members.len() - calls.len();
         for (call, reply) in calls.into_iter().zip(replies) {
             match reply {
                 Ok(_) => done.cancelled += 1,
@@ -104,8 +110,8 @@ impl Client {
                     done.ended_before += 1;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a cancel is left to the engine");
-                    done.owed += 1;
+                    tracing::debug!(%error, "cancel failed, left to the engine");
+                    done.left_to_engine += 1;
                     continue;
                 }
             }
@@ -113,13 +119,13 @@ impl Client {
             let partition = execution_id.partition();
             paid.push(AckCancelMember { partition, flow_id: flow, execution_id });
         }
-        // An acknowledgement that is lost costs the engine one more look.
+        // A lost acknowledgement only makes the engine check the member once more.
         drop(self.store().call_all(&paid).await);
         Ok(())
     }
 
-    /// The calls that cancel these, with what their records say about them; those without a record
-    /// are left out.
+    /// The calls that cancel these executions, filled in from their records; none for an execution
+    /// without a record.
     async fn cancels(
         &self,
         ids: &[ExecutionId],
@@ -156,12 +162,12 @@ impl Client {
         Ok(calls.collect())
     }
 
-    /// Runs an execution again that has ended, with the same input. One whose dependencies are
-    /// open again waits for them.
+    /// Runs an ended execution again, with the same payload. It first waits for dependencies that
+    /// were replayed as well.
     ///
     /// # Errors
-    /// When there is none, it has not ended, was replayed as often as it may be, or its flow was
-    /// cancelled.
+    /// When it does not exist or has not ended, its replays are used up, its flow was cancelled, or
+    /// the store does not answer.
     pub async fn replay(&self, id: &ExecutionId) -> Result<(), ClientError> {
         let before = self.execution(id).await?;
         let call = ReplayExecution {
@@ -169,12 +175,12 @@ impl Client {
             lane_id: before.lane,
             inbound_edges: Vec::new(),
         };
-        let mut pauses = Pauses::new(self.0.patience);
+        let mut window = RetryWindow::new(self.0.retry_for);
         loop {
             match self.store().call(&call).await {
                 Ok(_) => return Ok(()),
-                // Not harmless to repeat blindly: whoever replays twice pays twice.
-                Err(CallError::Server(error)) if passes(&error) && pauses.next().await => {
+                // Not idempotent: compare the number of replays before trying again.
+                Err(CallError::Server(error)) if window.allows_retry(&error).await => {
                     if self.execution(id).await?.replays > before.replays {
                         return Ok(());
                     }
@@ -184,45 +190,46 @@ impl Client {
         }
     }
 
-    /// Gives an execution that waits for a worker another priority.
+    /// Changes the priority of an execution that waits for a worker.
     ///
     /// # Errors
-    /// When there is none, it does not wait for a worker, or the priority is above [`PRIORITY_MAX`].
+    /// When it does not exist or does not wait for a worker, the priority is above
+    /// [`PRIORITY_MAX`], or the store does not answer.
     pub async fn change_priority(
         &self,
         id: &ExecutionId,
         priority: u32,
     ) -> Result<(), ClientError> {
         if priority > PRIORITY_MAX {
-            let text = format!("{priority} is no priority; the highest is {PRIORITY_MAX}");
-            return Err(ClientError::Input(text));
+            let text = format!("invalid priority {priority}: the highest is {PRIORITY_MAX}");
+            return Err(ClientError::InvalidInput(text));
         }
         let call = ChangePriority {
             execution_id: id.clone(),
             lane_id: self.execution(id).await?.lane,
             new_priority: i64::from(priority),
         };
-        self.repeat(&call).await.map(drop)
+        self.call_with_retry(&call).await.map(drop)
     }
 
-    /// Sets tags of an execution, `<caller>.<name>`, whatever it is doing.
+    /// Sets tags of an execution in any state. Names have the form `<caller>.<name>`.
     ///
     /// # Errors
-    /// When there is none, or a name breaks the rule.
+    /// When it does not exist, a name is invalid, or the store does not answer.
     pub async fn set_tags<N: Into<String>, V: Into<Vec<u8>>>(
         &self,
         id: &ExecutionId,
         tags: impl IntoIterator<Item = (N, V)>,
     ) -> Result<(), ClientError> {
         let tags = tags.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        self.repeat(&SetExecutionTags { execution_id: id.clone(), tags }).await.map(drop)
+        self.call_with_retry(&SetExecutionTags { execution_id: id.clone(), tags }).await.map(drop)
     }
 }
 
-/// Whether the refusal means that there is nothing left to cancel.
+/// Whether the refusal means that the execution has ended.
 fn is_over(code: Code) -> bool {
     code == Code::ExecutionNotActive || code == Code::ExecutionNotFound
 }
 
-/// Members of a cancelled flow that are cancelled in one round trip.
-const CANCELS_AT_ONCE: usize = 500;
+/// Members of a flow that are cancelled in one round trip.
+const CANCELS_PER_ROUND_TRIP: usize = 500;

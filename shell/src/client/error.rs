@@ -1,56 +1,65 @@
-//! What a client's call gives when it does not give its answer.
+//! [`ClientError`]: why a call of the client or the worker failed.
 
-use selvedge_core::error::{Broken, CallError, Class, Code, Refusal, Retry, ServerError};
+use selvedge_core::error::{Broken, CallError, Code, Refusal, RetryClass, ServerError};
+use selvedge_core::id::ExecutionId;
+use selvedge_core::retry::{Idempotency, Retry};
 use thiserror::Error;
 
 use super::invalid_flow::InvalidFlow;
 use crate::deployment::DeploymentError;
 use crate::store::{InvalidUrl, StoreError};
+use crate::worker::InvalidWorker;
 
-/// Why a call of the [`Client`](super::Client) did not succeed.
+/// Why a call of the [`Client`](super::Client) or a worker failed.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The store's URL cannot be read.
+    /// The store URL cannot be parsed.
     #[error(transparent)]
     Url(#[from] InvalidUrl),
     /// The store cannot be reached or used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The client does not fit the deployment; nothing was sent.
+    /// The partition counts or the waitpoint secret do not match the deployment; nothing was sent.
     #[error(transparent)]
     Deployment(#[from] DeploymentError),
-    /// The flow makes no sense; nothing was sent.
+    /// The flow is invalid; nothing was sent.
     #[error(transparent)]
     Flow(#[from] InvalidFlow),
-    /// An argument cannot be used; nothing was sent.
+    /// The worker's settings cannot be used; nothing was sent.
+    #[error(transparent)]
+    Worker(#[from] InvalidWorker),
+    /// An argument is invalid; nothing was sent.
     #[error("{0}")]
-    Input(String),
-    /// There is no such thing.
+    InvalidInput(String),
+    /// The worker no longer holds the lease of the execution that it runs: it expired, was revoked,
+    /// or the execution was cancelled. Nothing that the handler does counts any more.
+    #[error("the lease of {0} was lost")]
+    LeaseLost(ExecutionId),
+    /// It does not exist.
     #[error("there is no {kind} {id}")]
     NotFound {
-        /// What was looked for.
+        /// What was looked for: `execution`, `flow`, `budget` or `quota`.
         kind: &'static str,
         /// Its id.
         id: String,
     },
-    /// The library refused. The code says why; repeating the same call rarely helps.
+    /// The function library refused the call. The code tells why.
     #[error("{}", explain(.0))]
     Refused(Refusal),
-    /// The server did not answer, or could not. The call was repeated in vain where that is
-    /// harmless.
+    /// The server did not answer, or could not serve the call. Idempotent calls were retried.
     #[error("{}", unavailable(.0))]
     Unavailable(ServerError),
-    /// The server's answer makes no sense. A person should look.
+    /// The server's reply cannot be parsed.
     #[error(transparent)]
     Unreadable(Broken),
-    /// What was waited for did not come in time.
-    #[error("not within {0:?}")]
+    /// The time limit was reached.
+    #[error("timed out after {0:?}")]
     TimedOut(std::time::Duration),
 }
 
 impl ClientError {
-    /// A stable word for programs and for the documentation.
+    /// A stable error code for programs.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -58,7 +67,9 @@ impl ClientError {
             Self::Store(_) => "store_unusable",
             Self::Deployment(_) => "other_deployment",
             Self::Flow(_) => "invalid_flow",
-            Self::Input(_) => "invalid_input",
+            Self::Worker(_) => "invalid_worker",
+            Self::InvalidInput(_) => "invalid_input",
+            Self::LeaseLost(_) => "lease_lost",
             Self::NotFound { .. } => "not_found",
             Self::Refused(refusal) => refusal.code.as_str(),
             Self::Unavailable(_) => "unavailable",
@@ -67,31 +78,51 @@ impl ClientError {
         }
     }
 
-    /// Whether the same call may succeed later, with nobody changing anything.
+    /// Whether the same call may succeed later without any change.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Unavailable(_) | Self::TimedOut(_) => true,
-            Self::Store(StoreError::Server(error)) => error.class != Class::Denied,
-            Self::Deployment(error) => error.may_pass(),
-            Self::Refused(refusal) => refusal.code.retry() == Retry::Retryable,
+            Self::TimedOut(_) => true,
+            Self::Unavailable(error) | Self::Store(StoreError::Server(error)) => {
+                error.retry(Idempotency::Idempotent) == Retry::AfterPause
+            }
+            Self::Deployment(error) => error.is_retryable(),
+            Self::Refused(refusal) => refusal.code.retry_class() == RetryClass::Retryable,
             Self::Store(_)
             | Self::Url(_)
             | Self::Flow(_)
-            | Self::Input(_)
+            | Self::Worker(_)
+            | Self::InvalidInput(_)
+            | Self::LeaseLost(_)
             | Self::NotFound { .. }
             | Self::Unreadable(_) => false,
         }
     }
 
-    /// The refusal's code, when it is one.
+    /// The same error, or [`ClientError::LeaseLost`] when the library refused because the caller
+    /// does not hold the lease of this execution.
+    pub(crate) fn for_lease_of(self, execution: &ExecutionId) -> Self {
+        match self.refusal() {
+            Some(
+                Code::StaleLease
+                | Code::LeaseExpired
+                | Code::LeaseRevoked
+                | Code::NoActiveLease
+                | Code::ExecutionNotActive
+                | Code::StreamClosed,
+            ) => Self::LeaseLost(execution.clone()),
+            Some(_) | None => self,
+        }
+    }
+
+    /// The code of a [`ClientError::Refused`].
     #[must_use]
     pub fn refusal(&self) -> Option<Code> {
         if let Self::Refused(refusal) = self { Some(refusal.code) } else { None }
     }
 }
 
-/// The server's own words, or that there were none: an error reply begins with a word in capitals.
+/// Tells an error reply, which begins with a word in capitals, from no reply.
 fn unavailable(error: &ServerError) -> String {
     let word = error.text.split(' ').next().unwrap_or_default();
     let answered = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -115,7 +146,7 @@ impl From<ServerError> for ClientError {
     }
 }
 
-/// The code and its details, and what to do about the common ones.
+/// The code and its details, with advice for common ones.
 fn explain(refusal: &Refusal) -> String {
     let advice = match refusal.code.as_str() {
         "hmac_secret_not_initialized" => "; start an engine or run `selvedge secret rotate`",

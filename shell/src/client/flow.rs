@@ -1,14 +1,14 @@
-//! Flows as their authors describe them: tasks by name, each behind those that it waits for.
+//! [`Flow`]: the description of a flow to submit.
 
 use std::collections::BTreeMap;
 
 use selvedge_core::id::FlowId;
 
 use super::invalid_flow::InvalidFlow;
+use super::names::{check_tags, check_text};
 use super::task::Task;
-use super::wording::{check_tags, check_text};
 
-/// A flow: tasks, and what each waits for. Submit it with
+/// A flow to submit: tasks, and the upstreams each waits for. Submit it with
 /// [`Client::submit`](super::Client::submit).
 ///
 /// ```
@@ -32,10 +32,10 @@ pub struct Flow {
 /// Where a flow's id comes from.
 #[derive(Clone, Debug)]
 pub(super) enum Identity {
-    /// Drawn when it is submitted.
+    /// Random.
     Fresh,
     Given(FlowId),
-    /// The same for the same key of the same namespace.
+    /// Derived from namespace and idempotency key.
     Key(String),
 }
 
@@ -60,42 +60,42 @@ impl Flow {
         self
     }
 
-    /// Its id; a fresh one otherwise.
+    /// Sets its id; random by default.
     #[must_use]
     pub fn id(mut self, id: FlowId) -> Self {
         self.identity = Identity::Given(id);
         self
     }
 
-    /// Derives its id from this key: submitting it again finds the first one, for as long as that
-    /// is kept.
+    /// Makes submission idempotent: the id is derived from this key, so that submitting again
+    /// returns the first flow for as long as it is kept.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.identity = Identity::Key(key.into());
         self
     }
 
-    /// A tag, `<caller>.<name>`.
+    /// Adds a tag; the name has the form `<caller>.<name>`.
     #[must_use]
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.push((name.into(), value.into()));
         self
     }
 
-    /// The names of its tasks, in the order they were added.
+    /// The names of its tasks, in the order they were added in.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.tasks.iter().map(Task::name)
     }
 
-    /// Says what is wrong with it, if anything; submitting asks this first.
+    /// Checks the flow, as [`Client::submit`](super::Client::submit) does first.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first problem found.
     pub fn check(&self) -> Result<(), InvalidFlow> {
         self.order().map(drop)
     }
 
-    /// Tasks in an order in which each stands behind those it waits for, by index.
+    /// The tasks by index, in topological order.
     pub(super) fn order(&self) -> Result<Vec<usize>, InvalidFlow> {
         if self.tasks.is_empty() {
             return Err(InvalidFlow::Empty);
@@ -109,7 +109,7 @@ impl Flow {
         for (at, task) in self.tasks.iter().enumerate() {
             task.check()?;
             if by_name.insert(task.name.as_str(), at).is_some() {
-                return Err(InvalidFlow::Duplicate { task: task.name.clone() });
+                return Err(InvalidFlow::DuplicateTask { task: task.name.clone() });
             }
         }
         let mut waits_for = vec![0_usize; self.tasks.len()];
@@ -118,7 +118,7 @@ impl Flow {
             for upstream in &task.upstreams {
                 let Some(&from) = by_name.get(upstream.as_str()) else {
                     let (task, upstream) = (task.name.clone(), upstream.clone());
-                    return Err(InvalidFlow::Unknown { task, upstream });
+                    return Err(InvalidFlow::UnknownUpstream { task, upstream });
                 };
                 feeds[from].push(at);
                 waits_for[at] += 1;
@@ -158,7 +158,7 @@ mod tests {
     use selvedge_core::call::flow::OnSatisfied;
     use selvedge_core::time::ServerTime;
 
-    use super::super::task::{PAYLOAD_BYTES_MAX, SPAN_MAX};
+    use super::super::task::{DURATION_MAX, PAYLOAD_BYTES_MAX};
     use super::*;
 
     fn task(name: &str) -> Task {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_come_behind_what_they_wait_for() {
+    fn upstream_tasks_come_first() {
         let flow = Flow::new("f")
             .task(task("c").after(["b"]))
             .task(task("b").after(["a"]))
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_named() {
+    fn a_cycle_is_named() {
         let flow = Flow::new("f")
             .task(task("a").after(["b"]))
             .task(task("b").after(["a"]))
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_the_store_would_refuse_is_refused_before_anything_is_sent() {
+    fn invalid_tags_are_refused_before_anything_is_sent() {
         let flow = |tag: &str| Flow::new("k").task(Task::new("a", "k")).tag(tag, "x");
         assert_eq!(flow("billing.customer").check(), Ok(()));
         for tag in ["a", "A.b", "", "x.", "x..y", ".x"] {
@@ -196,21 +196,21 @@ mod tests {
     }
 
     #[test]
-    fn bad_flows_say_what_is_wrong() {
+    fn invalid_flows_are_refused_with_the_reason() {
         let rest = OnSatisfied::LetRun;
         for (tasks, says) in [
             (vec![], "at least one task"),
             (vec![task("a"), task("a")], "two tasks are named `a`"),
-            (vec![task("a").after(["b"])], "`b`, which is no task"),
+            (vec![task("a").after(["b"])], "`b`, which is not a task"),
             (vec![task("a"), task("b").after(["a", "a"])], "twice"),
             (vec![task("a").after(["a"])], "wait for each other"),
             (vec![task("")], "the name of a task `` cannot be used: it is empty"),
             (vec![task("a\nb")], "`a\\nb` cannot be used: character 2"),
             (vec![Task::new("a", "x".repeat(300))], "xx…` cannot be used: it has 300 bytes"),
-            (vec![task("a").idempotency_key("", SPAN_MAX)], "the idempotency key"),
+            (vec![task("a").idempotency_key("", DURATION_MAX)], "the idempotency key"),
             (
                 vec![task("a").idempotency_key("k", Duration::ZERO)],
-                "key's life of task `a` is zero",
+                "key lifetime of task `a` is zero",
             ),
             (
                 vec![task("a").attempt_timeout(Duration::ZERO)],
@@ -223,9 +223,9 @@ mod tests {
             (vec![task("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1])], "16777217 bytes"),
             (vec![task("a").delay(Duration::MAX)], "delay of task `a`"),
             (vec![task("a").not_before(ServerTime(i64::MAX))], "delay of task `a`"),
-            (vec![task("a").retries(1, SPAN_MAX * 2)], "pause between retries"),
-            (vec![task("a").attempt_timeout(SPAN_MAX * 2)], "attempt timeout"),
-            (vec![task("a").deadline(SPAN_MAX * 2)], "deadline"),
+            (vec![task("a").retries(1, DURATION_MAX * 2)], "pause between retries"),
+            (vec![task("a").attempt_timeout(DURATION_MAX * 2)], "attempt timeout"),
+            (vec![task("a").deadline(DURATION_MAX * 2)], "deadline"),
             (vec![task("a"), task("b").after_quorum(2, ["a"], rest)], "from 1 to 1"),
             (vec![task("a").after_any(Vec::<String>::new(), rest)], "an empty list"),
             (vec![task("a").after_quorum(1, Vec::<String>::new(), rest)], "an empty list"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_of_a_kind_and_its_key_is_one() {
+    fn kind_and_idempotency_key_of_a_flow_are_checked() {
         for (flow, says) in [
             (Flow::new(""), "the kind of a flow"),
             (Flow::new("k").idempotency_key(""), "the idempotency key `` cannot be used"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lists_of_all_are_one() {
+    fn two_after_lists_are_joined() {
         let flow =
             Flow::new("f").tasks([task("a"), task("b"), task("c").after(["a"]).after(["b"])]);
         assert_eq!(flow.check(), Ok(()));

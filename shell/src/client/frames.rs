@@ -1,16 +1,17 @@
-//! Output of executions: reading pages of frames, and following them as they come.
+//! Reads the output frames of an attempt: page by page, or following them with a [`Tail`].
 
 use std::time::Duration;
 
 use selvedge_core::call::stream::{Frame as StoredFrame, ReadAttemptStream, ReadSummary};
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::id::{AttemptIndex, ExecutionId};
 use selvedge_core::key::Key;
 use selvedge_core::push::Channel;
 use selvedge_core::state::TerminalOutcome;
 use tokio::time::timeout;
 
-use super::read::fields;
+use super::list::check_limit;
+use super::reply::fields;
 use super::{Client, ClientError};
 use crate::store::Subscription;
 
@@ -20,13 +21,13 @@ use crate::store::Subscription;
 pub struct Frame {
     /// Its id in the stream; larger is later.
     pub id: String,
-    /// `stdout`, `event`, or whatever its writer said.
+    /// Its type, as the handler named it: `stdout`, `event`, …
     pub kind: String,
-    /// What it carries: any bytes.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 
-/// Some frames, and whether more can come.
+/// One page of frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FramePage {
@@ -37,10 +38,11 @@ pub struct FramePage {
 }
 
 impl Client {
-    /// Reads at most `limit` frames of an attempt that come after the id `after`.
+    /// Reads at most `limit` frames (1 to 10,000) of an attempt; `after` is the id of the last
+    /// frame already read.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// [`ClientError::InvalidInput`] for another limit; otherwise when the store does not answer.
     pub async fn frames(
         &self,
         id: &ExecutionId,
@@ -53,15 +55,15 @@ impl Client {
             attempt_index: attempt,
             from_id: after.map_or_else(|| "-".to_owned(), |after| format!("({after}")),
             to_id: "+".to_owned(),
-            count_limit: limit.clamp(1, PAGE_MAX),
+            count_limit: check_limit(limit, PAGE_MAX)?,
             exclude_best_effort: false,
         };
-        let page = self.repeat(&call).await?;
+        let page = self.call_with_retry(&call).await?;
         let closed = page.closed_at.map(|_| page.closed_reason);
         Ok(FramePage { frames: page.frames.into_iter().map(Frame::read).collect(), closed })
     }
 
-    /// The rolling document of an attempt, as JSON; `None` when there is none.
+    /// The summary document of an attempt, as JSON; `None` if there is none.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -71,11 +73,11 @@ impl Client {
         attempt: AttemptIndex,
     ) -> Result<Option<Vec<u8>>, ClientError> {
         let call = ReadSummary { execution_id: id.clone(), attempt_index: attempt };
-        let summary = self.repeat(&call).await?;
+        let summary = self.call_with_retry(&call).await?;
         Ok((summary.version > 0).then_some(summary.document))
     }
 
-    /// Follows the output of an attempt from its beginning, over a connection of its own.
+    /// Follows the output of an attempt from its beginning, over a subscription of its own.
     #[must_use]
     pub fn tail(&self, id: &ExecutionId, attempt: AttemptIndex) -> Tail {
         let channel = Channel::Frames(id.clone()).to_string();
@@ -92,8 +94,9 @@ impl Client {
     }
 }
 
-/// Output as it comes. Nothing is kept here but the place where to go on, so a slow reader costs
-/// nothing.
+/// Follows the output of one attempt. Buffers nothing but the position, so a slow reader costs no
+/// memory.
+#[derive(Debug)]
 pub struct Tail {
     client: Client,
     execution_id: ExecutionId,
@@ -101,24 +104,24 @@ pub struct Tail {
     after: Option<String>,
     pushes: Subscription,
     has_more: bool,
-    /// Whether the attempt can write no more.
+    /// Whether the attempt has ended and cannot write any more.
     is_past: bool,
     is_over: bool,
 }
 
 impl Tail {
-    /// The next frames, at most a page of them; `None` when the output is closed and read, or none
-    /// can come: the execution has ended, or a later attempt runs.
+    /// Waits for the next frames, at most 500. `None` when all frames are read and no more can
+    /// come: the output is closed, the execution has ended, or a later attempt has started.
     ///
     /// # Errors
-    /// When there is no such execution, or the store does not answer; the next call goes on at the
-    /// same place.
+    /// [`ClientError::NotFound`] when the execution does not exist; otherwise when the store does
+    /// not answer. The next call continues at the same position.
     pub async fn next(&mut self) -> Result<Option<Vec<Frame>>, ClientError> {
         while !self.is_over {
             if !self.has_more {
-                // A gap comes first of all, and whenever messages may have been missed; only what
-                // a cluster loses between its own nodes is found by the slow look.
-                let _ = timeout(SLOW_LOOK, self.pushes.next()).await;
+                // A gap comes first, and whenever pushes may have been missed. The timeout is for
+                // messages that a cluster loses between its nodes.
+                let _ = timeout(POLL_EVERY, self.pushes.next()).await;
             }
             let after = self.after.as_deref();
             let page =
@@ -130,8 +133,8 @@ impl Tail {
                 return Ok(Some(page.frames));
             }
             if !self.is_over {
-                // An attempt that never wrote has nothing that could be closed. What it wrote before
-                // its end is read once more.
+                // An attempt that wrote nothing has no output to close. If it has ended, read once
+                // more for frames written before its end.
                 self.is_past = self.attempt_is_past().await?;
                 self.has_more = self.is_past;
             }
@@ -167,9 +170,9 @@ impl Frame {
     }
 }
 
-/// Most frames of one read, as the function has it.
+/// Most frames of one read, as the function limits it.
 const PAGE_MAX: u32 = 10_000;
-/// Frames that a tail reads at a time.
+/// Frames a tail reads at a time.
 const TAIL_PAGE: u32 = 500;
-/// How often a tail looks without having been told.
-const SLOW_LOOK: Duration = Duration::from_secs(5);
+/// How often a tail reads without a push.
+const POLL_EVERY: Duration = Duration::from_secs(5);

@@ -1,150 +1,146 @@
-//! What can be wrong with a flow, in words.
+//! [`InvalidFlow`]: why a flow or task is refused before it is sent.
 
 use thiserror::Error;
 
 use super::task::{PAYLOAD_BYTES_MAX, PRIORITY_MAX};
 
-/// What is wrong with a flow. Nothing was sent.
+/// Why a flow or task is invalid. Nothing was sent.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidFlow {
-    /// No tasks.
+    /// The flow has no tasks.
     #[error("a flow needs at least one task")]
     Empty,
-    /// A name, a kind or an idempotency key that is none.
+    /// A name, kind or idempotency key is invalid.
     #[error("{what} `{}` cannot be used: {reason}", shown(.text))]
     Name {
-        /// What it is to be.
+        /// What it names.
         what: &'static str,
         /// The text.
         text: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// A tag that the store would refuse.
-    #[error("`{tag}` is no name for a tag; write `caller.name`, as in `billing.customer`")]
+    /// A tag name is invalid.
+    #[error("invalid tag name `{tag}`; write `caller.name`, as in `billing.customer`")]
     Tag {
         /// Its name.
         tag: String,
     },
-    /// Two tasks with one name.
+    /// Two tasks have the same name.
     #[error("two tasks are named `{task}`; names are unique within a flow")]
-    Duplicate {
+    DuplicateTask {
         /// The name.
         task: String,
     },
-    /// It waits for something that is not there.
-    #[error("task `{task}` waits for `{upstream}`, which is no task of this flow")]
-    Unknown {
+    /// An upstream is not a task of the flow.
+    #[error("task `{task}` waits for `{upstream}`, which is not a task of this flow")]
+    UnknownUpstream {
         /// The task.
         task: String,
         /// What it names.
         upstream: String,
     },
-    /// It names an upstream twice.
+    /// A task names an upstream twice.
     #[error("task `{task}` waits for `{upstream}` twice")]
-    Twice {
+    DuplicateUpstream {
         /// The task.
         task: String,
         /// What it names.
         upstream: String,
     },
-    /// It waits for more than one call can carry.
-    #[error("task `{task}` waits for {of} others; at most 2048 are possible, join them in steps")]
+    /// A task has too many upstreams.
+    #[error("task `{task}` has {of} upstreams; the limit is 2048, join them in steps")]
     TooManyUpstreams {
         /// The task.
         task: String,
         /// How many.
         of: usize,
     },
-    /// Tasks that wait for each other.
-    #[error("these tasks wait for each other, or for such: {}", .tasks.join(", "))]
+    /// Tasks wait for each other.
+    #[error("cycle: these tasks wait for each other, or for those that do: {}", .tasks.join(", "))]
     Cycle {
         /// Their names.
         tasks: Vec<String>,
     },
-    /// Several rules about how many have to succeed.
-    #[error("task `{task}` has several joins; one of after, after_any, after_quorum per task")]
-    Groups {
+    /// A task has several joins.
+    #[error("task `{task}` has several joins; use one of after, after_any, after_quorum")]
+    SeveralJoins {
         /// The task.
         task: String,
     },
-    /// A join of nobody.
-    #[error(
-        "task `{task}` waits for some of an empty list; name at least one task, or none at all"
-    )]
-    Nobody {
+    /// A join has no upstreams.
+    #[error("task `{task}` joins an empty list; name at least one upstream, or leave out the join")]
+    EmptyJoin {
         /// The task.
         task: String,
     },
-    /// A quorum that cannot be reached, or is always.
-    #[error("task `{task}` wants {k} of {of} others to succeed; that must be from 1 to {of}")]
+    /// A quorum is zero or more than there are upstreams.
+    #[error("task `{task}` has a quorum of {k} with {of} upstreams; it must be from 1 to {of}")]
     Quorum {
         /// The task.
         task: String,
-        /// How many it wants.
+        /// The quorum.
         k: u32,
-        /// Of how many.
+        /// How many upstreams it has.
         of: usize,
     },
-    /// A lane that is none.
+    /// A lane is invalid.
     #[error("task `{task}`: {reason}")]
     Lane {
         /// The task.
         task: String,
-        /// What is wrong with its lane.
+        /// What is wrong with the lane.
         reason: String,
     },
-    /// Capabilities that are none.
+    /// A needed capability is invalid.
     #[error("task `{task}`: {reason}")]
     Needs {
         /// The task.
         task: String,
-        /// What is wrong with them.
+        /// What is wrong with it.
         reason: String,
     },
-    /// An input that is too large.
-    #[error(
-        "the payload of task `{task}` has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are possible"
-    )]
-    Payload {
+    /// A payload is too large.
+    #[error("the payload of task `{task}` has {bytes} bytes; the limit is {PAYLOAD_BYTES_MAX}")]
+    PayloadTooLarge {
         /// The task.
         task: String,
         /// Its size.
         bytes: usize,
     },
-    /// A delay, pause, timeout or deadline that no clock reaches.
-    #[error("the {what} of task `{task}` is too long; at most 1000 years are possible")]
-    Span {
+    /// A delay, pause, timeout or deadline is too long.
+    #[error("the {what} of task `{task}` is too long; the limit is 1000 years")]
+    DurationTooLong {
         /// The task.
         task: String,
         /// Which of them.
         what: &'static str,
     },
-    /// A timeout, deadline or life that is over before anything can happen.
+    /// A timeout, deadline or key lifetime is zero.
     #[error("the {what} of task `{task}` is zero; leave it out, or give it some time")]
-    NoTime {
+    ZeroDuration {
         /// The task.
         task: String,
         /// Which of them.
         what: &'static str,
     },
-    /// A priority out of range.
+    /// A priority is too high.
     #[error("task `{task}` has priority {priority}; the highest is {PRIORITY_MAX}")]
-    Priority {
+    PriorityTooHigh {
         /// The task.
         task: String,
-        /// What it asks for.
+        /// Its priority.
         priority: u32,
     },
 }
 
-/// A text as it can be printed, and not at any length.
+/// A text escaped and truncated for an error message.
 fn shown(text: &str) -> String {
     let start: String = text.chars().take(SHOWN_CHARACTERS).collect();
     let more = if start.len() < text.len() { "…" } else { "" };
     format!("{}{more}", start.escape_debug())
 }
 
-/// Enough to find it in a file.
+/// Characters shown of a text: enough to find it in a file.
 const SHOWN_CHARACTERS: usize = 40;

@@ -1,24 +1,25 @@
-//! Budgets and quotas.
+//! Creates, reads and spends from budgets and quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use selvedge_core::admission::QuotaTerms;
 use selvedge_core::call::budget::{
     CreateBudget, Delta, DimensionLimits, ReportUsageAndCheck, ResetBudget, UsageVerdict,
 };
 use selvedge_core::call::quota::CreateQuotaPolicy;
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::id::{BudgetId, QuotaPolicyId};
 use selvedge_core::key::Key;
 use selvedge_core::value::Value;
 use uuid::Uuid;
 
 use super::millis;
-use super::read::{fields, text, text_hash};
+use super::reply::{fields, text, text_hash};
 use super::task::Task;
 use super::{Client, ClientError};
 
-/// A budget to be created.
+/// A budget to create: limits on usage by dimension.
 ///
 /// ```
 /// use selvedge::client::BudgetSpec;
@@ -44,28 +45,28 @@ impl BudgetSpec {
         Self::default()
     }
 
-    /// At most so much of a dimension; nothing starts any more when it is used up.
+    /// The hard limit of a dimension. When it is used up, no execution under the budget starts.
     #[must_use]
     pub fn hard(mut self, dimension: impl Into<String>, limit: u64) -> Self {
         self.limits.entry(dimension.into()).or_default().0 = limit;
         self
     }
 
-    /// From here on reports carry a warning.
+    /// The soft limit of a dimension. From there on, [`Client::spend`] returns a warning.
     #[must_use]
     pub fn soft(mut self, dimension: impl Into<String>, limit: u64) -> Self {
         self.limits.entry(dimension.into()).or_default().1 = limit;
         self
     }
 
-    /// Starts anew after so long, again and again.
+    /// Resets the usage at this interval.
     #[must_use]
     pub fn resets_every(mut self, interval: Duration) -> Self {
         self.reset_interval = interval;
         self
     }
 
-    /// What it is for, kept for readers.
+    /// The type and id of what it is for; only recorded.
     #[must_use]
     pub fn scope(mut self, kind: impl Into<String>, id: impl Into<String>) -> Self {
         self.scope = (kind.into(), id.into());
@@ -73,7 +74,7 @@ impl BudgetSpec {
     }
 }
 
-/// A budget as it was when it was read.
+/// A budget at the time it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Budget {
@@ -83,11 +84,12 @@ pub struct Budget {
     pub hard: BTreeMap<String, u64>,
     /// Soft limits by dimension.
     pub soft: BTreeMap<String, u64>,
-    /// What is used, by dimension.
+    /// Usage by dimension.
     pub used: BTreeMap<String, i64>,
 }
 
-/// A quota to be created: how many may start in a window, and how many may run.
+/// A quota to create: how many executions may start within a window, and how many may run at the
+/// same time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuotaSpec {
     window: Duration,
@@ -102,7 +104,7 @@ impl QuotaSpec {
         Self::default()
     }
 
-    /// At most so many starts within a window of whole seconds.
+    /// At most this many starts within a window of whole seconds.
     #[must_use]
     pub fn rate(mut self, starts: u64, window: Duration) -> Self {
         self.rate = starts;
@@ -110,7 +112,7 @@ impl QuotaSpec {
         self
     }
 
-    /// At most so many at a time.
+    /// At most this many running at the same time.
     #[must_use]
     pub fn concurrency(mut self, most: u64) -> Self {
         self.concurrency = most;
@@ -118,24 +120,24 @@ impl QuotaSpec {
     }
 }
 
-/// A quota as it was when it was read.
+/// A quota at the time it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Quota {
     /// Its id.
     pub id: QuotaPolicyId,
-    /// How many may start within the window; zero for any number.
+    /// How many may start within the window; zero for no limit.
     pub rate: u64,
-    /// How long the window is.
+    /// The length of the window; 60 seconds if the policy defines none.
     pub window: Duration,
-    /// How many may run; zero for any number.
+    /// How many may run at the same time; zero for no limit.
     pub concurrency: u64,
-    /// How many run.
+    /// How many run now.
     pub running: i64,
 }
 
 impl Client {
-    /// Creates a budget.
+    /// Creates a budget with a random id.
     ///
     /// # Errors
     /// When the store refuses it or does not answer.
@@ -159,13 +161,13 @@ impl Client {
             now: self.server_time().await?,
             limits,
         };
-        self.repeat(&call).await.map(|_| id)
+        self.call_with_retry(&call).await.map(|_| id)
     }
 
-    /// Reads a budget.
+    /// Reads a budget. One round trip.
     ///
     /// # Errors
-    /// When there is none, or the store does not answer.
+    /// [`ClientError::NotFound`] when it does not exist; otherwise when the store does not answer.
     pub async fn budget(&self, id: BudgetId) -> Result<Budget, ClientError> {
         let keys = Key::budget(self.partitions().of_budget(id), id);
         let reads = [keys.record(), keys.limits(), keys.usage()]
@@ -189,7 +191,8 @@ impl Client {
         Ok(Budget { id, hard: limited("hard:"), soft: limited("soft:"), used: used.collect() })
     }
 
-    /// Adds usage to a budget, unless a hard limit would be passed. The same `report` counts once.
+    /// Adds usage to a budget, unless that would exceed a hard limit. Idempotent: the same `report`
+    /// name counts once.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -206,10 +209,10 @@ impl Client {
             now: self.server_time().await?,
             dedup_id: Some(report.to_owned()),
         };
-        self.repeat(&call).await
+        self.call_with_retry(&call).await
     }
 
-    /// Starts a new period of a budget, due or not.
+    /// Resets the usage of a budget now.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -219,16 +222,23 @@ impl Client {
             budget_id: id,
             now: self.server_time().await?,
         };
-        self.repeat(&call).await.map(drop)
+        self.call_with_retry(&call).await.map(drop)
     }
 
-    /// Creates a quota.
+    /// Creates a quota with a random id.
     ///
     /// # Errors
-    /// When its window is no whole number of seconds, the store refuses it or does not answer.
+    /// When its window is not a whole number of seconds, or zero although it has a rate; when the
+    /// store refuses it or does not answer.
     pub async fn create_quota(&self, spec: QuotaSpec) -> Result<QuotaPolicyId, ClientError> {
+        if spec.rate > 0 && spec.window.is_zero() {
+            let reason = "a quota with a rate needs a window of at least one second";
+            return Err(ClientError::InvalidInput(reason.to_owned()));
+        }
         if spec.window.subsec_nanos() != 0 {
-            return Err(ClientError::Input("the window of a quota is whole seconds".to_owned()));
+            return Err(ClientError::InvalidInput(
+                "the window of a quota must be whole seconds".to_owned(),
+            ));
         }
         self.fix_counts().await?;
         let id = QuotaPolicyId::from(Uuid::new_v4());
@@ -240,10 +250,10 @@ impl Client {
             max_concurrent: spec.concurrency,
             now: self.server_time().await?,
         };
-        self.repeat(&call).await.map(|_| id)
+        self.call_with_retry(&call).await.map(|_| id)
     }
 
-    /// Refuses tasks under a budget or a quota that is not there: nothing would limit them.
+    /// Refuses tasks whose budget or quota does not exist: nothing would limit them.
     pub(super) async fn require_limits(&self, tasks: &[Task]) -> Result<(), ClientError> {
         let policies = || tasks.iter().map(|task| &task.policy);
         let budgets: BTreeSet<Uuid> =
@@ -270,33 +280,27 @@ impl Client {
         }
     }
 
-    /// Reads a quota.
+    /// Reads a quota. One round trip.
     ///
     /// # Errors
-    /// When there is none, or the store does not answer.
+    /// [`ClientError::NotFound`] when it does not exist; otherwise when the store does not answer.
     pub async fn quota(&self, id: QuotaPolicyId) -> Result<Quota, ClientError> {
         let keys = Key::quota(self.partitions().of_quota(id), id);
-        let names: [&[u8]; 4] = [
-            b"quota_policy_id",
-            b"max_requests_per_window",
-            b"requests_per_window_seconds",
-            b"active_concurrency_cap",
-        ];
         let reads = vec![
-            Command::read("HMGET", &keys.record(), &names),
+            Command::read("EXISTS", &keys.record(), &[]),
+            Command::read("HMGET", &keys.record(), &QuotaTerms::FIELDS),
             Command::read("GET", &keys.concurrency(), &[]),
         ];
         let mut replies = self.read(reads).await?.into_iter();
-        let record = replies.next().map(fields).unwrap_or_default();
-        let figure = |at: usize| record.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
-        if record.first().is_none_or(String::is_empty) {
+        if replies.next() != Some(Value::Int(1)) {
             return Err(ClientError::NotFound { kind: "quota", id: id.to_string() });
         }
+        let terms = QuotaTerms::read(&replies.next().map(fields).unwrap_or_default());
         Ok(Quota {
             id,
-            rate: figure(1),
-            window: Duration::from_secs(figure(2)),
-            concurrency: figure(3),
+            rate: terms.rate,
+            window: Duration::from_secs(terms.window_seconds),
+            concurrency: terms.concurrency_cap,
             running: replies.next().map(text).and_then(|text| text.parse().ok()).unwrap_or(0),
         })
     }

@@ -1,52 +1,54 @@
-//! Listing, page by page. Every page is a bounded number of bounded reads.
+//! Lists executions, flows and the tasks of a flow, page by page. Each page costs a bounded number
+//! of bounded reads.
 
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::id::{ExecutionId, FlowId, LaneId};
 use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::partition::Partition;
 use selvedge_core::state::PublicState;
 use selvedge_core::value::Value;
 
-use super::read::{fields, text};
+use super::reply::{fields, text};
 use super::{Client, ClientError};
 
-/// Where a list of executions goes on.
+/// Where a list of executions continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExecutionCursor {
     partition: u16,
     offset: u64,
 }
 
-/// Where a list of flows goes on.
+/// Where a list of flows continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCursor {
     partition: u16,
     scan: u64,
 }
 
-/// Where a list of a flow's tasks goes on.
+/// Where a list of the tasks of a flow continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberCursor(u64);
 
-/// What a list says about an execution.
+/// An execution in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListedExecution {
     /// Its id.
     pub id: ExecutionId,
-    /// What kind of work it is.
+    /// Its kind.
     pub kind: String,
-    /// Where it stands; `None` when it is gone.
+    /// Its state; `None` when its record was deleted.
     pub state: Option<PublicState>,
 }
 
 impl Client {
-    /// Executions of a lane in one of its indexes, at least `limit` unless the end is reached
-    /// first: those that wait are [`LaneIndex::Eligible`], those that run [`LaneIndex::Active`],
-    /// those that ended [`LaneIndex::Terminal`]. Start with the default cursor; `None` is the end.
+    /// Executions in one index of a lane: [`LaneIndex::Eligible`] for waiting ones,
+    /// [`LaneIndex::Active`] for running, [`LaneIndex::Terminal`] for ended. Returns at least
+    /// `limit` (1 to 1,000) unless the end is reached. Start with the default cursor; `None` is
+    /// the end.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// [`ClientError::InvalidInput`] for another limit; otherwise when the store does not answer.
     pub async fn executions(
         &self,
         lane: &LaneId,
@@ -54,11 +56,11 @@ impl Client {
         from: ExecutionCursor,
         limit: u32,
     ) -> Result<(Vec<ExecutionId>, Option<ExecutionCursor>), ClientError> {
-        let limit = u64::from(limit.clamp(1, PAGE_MAX));
+        let limit = u64::from(check_limit(limit, PAGE_MAX)?);
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
         let (mut found, mut at) = (Vec::new(), from);
         while at.partition < self.partitions().flow.get() && found.len() < wanted {
-            let last = at.partition.saturating_add(PARTITIONS_AT_ONCE);
+            let last = at.partition.saturating_add(PARTITIONS_PER_ROUND_TRIP);
             let partitions = at.partition..last.min(self.partitions().flow.get());
             let reads = partitions
                 .clone()
@@ -89,17 +91,17 @@ impl Client {
         Ok((found, more.then_some(at)))
     }
 
-    /// Flows of the deployment, about `limit` of them. Start with the default cursor; `None` is
-    /// the end. As with any scan, a flow may come twice.
+    /// Flows of the deployment, about `limit` (1 to 1,000) per page. Start with the default
+    /// cursor; `None` is the end. As with `SCAN`, a flow may be returned twice.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// [`ClientError::InvalidInput`] for another limit; otherwise when the store does not answer.
     pub async fn flows(
         &self,
         from: FlowCursor,
         limit: u32,
     ) -> Result<(Vec<FlowId>, Option<FlowCursor>), ClientError> {
-        let limit = limit.clamp(1, PAGE_MAX);
+        let limit = check_limit(limit, PAGE_MAX)?;
         let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
         let (mut found, mut at) = (Vec::new(), from);
         while at.partition < self.partitions().flow.get() && found.len() < wanted {
@@ -115,11 +117,11 @@ impl Client {
         Ok((found, more.then_some(at)))
     }
 
-    /// Tasks of a flow with their states, about `limit` of them. Start with the default cursor;
-    /// `None` is the end. As with any scan, a task may come twice.
+    /// Tasks of a flow with their states, about `limit` (1 to 1,000) per page. Start with the
+    /// default cursor; `None` is the end. As with `SCAN`, a task may be returned twice.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// [`ClientError::InvalidInput`] for another limit; otherwise when the store does not answer.
     pub async fn flow_members(
         &self,
         flow: FlowId,
@@ -127,13 +129,13 @@ impl Client {
         limit: u32,
     ) -> Result<(Vec<ListedExecution>, Option<MemberCursor>), ClientError> {
         let key = Key::flow(self.partitions().of_flow(flow), flow).members();
-        let (next, members) = self.scan(&key, from.0, limit.clamp(1, PAGE_MAX)).await?;
+        let (next, members) = self.scan(&key, from.0, check_limit(limit, PAGE_MAX)?).await?;
         let ids: Vec<ExecutionId> = members.iter().filter_map(|id| id.parse().ok()).collect();
         let listed = self.states(ids).await?;
         Ok((listed, (next != 0).then_some(MemberCursor(next))))
     }
 
-    /// The states of these executions: one round trip.
+    /// The kinds and states of these executions. One round trip.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -171,7 +173,46 @@ impl Client {
     }
 }
 
+/// Checks the size of a page.
+pub(super) fn check_limit(limit: u32, most: u32) -> Result<u32, ClientError> {
+    if (1..=most).contains(&limit) {
+        return Ok(limit);
+    }
+    Err(ClientError::InvalidInput(format!("limit must be from 1 to {most}, got {limit}")))
+}
+
 /// Most entries of one page.
 const PAGE_MAX: u32 = 1_000;
-/// Partitions that are looked at in one round trip.
-const PARTITIONS_AT_ONCE: u16 = 32;
+/// Partitions read in one round trip.
+const PARTITIONS_PER_ROUND_TRIP: u16 = 32;
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use selvedge_core::id::AttemptIndex;
+
+    #[tokio::test]
+    async fn a_page_size_out_of_range_is_refused_and_not_changed() {
+        let client = Client::connect("memory://").await.expect("memory:// needs no server");
+        let lane = "default".parse().expect("a lane");
+        let flow = FlowId::from(uuid::Uuid::nil());
+        let execution = ExecutionId::new(0, uuid::Uuid::nil());
+        for limit in [0, PAGE_MAX + 1] {
+            let (index, start) = (LaneIndex::Eligible, ExecutionCursor::default());
+            let refused = [
+                client.executions(&lane, index, start, limit).await.err(),
+                client.flows(FlowCursor::default(), limit).await.err(),
+                client.flow_members(flow, MemberCursor::default(), limit).await.err(),
+            ];
+            for error in refused {
+                let text = error.expect("out of range").to_string();
+                assert_eq!(text, format!("limit must be from 1 to 1000, got {limit}"));
+            }
+        }
+        assert!(client.flows(FlowCursor::default(), PAGE_MAX).await.is_ok());
+        for limit in [0, 10_001] {
+            let refused = client.frames(&execution, AttemptIndex(0), None, limit).await;
+            assert!(matches!(refused, Err(ClientError::InvalidInput(_))), "{refused:?}");
+        }
+    }
+}

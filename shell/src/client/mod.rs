@@ -1,4 +1,4 @@
-//! [`Client`]: submit work, look at it, steer it, wait for it.
+//! [`Client`]: submits flows and executions, reads them, controls them, and waits for them.
 //!
 //! ```
 //! use selvedge::client::{Client, Flow, Task};
@@ -20,9 +20,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Calls that are harmless to repeat are repeated when the server does not answer, always with the
-//! same ids, so that a lost reply neither loses nor doubles anything.
+//! Idempotent calls are retried while the server does not answer, always with the same ids, so that
+//! a lost reply neither loses nor duplicates anything.
 
+mod completions;
 mod control;
 mod error;
 mod flow;
@@ -30,12 +31,13 @@ mod frames;
 mod invalid_flow;
 mod limits;
 mod list;
-mod read;
+mod names;
+mod records;
+mod reply;
 mod signal;
 mod submit;
 mod task;
 mod wait;
-mod wording;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -43,15 +45,13 @@ use std::time::Duration;
 
 use selvedge_core::call::Function;
 use selvedge_core::call::library::FixPartitionCounts;
-use selvedge_core::engine::{Answer, Command};
-use selvedge_core::error::{CallError, Class, ServerError};
+use selvedge_core::command::{Answer, Command};
+use selvedge_core::error::{CallError, ServerError};
 use selvedge_core::id::{LaneId, Namespace};
-use selvedge_core::key::Key;
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use tokio::sync::OnceCell;
-use tokio::time::{Instant, sleep};
 
 pub use control::CancelledFlow;
 pub use error::ClientError;
@@ -60,27 +60,32 @@ pub use frames::{Frame, FramePage, Tail};
 pub use invalid_flow::InvalidFlow;
 pub use limits::{Budget, BudgetSpec, Quota, QuotaSpec};
 pub use list::{ExecutionCursor, FlowCursor, ListedExecution, MemberCursor};
-pub use read::{Execution, FlowRecord};
+pub use names::NAME_BYTES_MAX;
+pub(crate) use names::check_name;
+pub use records::{Execution, FlowRecord};
 pub use selvedge_core::call::budget::UsageVerdict;
 pub use selvedge_core::call::flow::{CancellationPolicy, OnSatisfied};
 pub use selvedge_core::policy::{Backoff, ExecutionPolicy, RetryPolicy};
 pub use selvedge_core::state::{PublicState, TerminalOutcome};
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
-pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, SPAN_MAX, Task};
+pub use task::{DEFAULT_LANE, DURATION_MAX, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
 pub use wait::{FlowOutcome, Outcome};
-pub use wording::NAME_BYTES_MAX;
-pub(crate) use wording::check_name;
 
 pub(crate) use limits::deltas;
-pub(crate) use read::{as_bytes, fields, text, text_hash};
-pub(crate) use submit::{NAME_TAG, member_id};
+#[cfg(feature = "inspect")]
+pub(crate) use reply::text;
+pub(crate) use reply::{as_bytes, fields, text_hash};
+#[cfg(feature = "inspect")]
+pub(crate) use submit::NAME_TAG;
+pub(crate) use submit::member_id;
 
 use crate::deployment;
+use crate::retry::RetryWindow;
 use crate::store::{Store, StoreOptions, StoreUrl};
-use wait::Ends;
+use completions::CompletionListener;
 
-/// A cheap handle to submit, read, steer and wait; clones share everything.
+/// A client of a deployment. Cloning is cheap; clones share the store and its connections.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -89,93 +94,95 @@ struct Inner {
     partitions: PartitionCounts,
     namespace: Namespace,
     identity: String,
-    patience: Duration,
-    ends: Ends,
+    retry_for: Duration,
+    completions: CompletionListener,
     /// Whether the deployment is known to have these partition counts.
     counts_fixed: OnceCell<()>,
-    lanes_announced: Mutex<BTreeSet<LaneId>>,
+    lanes_registered: Mutex<BTreeSet<LaneId>>,
 }
 
-/// How a client is made from a store.
+/// Settings of a [`Client`]. Made by [`Client::builder`].
 #[derive(Clone, Debug)]
 pub struct ClientBuilder {
     store: Store,
     partitions: Option<PartitionCounts>,
     namespace: Namespace,
     identity: String,
-    patience: Duration,
+    retry_for: Duration,
 }
 
 impl ClientBuilder {
-    /// The namespace of what it submits; `default` otherwise. At most [`NAME_BYTES_MAX`] bytes.
+    /// The namespace of what it submits; `default` by default. At most [`NAME_BYTES_MAX`] bytes.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.namespace = Namespace::new(namespace);
         self
     }
 
-    /// Who it says made what it submits.
+    /// The creator recorded with what it submits; `selvedge` by default.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
         self
     }
 
-    /// How long a call that is harmless to repeat is repeated while the server does not answer.
+    /// How long an idempotent call is retried while the server does not answer; 15 seconds by
+    /// default.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn retry_for(mut self, retry_for: Duration) -> Self {
+        self.retry_for = retry_for;
         self
     }
 
-    /// The partition counts that the deployment must have. Whoever writes first, with a submission,
-    /// a worker or an engine, writes them down. Without them the client goes by those that are
-    /// written, and by 256 flow partitions and so on before any are.
+    /// The partition counts that the deployment must have. The first submission, worker or engine
+    /// stores them; they never change afterwards. Without this, the client uses the stored counts,
+    /// or [`PartitionCounts::DEFAULT`] if none are stored.
     #[must_use]
     pub fn partitions(mut self, counts: PartitionCounts) -> Self {
         self.partitions = Some(counts);
         self
     }
 
-    /// Reads the partition counts of the deployment, which stay the same for ever.
+    /// Reads the partition counts of the deployment and makes the client.
     ///
     /// # Errors
-    /// When the namespace is no name, the deployment has other counts than those that were given,
+    /// When the namespace is invalid, the deployment has other partition counts than those given,
     /// or the store does not answer.
     pub async fn build(self) -> Result<Client, ClientError> {
-        wording::check_name(self.namespace.as_str())
-            .map_err(|why| ClientError::Input(format!("the namespace cannot be used: {why}")))?;
+        names::check_name(self.namespace.as_str()).map_err(|why| {
+            ClientError::InvalidInput(format!("the namespace cannot be used: {why}"))
+        })?;
         let stored = deployment::counts(&self.store).await?;
         let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);
         if let Some(stored) = stored {
-            deployment::compare(stored, partitions)?;
+            deployment::check_counts(stored, partitions)?;
         }
         Ok(Client(Arc::new(Inner {
-            ends: Ends::new(self.store.clone(), partitions.flow.get()),
+            completions: CompletionListener::new(self.store.clone(), partitions.flow.get()),
             store: self.store,
             partitions,
             namespace: self.namespace,
             identity: self.identity,
-            patience: self.patience,
+            retry_for: self.retry_for,
             counts_fixed: OnceCell::new_with(stored.map(|_| ())),
-            lanes_announced: Mutex::default(),
+            lanes_registered: Mutex::default(),
         })))
     }
 }
 
 impl Client {
-    /// Opens the store of this URL and makes a client for it. `memory://` is a store of its own
-    /// each time: share the client, or its [`Client::store`], with the engine and the workers.
+    /// Opens the store at this URL and makes a client with default settings. Each `memory://` is a
+    /// new store: share the client, or its [`Client::store`], with the engine and the workers.
     ///
     /// # Errors
-    /// When the URL or the store cannot be used.
+    /// When the URL is invalid, or the store cannot be opened.
     pub async fn connect(url: &str) -> Result<Self, ClientError> {
         let url: StoreUrl = url.parse()?;
         let store = Store::open(&url, StoreOptions::default()).await?;
         Self::builder(store).build().await
     }
 
-    /// A client for a store that is open already.
+    /// Default settings for a client of an open store.
     #[must_use]
     pub fn builder(store: Store) -> ClientBuilder {
         ClientBuilder {
@@ -183,7 +190,7 @@ impl Client {
             partitions: None,
             namespace: Namespace::new("default"),
             identity: "selvedge".to_owned(),
-            patience: Duration::from_secs(15),
+            retry_for: Duration::from_secs(15),
         }
     }
 
@@ -209,48 +216,52 @@ impl Client {
         &self.0.identity
     }
 
-    fn ends(&self) -> &Ends {
-        &self.0.ends
+    fn completions(&self) -> &CompletionListener {
+        &self.0.completions
     }
 
-    /// Makes a call that is harmless to repeat, and repeats it while nobody answers.
-    pub(crate) async fn repeat<F: Function>(&self, call: &F) -> Result<F::Reply, ClientError> {
-        let mut pauses = Pauses::new(self.0.patience);
+    /// Makes an idempotent call, and retries it while the server does not answer.
+    pub(crate) async fn call_with_retry<F: Function>(
+        &self,
+        call: &F,
+    ) -> Result<F::Reply, ClientError> {
+        let mut window = RetryWindow::new(self.0.retry_for);
         loop {
             match self.0.store.call(call).await {
                 Ok(reply) => return Ok(reply),
-                Err(CallError::Server(error)) if passes(&error) && pauses.next().await => {}
+                Err(CallError::Server(error)) if window.allows_retry(&error).await => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Reads, and repeats the read while nobody answers: one reply per command.
+    /// Runs idempotent commands, and retries them while the server does not answer. One reply per
+    /// command, in order.
     pub(crate) async fn read(&self, batch: Vec<Command>) -> Result<Vec<Value>, ClientError> {
         let within = self.0.store.options().call_within;
-        let mut pauses = Pauses::new(self.0.patience);
+        let mut window = RetryWindow::new(self.0.retry_for);
         loop {
             match replies(self.0.store.run(batch.clone(), within).await) {
                 Ok(replies) => return Ok(replies),
-                Err(error) if passes(&error) && pauses.next().await => {}
+                Err(error) if window.allows_retry(&error).await => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// The time of the store, asked for again while nobody answers.
+    /// The time by the store's clock, with retries.
     pub(crate) async fn server_time(&self) -> Result<ServerTime, ClientError> {
-        let mut pauses = Pauses::new(self.0.patience);
+        let mut window = RetryWindow::new(self.0.retry_for);
         loop {
             match self.0.store.server_time().await {
                 Ok(now) => return Ok(now),
-                Err(error) if passes(&error) && pauses.next().await => {}
+                Err(error) if window.allows_retry(&error).await => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Reads by one command, and repeats it while nobody answers.
+    /// [`Client::read`] for one command.
     pub(crate) async fn read_one(&self, command: Command) -> Result<Value, ClientError> {
         let replies = self.read(vec![command]).await?;
         Ok(replies.into_iter().next().unwrap_or(Value::Nil))
@@ -258,23 +269,23 @@ impl Client {
 }
 
 impl Client {
-    /// Makes sure, before anything is written where these partition counts say, that everybody else
-    /// will look for it there; once per client.
+    /// Stores the partition counts, or checks the stored ones. Done once per client, before its
+    /// first write: the counts decide where keys are.
     pub(crate) async fn fix_counts(&self) -> Result<(), ClientError> {
         let counts = self.0.partitions;
         let fixing = async || {
-            let reply = self.repeat(&FixPartitionCounts { counts }).await?;
-            deployment::agreed(&reply, counts).map_err(ClientError::from)
+            let reply = self.call_with_retry(&FixPartitionCounts { counts }).await?;
+            deployment::check_fixed(&reply, counts).map_err(ClientError::from)
         };
         self.0.counts_fixed.get_or_try_init(fixing).await.copied()
     }
 
-    /// Puts lanes into the registry, so that engines look after them; once per lane and client.
-    pub(crate) async fn announce_lanes<'a>(
+    /// Adds lanes to the lane registry, so that engines serve them; once per lane and client.
+    pub(crate) async fn register_lanes<'a>(
         &self,
         lanes: impl Iterator<Item = &'a LaneId>,
     ) -> Result<(), ClientError> {
-        let known = self.0.lanes_announced.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let new: BTreeSet<LaneId> = lanes.filter(|lane| !known.contains(*lane)).cloned().collect();
         if new.is_empty() {
             return Ok(());
@@ -282,14 +293,9 @@ impl Client {
         self.fix_counts().await?;
         let lanes: Vec<LaneId> = new.iter().cloned().collect();
         self.read_one(deployment::register_lanes(&lanes)).await?;
-        self.0.lanes_announced.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
+        self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
         Ok(())
     }
-}
-
-/// A plain write that may be repeated.
-pub(crate) fn write(name: &str, key: &Key, rest: &[&[u8]]) -> Command {
-    Command { reads: false, ..Command::read(name, key, rest) }
 }
 
 impl std::fmt::Debug for Client {
@@ -298,46 +304,11 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Growing pauses between repetitions, until patience ends.
-pub(crate) struct Pauses {
-    until: Instant,
-    pause: Duration,
-}
-
-impl Pauses {
-    pub(crate) fn new(patience: Duration) -> Self {
-        Self { until: Instant::now() + patience.min(AN_AGE), pause: PAUSE_FIRST }
-    }
-
-    /// Waits, unless patience has ended.
-    pub(crate) async fn next(&mut self) -> bool {
-        if Instant::now() + self.pause > self.until {
-            return false;
-        }
-        sleep(self.pause).await;
-        self.pause = (self.pause * 2).min(PAUSE_LONGEST);
-        true
-    }
-}
-
-/// Whether the trouble is of the kind that passes by itself. A server that lost its primary role is
-/// about to be replaced by another one; other denials need a person.
-pub(crate) fn passes(error: &ServerError) -> bool {
-    match error.class {
-        Class::Silence | Class::NotNow | Class::Redirect | Class::Library => true,
-        Class::Denied => error.text.starts_with("READONLY"),
-        Class::Broken => false,
-    }
-}
-
 fn replies(answers: Vec<Answer>) -> Result<Vec<Value>, ServerError> {
     answers.into_iter().map(Answer::into_result).collect()
 }
 
-/// As long as anybody waits who waits for ever: no clock can add the longest [`Duration`].
-pub(crate) const AN_AGE: Duration = Duration::from_secs(100 * 365 * 24 * 3_600);
-
-/// Whole milliseconds, never too many for the wire.
+/// Whole milliseconds; at most `u64::MAX`.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -345,7 +316,3 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 pub(crate) fn default_lane() -> LaneId {
     DEFAULT_LANE.parse().expect("`default` is printable ASCII")
 }
-
-/// Soon after a restart, rarely while the server stays away.
-const PAUSE_FIRST: Duration = Duration::from_millis(20);
-const PAUSE_LONGEST: Duration = Duration::from_secs(1);

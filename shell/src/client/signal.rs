@@ -1,4 +1,4 @@
-//! Signals: how the outside world lets a suspended execution go on.
+//! Sends signals to suspended executions, and finds the ticket that authorizes it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,33 +6,34 @@ use std::str::FromStr;
 use selvedge_core::call::signal::{
     BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal, SignalEffect, SignalReceipt,
 };
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::error::Code;
 use selvedge_core::id::{ExecutionId, SignalId, WaitpointId};
 use selvedge_core::key::Key;
 use selvedge_core::token::WaitpointToken;
 use uuid::Uuid;
 
-use super::read::fields;
+use super::names::check_name;
+use super::reply::fields;
 use super::task::PAYLOAD_BYTES_MAX;
-use super::wording::check_name;
 use super::{Client, ClientError, default_lane};
 
-/// What somebody needs to signal one waitpoint: where it is, and its signed token.
+/// The address of a waitpoint with its signed token: whoever has it may send signals to it.
 ///
-/// It is a credential: [`SignalTicket::expose`] gives the text to hand out, `Debug` does not.
+/// It is a credential: [`SignalTicket::expose`] returns it as text to hand out; `Debug` hides the
+/// token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SignalTicket {
     /// The execution that waits.
     pub execution_id: ExecutionId,
     /// Its waitpoint.
     pub waitpoint_id: WaitpointId,
-    /// What proves that it may be signalled.
+    /// The signed token of the waitpoint.
     pub token: WaitpointToken,
 }
 
 impl SignalTicket {
-    /// The ticket as one text, `<execution>/<waitpoint>/<token>`, to be read back by `parse`.
+    /// The ticket as text, `<execution>/<waitpoint>/<token>`. Parse it with [`str::parse`].
     #[must_use]
     pub fn expose(&self) -> String {
         format!("{}/{}/{}", self.execution_id, self.waitpoint_id, self.token.expose())
@@ -49,8 +50,9 @@ impl FromStr for SignalTicket {
     type Err = ClientError;
 
     fn from_str(text: &str) -> Result<Self, ClientError> {
-        // The text may be a credential: no message repeats it.
-        let wrong = |what: &str| ClientError::Input(format!("the ticket's {what} cannot be read"));
+        // The text is a credential: no message quotes it.
+        let wrong =
+            |what: &str| ClientError::InvalidInput(format!("invalid {what} in the signal ticket"));
         let mut parts = text.splitn(3, '/');
         let mut part = || parts.next().unwrap_or_default();
         Ok(Self {
@@ -99,14 +101,14 @@ impl Signal {
         &self.name
     }
 
-    /// What it carries: any bytes.
+    /// Its payload: any bytes, at most [`PAYLOAD_BYTES_MAX`].
     #[must_use]
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = payload.into();
         self
     }
 
-    /// What kind of source sends it, and which one.
+    /// The type and identity of the sender, recorded with the signal.
     #[must_use]
     pub fn from(mut self, kind: impl Into<String>, identity: impl Into<String>) -> Self {
         self.source_type = kind.into();
@@ -114,25 +116,26 @@ impl Signal {
         self
     }
 
-    /// Makes a second signal with the same key harmless.
+    /// Makes sending idempotent: a signal with the same key is accepted once within a day.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.idempotency_key = Some(key.into());
         self
     }
 
-    /// Ties it to something else.
+    /// A correlation id, recorded with the signal.
     #[must_use]
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
         self.correlation_id = Some(id.into());
         self
     }
 
-    /// What is wrong with it by itself.
+    /// Checks name, idempotency key and payload size.
     fn check(&self) -> Result<(), ClientError> {
         let named = |what: &str, text: &str| {
-            check_name(text)
-                .map_err(|why| ClientError::Input(format!("the {what} cannot be used: {why}")))
+            check_name(text).map_err(|why| {
+                ClientError::InvalidInput(format!("the {what} cannot be used: {why}"))
+            })
         };
         named("name of the signal", &self.name)?;
         if let Some(key) = &self.idempotency_key {
@@ -140,9 +143,8 @@ impl Signal {
         }
         let bytes = self.payload.len();
         if bytes > PAYLOAD_BYTES_MAX {
-            return Err(ClientError::Input(format!(
-                "the payload of the signal has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are \
-                 possible"
+            return Err(ClientError::InvalidInput(format!(
+                "the payload of the signal has {bytes} bytes; the limit is {PAYLOAD_BYTES_MAX}"
             )));
         }
         Ok(())
@@ -160,7 +162,7 @@ impl Signal {
             source_identity: self.source_identity,
             payload: self.payload,
             payload_encoding: "bytes".to_owned(),
-            // Its own id is the key of last resort, so that a repeated call counts once.
+            // The default key is the signal's own id, so that a retried call counts once.
             idempotency_key: Some(self.idempotency_key.unwrap_or_else(|| signal_id.to_string())),
             correlation_id: self.correlation_id,
             target_scope: "waitpoint".to_owned(),
@@ -175,10 +177,12 @@ impl Signal {
 }
 
 impl Client {
-    /// Signals a waitpoint. A signal that was accepted before is told apart by `None`.
+    /// Sends a signal to a waitpoint. Returns its effect, or `None` if a signal with the same
+    /// idempotency key was accepted before.
     ///
     /// # Errors
-    /// When the signal cannot be one, the token does not verify, or the execution waits no longer.
+    /// When the signal is invalid, the token does not verify, the execution does not wait any more,
+    /// or the store does not answer.
     pub async fn signal(
         &self,
         ticket: &SignalTicket,
@@ -186,11 +190,11 @@ impl Client {
     ) -> Result<Option<SignalEffect>, ClientError> {
         signal.check()?;
         let signal = signal.into_incoming(ticket);
-        // The library goes by the lane that the record names.
+        // The library uses the lane in the record, not this one.
         let deliver = DeliverSignal { signal: signal.clone(), lane: default_lane() };
-        let receipt = match self.repeat(&deliver).await {
+        let receipt = match self.call_with_retry(&deliver).await {
             Err(error) if error.refusal() == Some(Code::WaitpointPendingUseBufferScript) => {
-                self.repeat(&BufferSignalForPendingWaitpoint { signal }).await?
+                self.call_with_retry(&BufferSignalForPendingWaitpoint { signal }).await?
             }
             other => other?,
         };
@@ -200,11 +204,12 @@ impl Client {
         })
     }
 
-    /// The ticket of the waitpoint that a suspended execution waits at, for operators: whoever may
-    /// read the store may read its tokens. `None` while it is not suspended.
+    /// The ticket of the current waitpoint of a suspended execution; `None` if it is not suspended.
+    /// For operators: everyone who can read the store can read the tokens.
     ///
     /// # Errors
-    /// When there is no such execution, or the store does not answer.
+    /// [`ClientError::NotFound`] when the execution does not exist; otherwise when the store does
+    /// not answer.
     pub async fn ticket(&self, id: &ExecutionId) -> Result<Option<SignalTicket>, ClientError> {
         let core = Key::execution(id).core();
         let names: [&[u8]; 2] = [b"lifecycle_phase", b"current_waitpoint_id"];
@@ -225,7 +230,7 @@ impl Client {
     }
 }
 
-/// How long a signal's idempotency key is remembered: a day.
+/// How long the idempotency key of a signal is kept: a day.
 const REMEMBERED_MS: u64 = 86_400_000;
 
 #[cfg(test)]
@@ -233,12 +238,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_that_cannot_be_one_is_refused_before_it_is_sent() {
+    fn invalid_signals_are_refused_before_they_are_sent() {
         for (signal, says) in [
             (Signal::new(""), "name of the signal"),
             (Signal::new("a\tb"), "character 2"),
             (Signal::new("a").idempotency_key(""), "idempotency key"),
-            (Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1]), "at most 16777216"),
+            (Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1]), "the limit is 16777216"),
         ] {
             let error = signal.check().unwrap_err().to_string();
             assert!(error.contains(says), "{error} / {says}");
@@ -247,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_read_back_and_not_printed() {
+    fn a_ticket_round_trips_as_text_and_debug_hides_its_token() {
         let text = "{fp:7}:550e8400-e29b-41d4-a716-446655440000/\
                     123e4567-e89b-12d3-a456-426614174000/k1:ffce0f2360557335e0fdcbf3438cd2990f67f58b";
         let ticket: SignalTicket = text.parse().unwrap();

@@ -1,4 +1,5 @@
-//! Submitting: one call for most flows, chunks that may be repeated for large ones.
+//! Submits flows and single executions. Most flows are one call; large ones are sent in idempotent
+//! chunks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Index;
@@ -16,14 +17,15 @@ use super::millis;
 use super::task::{Start, Task};
 use super::{Client, ClientError};
 
-/// A flow that was submitted, and where its tasks are.
+/// A submitted flow, and the execution ids of its tasks.
 ///
-/// Index it by name: `&submitted["render"]`.
+/// Index it by task name: `&submitted["render"]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SubmittedFlow {
-    /// The flow.
+    /// The id of the flow.
     pub id: FlowId,
-    /// Its tasks by name.
+    /// The execution ids of its tasks, by task name.
     pub executions: BTreeMap<String, ExecutionId>,
 }
 
@@ -38,54 +40,54 @@ impl Index<&str> for SubmittedFlow {
 }
 
 impl Client {
-    /// Submits a flow: all of it or nothing is ever run. Flows of up to 256 tasks, 2048
-    /// dependencies and a few megabytes are one call; larger ones are sent in chunks, and start
-    /// when the last one has arrived.
+    /// Submits a flow, atomically: either all of it runs or nothing. Flows of up to 256 tasks, 2048
+    /// dependencies and 4 MiB of payloads are one call; larger ones are sent in chunks and start
+    /// when the last chunk has arrived.
     ///
     /// # Errors
-    /// When the flow makes no sense, a budget or quota of a task is not there, the store refuses it or
-    /// does not answer. The same flow with
-    /// the same id or idempotency key may be submitted again: it goes on where it stopped.
+    /// When the flow is invalid, a budget or quota of a task does not exist, or the store refuses
+    /// it or does not answer. A flow with an id or an idempotency key may then be submitted again:
+    /// the submission continues where it stopped.
     pub async fn submit(&self, flow: Flow) -> Result<SubmittedFlow, ClientError> {
         let order = flow.order()?;
         self.require_limits(&flow.tasks).await?;
-        let id = self.identify(&flow.identity);
-        let plan = Plan {
+        let id = self.flow_id(&flow.identity);
+        let plan = SubmissionPlan {
             id,
             partition: self.partitions().of_flow(id),
-            now: self.now_if(flow.tasks.iter().any(Task::starts_later)).await?,
+            now: self.server_time_if(flow.tasks.iter().any(Task::starts_later)).await?,
             client: self,
         };
         let (kind, tags) = (flow.kind.clone(), flow.tags.clone());
         let lanes: BTreeSet<LaneId> = flow.tasks.iter().map(Task::lane_id).collect();
-        self.announce_lanes(lanes.iter()).await?;
+        self.register_lanes(lanes.iter()).await?;
         let (chunks, executions) = plan.chunks(flow, &order);
         let last = chunks.len().saturating_sub(1);
         for (at, chunk) in chunks.into_iter().enumerate() {
-            self.send(&plan, &kind, chunk, at == last).await?;
+            self.submit_chunk(&plan, &kind, chunk, at == last).await?;
         }
         if !tags.is_empty() {
             let partition = plan.partition;
-            self.repeat(&SetFlowTags { partition, flow_id: id, tags }).await?;
+            self.call_with_retry(&SetFlowTags { partition, flow_id: id, tags }).await?;
         }
         Ok(SubmittedFlow { id, executions })
     }
 
-    /// Starts one execution that belongs to no flow.
+    /// Submits one execution without a flow.
     ///
     /// # Errors
-    /// When the task makes no sense, waits for others, its budget or quota is not there, or the store
-    /// refuses it.
+    /// When the task is invalid or has upstreams, its budget or quota does not exist, or the store
+    /// refuses it or does not answer.
     pub async fn start(&self, task: Task) -> Result<ExecutionId, ClientError> {
         task.check()?;
         if let Some(upstream) = task.upstreams.first() {
             let (task, upstream) = (task.name.clone(), upstream.clone());
-            return Err(InvalidFlow::Unknown { task, upstream }.into());
+            return Err(InvalidFlow::UnknownUpstream { task, upstream }.into());
         }
         self.require_limits(std::slice::from_ref(&task)).await?;
-        let now = self.now_if(task.starts_later()).await?;
+        let now = self.server_time_if(task.starts_later()).await?;
         let lane = task.lane_id();
-        self.announce_lanes(std::iter::once(&lane)).await?;
+        self.register_lanes(std::iter::once(&lane)).await?;
         let id = ExecutionId::new(self.partitions().of_lane(&lane).index, Uuid::new_v4());
         let idempotency = task.idempotency.clone();
         let member = task.into_member(id, now, self.identity());
@@ -103,21 +105,22 @@ impl Client {
             tags_json: member.tags_json,
             execution_deadline_at: None,
         };
-        match self.repeat(&call).await? {
+        match self.call_with_retry(&call).await? {
             Creation::Created(_) => Ok(call.execution_id),
             Creation::Duplicate(first) => Ok(first),
         }
     }
 
-    /// The execution that a task of a flow became; the name need not exist.
+    /// The execution id of a task of a flow, by task name. It is computed, not looked up: the task
+    /// may not exist.
     #[must_use]
     pub fn execution_of(&self, flow: FlowId, task: &str) -> ExecutionId {
         member_id(self.partitions().of_flow(flow), flow, task)
     }
 
-    async fn send(
+    async fn submit_chunk(
         &self,
-        plan: &Plan<'_>,
+        plan: &SubmissionPlan<'_>,
         kind: &str,
         chunk: Chunk,
         seal: bool,
@@ -132,31 +135,31 @@ impl Client {
             groups: chunk.groups,
             seal,
         };
-        while let Submission::Sealing { .. } = self.repeat(&call).await? {
-            // The members are in; what is left is to let them go, some at a time.
+        while let Submission::Sealing { .. } = self.call_with_retry(&call).await? {
+            // All members are stored; repeat the call to release them, some at a time.
             (call.members, call.edges, call.groups) = (Vec::new(), Vec::new(), Vec::new());
         }
         Ok(())
     }
 
-    async fn now_if(&self, needed: bool) -> Result<Option<ServerTime>, ClientError> {
+    async fn server_time_if(&self, needed: bool) -> Result<Option<ServerTime>, ClientError> {
         if needed { Ok(Some(self.server_time().await?)) } else { Ok(None) }
     }
 
-    fn identify(&self, identity: &Identity) -> FlowId {
+    fn flow_id(&self, identity: &Identity) -> FlowId {
         match identity {
             Identity::Fresh => FlowId::from(Uuid::new_v4()),
             Identity::Given(id) => *id,
             Identity::Key(key) => {
                 let name = format!("{}\n{key}", self.namespace());
-                FlowId::from(Uuid::new_v5(&FLOWS, name.as_bytes()))
+                FlowId::from(Uuid::new_v5(&FLOW_ID_NAMESPACE, name.as_bytes()))
             }
         }
     }
 }
 
-/// The id of a task: the same for the same flow and name, so that a repeated submission repeats
-/// itself to the letter, and a handler finds its neighbours by name.
+/// The execution id of a task, derived from flow id and task name: a repeated submission is
+/// identical, and a handler finds the other tasks by name.
 pub(crate) fn member_id(partition: Partition, flow: FlowId, name: &str) -> ExecutionId {
     ExecutionId::new(partition.index, Uuid::new_v5(&flow.into(), name.as_bytes()))
 }
@@ -165,7 +168,7 @@ fn edge_id(flow: FlowId, from: &ExecutionId, to: &ExecutionId) -> EdgeId {
     Uuid::new_v5(&flow.into(), format!("{from}>{to}").as_bytes()).into()
 }
 
-struct Plan<'a> {
+struct SubmissionPlan<'a> {
     id: FlowId,
     partition: Partition,
     now: Option<ServerTime>,
@@ -189,12 +192,12 @@ impl Chunk {
     }
 }
 
-type Named = BTreeMap<String, ExecutionId>;
+type TaskIds = BTreeMap<String, ExecutionId>;
 
-impl Plan<'_> {
-    /// The flow in chunks, each task behind those it waits for.
-    fn chunks(&self, flow: Flow, order: &[usize]) -> (Vec<Chunk>, Named) {
-        let named: Named = flow
+impl SubmissionPlan<'_> {
+    /// Splits the flow into chunks, upstream tasks first.
+    fn chunks(&self, flow: Flow, order: &[usize]) -> (Vec<Chunk>, TaskIds) {
+        let named: TaskIds = flow
             .names()
             .map(|name| (name.to_owned(), member_id(self.partition, self.id, name)))
             .collect();
@@ -214,8 +217,8 @@ impl Plan<'_> {
         (chunks, named)
     }
 
-    fn add(&self, chunk: &mut Chunk, task: Task, named: &Named) {
-        let (id, named_as) = (named[&task.name].clone(), task.name.clone());
+    fn add(&self, chunk: &mut Chunk, task: Task, named: &TaskIds) {
+        let (id, task_name) = (named[&task.name].clone(), task.name.clone());
         for upstream in &task.upstreams {
             let upstream = named[upstream].clone();
             let edge_id = edge_id(self.id, &upstream, &id);
@@ -226,8 +229,8 @@ impl Plan<'_> {
             chunk.groups.push((id.clone(), group));
         }
         chunk.bytes += task.payload.len();
-        // Operators know tasks by name.
-        let task = task.tag(NAME_TAG, named_as);
+        // So that tools can show the task's name.
+        let task = task.tag(NAME_TAG, task_name);
         chunk.members.push(task.into_member(id, self.now, self.client.identity()));
     }
 }
@@ -237,7 +240,7 @@ impl Task {
         matches!(self.start, Start::After(_))
     }
 
-    /// Its lane; `check` has seen that it is one.
+    /// Its lane; `check` has parsed it before.
     fn lane_id(&self) -> LaneId {
         self.lane.parse().unwrap_or_else(|_| super::default_lane())
     }
@@ -271,11 +274,11 @@ impl Task {
     }
 }
 
-/// The tag under which the name that a task has in its flow is kept.
+/// The tag that stores a task's name.
 pub(crate) const NAME_TAG: &str = "selvedge.task";
 
-/// About how many bytes of payload travel in one call, so that no call blocks the server for long.
+/// About how many bytes of payload one call carries, so that no call blocks the server for long.
 const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
-/// The namespace of flow ids that are derived from idempotency keys; drawn once.
-const FLOWS: Uuid = Uuid::from_u128(0x6d0f_3a52_7c1e_4b8e_9a40_5e1d_2c7b_94f1);
+/// The UUID namespace of flow ids derived from idempotency keys: a random constant.
+const FLOW_ID_NAMESPACE: Uuid = Uuid::from_u128(0x6d0f_3a52_7c1e_4b8e_9a40_5e1d_2c7b_94f1);

@@ -1,4 +1,4 @@
-//! A task as its author describes it: what it works on, how, when, and what it waits for.
+//! [`Task`]: the description of one execution to submit: payload, policy, schedule and upstreams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,25 +13,25 @@ use selvedge_core::time::ServerTime;
 
 use super::invalid_flow::InvalidFlow;
 use super::millis;
-use super::wording::{check_tags, check_text};
+use super::names::{check_tags, check_text};
 
-/// Largest input of one task. Larger data belongs into a blob store, with its address in here.
+/// Largest payload or result, in bytes. Put larger data into a blob store and pass its address.
 pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Highest priority; more is refused here, where the store would quietly take less.
+/// Highest priority. Higher ones are refused here, because the store would silently lower them.
 pub const PRIORITY_MAX: u32 = 9_000;
-/// Longest delay, pause, timeout or deadline of a task: a thousand years. No time of the store's plus
-/// such a span loses a digit.
-pub const SPAN_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
-/// The lane of tasks that name none.
+/// Longest delay, pause, timeout or deadline: a thousand years. Added to the current time, it is
+/// still exact in a Lua number.
+pub const DURATION_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
+/// The lane of tasks that do not set one.
 pub const DEFAULT_LANE: &str = "default";
 
 const ATTEMPT_TIMEOUT: &str = "attempt timeout";
 const DEADLINE: &str = "deadline";
-const KEY_LIFE: &str = "idempotency key's life";
-/// Spans that end something: with no time at all there is nothing to end.
-const ENDINGS: [&str; 3] = [ATTEMPT_TIMEOUT, DEADLINE, KEY_LIFE];
+const KEY_TTL: &str = "idempotency key lifetime";
+/// Durations that must not be zero.
+const NONZERO: [&str; 3] = [ATTEMPT_TIMEOUT, DEADLINE, KEY_TTL];
 
-/// One task: a member of a [`Flow`](super::Flow), or an execution by itself.
+/// One task: part of a [`Flow`](super::Flow), or an execution without a flow.
 ///
 /// ```
 /// use selvedge::client::{OnSatisfied, Task};
@@ -71,7 +71,7 @@ pub(super) enum Start {
 }
 
 impl Task {
-    /// A task with a name of its own in its flow, and the kind of work that names its handler.
+    /// A task with a name, unique within its flow, and a kind, which selects the handler.
     #[must_use]
     pub fn new(name: impl Into<String>, kind: impl Into<String>) -> Self {
         Self {
@@ -97,42 +97,42 @@ impl Task {
         &self.name
     }
 
-    /// Its input: any bytes.
+    /// Its payload: any bytes, at most [`PAYLOAD_BYTES_MAX`].
     #[must_use]
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = payload.into();
         self
     }
 
-    /// The lane that it waits in; `default` otherwise.
+    /// Its lane; `default` by default.
     #[must_use]
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.lane = lane.into();
         self
     }
 
-    /// Higher goes first, up to [`PRIORITY_MAX`].
+    /// Its priority, 0 to [`PRIORITY_MAX`]; higher priorities are claimed first.
     #[must_use]
     pub fn priority(mut self, priority: u32) -> Self {
         self.priority = priority;
         self
     }
 
-    /// Starts this long after it was submitted, at the earliest.
+    /// Starts no earlier than this long after submission.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.start = Start::After(delay);
         self
     }
 
-    /// Starts at this time of the server's clock, at the earliest.
+    /// Starts no earlier than this time, by the server's clock.
     #[must_use]
     pub fn not_before(mut self, time: ServerTime) -> Self {
         self.start = Start::NotBefore(time);
         self
     }
 
-    /// How often it is tried again after a failure, and how long after it.
+    /// Retries it up to this many times after a failure, with a fixed pause.
     #[must_use]
     pub fn retries(self, retries: u32, pause: Duration) -> Self {
         let delay_ms = millis(pause);
@@ -143,28 +143,28 @@ impl Task {
         })
     }
 
-    /// Whether and when it is tried again, in full.
+    /// Sets the whole retry policy.
     #[must_use]
     pub fn retry_policy(mut self, retry: RetryPolicy) -> Self {
         self.policy_mut().retry_policy = Some(retry);
         self
     }
 
-    /// How long one attempt may take.
+    /// The time limit of one attempt.
     #[must_use]
     pub fn attempt_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts().attempt_timeout_ms = Some(millis(timeout));
         self
     }
 
-    /// How long it may take from submission to its end.
+    /// The time limit from submission to its end, over all attempts.
     #[must_use]
     pub fn deadline(mut self, within: Duration) -> Self {
         self.timeouts().execution_deadline_ms = Some(millis(within));
         self
     }
 
-    /// What a worker must be able to do to run it.
+    /// The capabilities a worker must have to run it.
     #[must_use]
     pub fn needs<T: Into<String>>(mut self, capabilities: impl IntoIterator<Item = T>) -> Self {
         let routing = RoutingRequirements {
@@ -175,36 +175,38 @@ impl Task {
         self
     }
 
-    /// A budget that must have room before it starts, and that its handler spends from.
+    /// Adds a budget: it must not be used up when the task starts, and the handler can spend from
+    /// it.
     #[must_use]
     pub fn budget(mut self, id: BudgetId) -> Self {
         self.policy_mut().budget_ids.push(id.into());
         self
     }
 
-    /// The quota that admits it.
+    /// The quota that limits when it starts.
     #[must_use]
     pub fn quota(mut self, id: QuotaPolicyId) -> Self {
         self.policy_mut().quota_policy_id = Some(id.into());
         self
     }
 
-    /// Its whole policy, instead of all that was said about it so far.
+    /// Sets the whole policy. Replaces retries, timeouts, capabilities, budgets and quota set so
+    /// far.
     #[must_use]
     pub fn policy(mut self, policy: ExecutionPolicy) -> Self {
         *self.policy_mut() = policy;
         self
     }
 
-    /// A tag, for whoever looks for it.
+    /// Adds a tag; the name has the form `<caller>.<name>`.
     #[must_use]
     pub fn tag(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.tags.insert(name.into(), value.into());
         self
     }
 
-    /// Makes a repeated [`Client::start`](super::Client::start) with this key answer with the first
-    /// execution, for so long. A flow has its own key.
+    /// Makes [`Client::start`](super::Client::start) idempotent: for this long, the same key
+    /// returns the first execution. Ignored in a flow, which has a key of its own.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>, remembered: Duration) -> Self {
         self.idempotency = Some((key.into(), remembered));
@@ -217,7 +219,7 @@ impl Task {
         self.join(upstreams, None)
     }
 
-    /// Starts when one of these has succeeded; `rest` says what becomes of the others.
+    /// Starts when one of these has succeeded; `rest` decides what happens to the others.
     #[must_use]
     pub fn after_any<T: Into<String>>(
         self,
@@ -227,7 +229,7 @@ impl Task {
         self.join(upstreams, Some(GroupPolicy::AnyOf(rest)))
     }
 
-    /// Starts when `k` of these have succeeded; `rest` says what becomes of the others.
+    /// Starts when `k` of these have succeeded; `rest` decides what happens to the others.
     #[must_use]
     pub fn after_quorum<T: Into<String>>(
         self,
@@ -243,7 +245,7 @@ impl Task {
         upstreams: impl IntoIterator<Item = T>,
         group: Option<GroupPolicy>,
     ) -> Self {
-        // Two lists of "all of these" are one longer list; any other pair is refused later.
+        // Two `after` lists are joined; any other pair of joins is refused by `check`.
         self.groups_given += u32::from(group.is_some() || self.group.is_some());
         self.groups_given += u32::from(group.is_some() && !self.upstreams.is_empty());
         self.upstreams.extend(upstreams.into_iter().map(Into::into));
@@ -260,7 +262,7 @@ impl Task {
         self.policy_mut().timeout_policy.get_or_insert_with(TimeoutPolicy::default)
     }
 
-    /// What is wrong with it by itself.
+    /// Checks everything but the existence of its upstreams.
     pub(super) fn check(&self) -> Result<(), InvalidFlow> {
         let task = || self.name.clone();
         check_text("the name of a task", &self.name)?;
@@ -272,10 +274,10 @@ impl Task {
             return Err(InvalidFlow::Lane { task: task(), reason: error.to_string() });
         }
         if self.payload.len() > PAYLOAD_BYTES_MAX {
-            return Err(InvalidFlow::Payload { task: task(), bytes: self.payload.len() });
+            return Err(InvalidFlow::PayloadTooLarge { task: task(), bytes: self.payload.len() });
         }
         if self.priority > PRIORITY_MAX {
-            return Err(InvalidFlow::Priority { task: task(), priority: self.priority });
+            return Err(InvalidFlow::PriorityTooHigh { task: task(), priority: self.priority });
         }
         if let Some(routing) = &self.policy.routing_requirements
             && let Err(error) = Capabilities::new(routing.required_capabilities.iter().cloned())
@@ -283,22 +285,24 @@ impl Task {
             return Err(InvalidFlow::Needs { task: task(), reason: error.to_string() });
         }
         check_tags(self.tags.keys())?;
-        if let Some(what) = self.spans().find(|(_, ms)| *ms > millis(SPAN_MAX)).map(|span| span.0) {
-            return Err(InvalidFlow::Span { task: task(), what });
+        if let Some(what) =
+            self.durations().find(|(_, ms)| *ms > millis(DURATION_MAX)).map(|span| span.0)
+        {
+            return Err(InvalidFlow::DurationTooLong { task: task(), what });
         }
-        let ends_at_once = |(what, ms): &(&str, u64)| *ms == 0 && ENDINGS.contains(what);
-        if let Some((what, _)) = self.spans().find(ends_at_once) {
-            return Err(InvalidFlow::NoTime { task: task(), what });
+        let is_zero = |(what, ms): &(&str, u64)| *ms == 0 && NONZERO.contains(what);
+        if let Some((what, _)) = self.durations().find(is_zero) {
+            return Err(InvalidFlow::ZeroDuration { task: task(), what });
         }
         self.check_group()
     }
 
-    /// How long it waits for what, in milliseconds.
-    fn spans(&self) -> impl Iterator<Item = (&'static str, u64)> {
+    /// Its durations by name, in milliseconds.
+    fn durations(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let delay = match self.start {
             Start::AtOnce => None,
             Start::After(delay) => Some(millis(delay)),
-            // A time, not a span; but what is beyond all spans from the epoch on is beyond reach.
+            // A time, checked as the duration since the epoch.
             Start::NotBefore(time) => u64::try_from(time.0).ok(),
         };
         let pause = self.policy.retry_policy.as_ref().map(|retry| match retry.backoff {
@@ -313,7 +317,7 @@ impl Task {
             ("pause between retries", pause),
             (ATTEMPT_TIMEOUT, timeouts.and_then(|limits| limits.attempt_timeout_ms)),
             (DEADLINE, timeouts.and_then(|limits| limits.execution_deadline_ms)),
-            (KEY_LIFE, self.idempotency.as_ref().map(|(_, life)| millis(*life))),
+            (KEY_TTL, self.idempotency.as_ref().map(|(_, life)| millis(*life))),
         ];
         spans.into_iter().filter_map(|(what, ms)| ms.map(|ms| (what, ms)))
     }
@@ -321,11 +325,11 @@ impl Task {
     fn check_group(&self) -> Result<(), InvalidFlow> {
         let task = || self.name.clone();
         if self.groups_given > 1 {
-            return Err(InvalidFlow::Groups { task: task() });
+            return Err(InvalidFlow::SeveralJoins { task: task() });
         }
         let mut seen = BTreeSet::new();
         if let Some(twice) = self.upstreams.iter().find(|name| !seen.insert(*name)) {
-            return Err(InvalidFlow::Twice { task: task(), upstream: twice.clone() });
+            return Err(InvalidFlow::DuplicateUpstream { task: task(), upstream: twice.clone() });
         }
         let of = self.upstreams.len();
         if of > SubmitFlow::EDGES_MAX {
@@ -333,7 +337,7 @@ impl Task {
         }
         match self.group {
             Some(GroupPolicy::AnyOf(_) | GroupPolicy::Quorum { .. }) if of == 0 => {
-                Err(InvalidFlow::Nobody { task: task() })
+                Err(InvalidFlow::EmptyJoin { task: task() })
             }
             Some(GroupPolicy::Quorum { k, .. })
                 if k == 0 || usize::try_from(k).unwrap_or(usize::MAX) > of =>

@@ -1,7 +1,8 @@
-//! [`Engine`]: the background work of a deployment, in this process.
+//! [`Engine`]: runs the background work of a deployment in this process.
 //!
-//! It brings back the work of dead workers, moves what is due, resolves dependencies, finishes
-//! cancels, and cleans up. Any number of engines may run on one deployment; each can do all of it.
+//! It reclaims executions of dead workers, promotes delayed ones, enforces timeouts, resolves
+//! dependencies, completes cancels and deletes expired records. Any number of engines may run on
+//! one deployment.
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,81 +19,104 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod driver;
 mod health;
-mod run;
 
+use std::fmt;
 use std::time::Duration;
 
-use selvedge_core::engine::{EngineConfig, Observation, ScannerName};
 use selvedge_core::id::LaneId;
 use thiserror::Error;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use health::{Health, Phase};
+pub use selvedge_core::engine::{EngineConfig, Observation, ScannerName};
 
-pub(crate) use health::Record;
+pub(crate) use health::HealthRecord;
 
 use crate::deployment::{self, DeploymentError};
-use crate::observe::Observer;
+use crate::observe::metrics::counter;
+use crate::observe::{Observer, metric_names};
+use crate::retry::Backoff;
 use crate::secret::SecretSource;
 use crate::store::Store;
-use crate::store::pause::Pause;
-use run::Parts;
+use driver::Parts;
 
-/// An engine that has been told everything but to start.
+/// Settings of an [`Engine`]. Made by [`Engine::builder`].
 pub struct EngineBuilder {
     store: Store,
     config: EngineConfig,
+    /// Those of the configuration unless named.
+    lanes: Option<Vec<LaneId>>,
     secrets: SecretSource,
     tap: Option<Tap>,
 }
 
-/// Somebody who wants to see what an engine observes.
+/// A callback for everything an engine observes.
 pub(crate) type Tap = std::sync::Arc<dyn Fn(&Observation) + Send + Sync>;
 
+impl fmt::Debug for EngineBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineBuilder")
+            .field("store", &self.store)
+            .field("config", &self.config)
+            .field("lanes", &self.lanes)
+            .field("secrets", &self.secrets)
+            .finish_non_exhaustive()
+    }
+}
+
 impl EngineBuilder {
-    /// The lanes to look after, besides those in the registry. They are entered there.
+    /// Lanes to serve besides those in the lane registry; they are added to it. They replace the
+    /// lanes of [`EngineBuilder::config`], whichever of the two is called first.
     #[must_use]
     pub fn lanes(mut self, lanes: impl IntoIterator<Item = LaneId>) -> Self {
-        self.config.lanes = lanes.into_iter().collect();
+        self.lanes = Some(lanes.into_iter().collect());
         self
     }
 
-    /// Everything that core lets one configure.
+    /// Replaces the configuration, except for the lanes of [`EngineBuilder::lanes`].
     #[must_use]
     pub fn config(mut self, config: EngineConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// Where the waitpoint secret comes from, if none is installed yet. Unless told otherwise it
-    /// is drawn for `memory://`, and must be there for a server.
+    /// Where the waitpoint secret comes from if none is installed yet. By default it is generated
+    /// for `memory://`, and must be installed on servers.
     #[must_use]
     pub fn secrets(mut self, secrets: SecretSource) -> Self {
         self.secrets = secrets;
         self
     }
 
-    /// Calls `tap` with everything that the engine observes, on the engine's own task.
+    /// Calls `tap` with everything the engine observes, on the engine's task: it must not block.
     #[must_use]
     pub fn tap(mut self, tap: impl Fn(&Observation) + Send + Sync + 'static) -> Self {
         self.tap = Some(std::sync::Arc::new(tap));
         self
     }
 
-    /// Checks that configuration and deployment fit, and starts.
+    /// Prepares the deployment and starts the engine.
     ///
     /// # Errors
-    /// When they do not fit, or the store cannot be used now.
+    /// When the partition counts or the waitpoint secret do not match the deployment, or the store
+    /// does not answer.
     pub async fn start(self) -> Result<Engine, DeploymentError> {
-        let Self { store, mut config, secrets, tap } = self;
+        let Self { store, mut config, lanes, secrets, tap } = self;
+        if let Some(lanes) = lanes {
+            config.lanes = lanes;
+        }
+        if let Some(setting) = config.zero_setting() {
+            return Err(DeploymentError::InvalidConfig { setting });
+        }
         if config.lanes.is_empty() {
             config.lanes = EngineConfig::default().lanes;
         }
         deployment::prepare(&store, config.partitions, &config.lanes, &secrets).await?;
-        let record = Record::new(&config, Instant::now());
+        let record = HealthRecord::new(&config, Instant::now());
         let stop = CancellationToken::new();
         let parts = Parts {
             store: store.clone(),
@@ -107,121 +131,173 @@ impl EngineBuilder {
             flow_partitions = parts.config.partitions.flow,
             budget_partitions = parts.config.partitions.budget,
             quota_partitions = parts.config.partitions.quota,
-            "the engine starts, with all scanners and completion dispatch"
+            "engine starting, with all scanners and completion dispatch"
         );
         let task = AbortOnDropHandle::new(tokio::spawn(supervise(parts)));
         Ok(Engine { store, record, task, stop: stop.drop_guard() })
     }
 }
 
-/// A running engine. Dropping it ends it in mid-air, which loses nothing: the next one goes on.
+/// A running engine. Dropping it aborts it. That is safe: another engine continues the work.
 pub struct Engine {
     store: Store,
-    record: Record,
+    record: HealthRecord,
     task: AbortOnDropHandle<()>,
     stop: DropGuard,
 }
 
-/// A shutdown that took too long. What was in flight will be found by the next engine.
+/// A shutdown timed out. The next engine repeats what was in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("{in_flight} batches were still unanswered after {waited:?}")]
+#[error("shutdown timed out after {waited:?} with {in_flight} batches in flight")]
+#[non_exhaustive]
 pub struct ShutdownTimeout {
-    /// How many.
+    /// How many batches were still in flight.
     pub in_flight: usize,
-    /// How long they were waited for.
+    /// The time limit.
     pub waited: Duration,
 }
 
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
 impl Engine {
-    /// An engine for this store, with the contract's defaults.
+    /// Default settings for an engine on this store.
     #[must_use]
     pub fn builder(store: Store) -> EngineBuilder {
         let secrets = match store.url().is_memory() {
             true => SecretSource::Generate,
             false => SecretSource::Stored,
         };
-        EngineBuilder { store, config: EngineConfig::default(), secrets, tap: None }
+        let config = EngineConfig::default();
+        EngineBuilder { store, config, lanes: None, secrets, tap: None }
     }
 
-    /// How it is doing.
+    /// The health of the engine at this moment.
     #[must_use]
     pub fn health(&self) -> Health {
         self.probe().health()
     }
 
-    /// Starts nothing new, waits for what is in flight, and ends.
+    /// Stops the engine: starts nothing new and waits up to `deadline` for what is in flight.
     ///
     /// # Errors
-    /// When something is still unanswered at the deadline. The engine has ended all the same.
+    /// [`ShutdownTimeout`] when something is still in flight at the deadline. The engine has
+    /// stopped all the same.
     pub async fn shutdown(self, deadline: Duration) -> Result<(), ShutdownTimeout> {
         drop(self.stop);
         if timeout(deadline, self.task).await.is_ok() {
-            tracing::info!("the engine has ended");
+            tracing::info!("engine stopped");
             return Ok(());
         }
-        metrics::counter!(crate::observe::names::SHUTDOWN_TIMEOUT).increment(1);
+        counter!(metric_names::SHUTDOWN_TIMEOUT).increment(1);
         let in_flight = self.record.lock().in_flight;
-        tracing::warn!(in_flight, "the engine has ended before everything was answered");
+        tracing::warn!(in_flight, "engine stopped with batches in flight: shutdown timed out");
         Err(ShutdownTimeout { in_flight, waited: deadline })
     }
 
-    /// A handle to its health that outlives it.
+    /// A handle to its health, which may outlive the engine.
     #[must_use]
     pub fn probe(&self) -> Probe {
         Probe { store: self.store.clone(), record: self.record.clone() }
     }
 }
 
-/// Tells how an engine is doing, for whoever has only to look.
+/// Reads the health of an engine.
 #[derive(Clone)]
 pub struct Probe {
     store: Store,
-    record: Record,
+    record: HealthRecord,
+}
+
+impl fmt::Debug for Probe {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Probe").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl Probe {
-    /// How it is doing.
+    /// The health of the engine at this moment.
     #[must_use]
     pub fn health(&self) -> Health {
-        self.record.health(Instant::now(), self.store.trouble().map(|error| error.text))
+        self.record.health(Instant::now(), self.store.connection_error().map(|error| error.text))
     }
 
+    #[cfg(feature = "metrics")]
     pub(crate) fn lags(&self) -> Vec<(ScannerName, f64)> {
         self.record.lock().lags(Instant::now())
     }
 }
 
-/// Lets the engine live, and live again after a panic, with growing pauses.
+/// Runs the engine, and restarts it with backoff after a panic.
 async fn supervise(parts: Parts) {
-    let mut pause = Pause::new(RESTART_FIRST, RESTART_LONGEST);
+    let mut backoff = Backoff::new(RESTART_FIRST, RESTART_LONGEST);
     while !parts.stop.is_cancelled() {
         let since = Instant::now();
-        let life = AbortOnDropHandle::new(tokio::spawn(run::live(parts.clone())));
-        match life.await {
+        let driver = AbortOnDropHandle::new(tokio::spawn(driver::run(parts.clone())));
+        match driver.await {
             Ok(()) => break,
             Err(error) => {
                 let restarts = {
                     let mut record = parts.record.lock();
                     record.phase = Phase::Restarting;
                     record.restarts += 1;
-                    record.failed(&error.to_string(), Instant::now());
+                    record.on_error(&error.to_string(), Instant::now());
                     record.restarts
                 };
-                metrics::counter!(crate::observe::names::RESTARTS).increment(1);
-                tracing::error!(restart_count = restarts, %error, "the engine panicked");
+                counter!(metric_names::RESTARTS).increment(1);
+                tracing::error!(restart_count = restarts, %error, "engine panicked, restarting");
             }
         }
         if since.elapsed() > RESTART_LONGEST {
-            pause.reset();
+            backoff.reset();
         }
         tokio::select! {
-            () = sleep(pause.grow()) => parts.record.lock().phase = Phase::Running,
+            () = backoff.wait() => parts.record.lock().phase = Phase::Running,
             () = parts.stop.cancelled() => {}
         }
     }
     parts.record.lock().phase = Phase::Stopped;
 }
 
-/// A panic that was a matter of luck is over at once; one that is not must not burn a core.
+/// Restarts soon after a first panic, and every 30 s while it panics.
 const RESTART_FIRST: Duration = Duration::from_millis(500);
 const RESTART_LONGEST: Duration = Duration::from_secs(30);
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::store::{StoreOptions, StoreUrl};
+
+    #[tokio::test]
+    async fn a_setting_of_zero_is_refused() {
+        let store = Store::open(&StoreUrl::memory(), StoreOptions::default()).await.unwrap();
+        let mut config = EngineConfig::default();
+        config.window = 0;
+        let refused = Engine::builder(store).config(config).start().await.expect_err("zero");
+        assert_eq!(refused, DeploymentError::InvalidConfig { setting: "window" });
+    }
+
+    #[tokio::test]
+    async fn lanes_and_config_mean_the_same_in_either_order() {
+        let (named, configured): (LaneId, LaneId) =
+            ("named".parse().unwrap(), "configured".parse().unwrap());
+        let config = EngineConfig::default().with_lanes(vec![configured]);
+        for lanes_first in [true, false] {
+            let store = Store::open(&StoreUrl::memory(), StoreOptions::default()).await.unwrap();
+            let builder = Engine::builder(store.clone());
+            let builder = match lanes_first {
+                true => builder.lanes([named.clone()]).config(config.clone()),
+                false => builder.config(config.clone()).lanes([named.clone()]),
+            };
+            let engine = builder.start().await.unwrap();
+            assert_eq!(
+                deployment::lanes(&store).await.unwrap(),
+                std::slice::from_ref(&named),
+                "{engine:?}"
+            );
+        }
+    }
+}

@@ -1,5 +1,5 @@
-//! A payload that a file gives as data: JSON, exactly as it is written. What JSON cannot say, or
-//! could only say as something else, is refused.
+//! `payload_json` of a flow file: any value that JSON can represent exactly. Dates, `nan`,
+//! infinities and numbers that would lose digits are refused.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl<'de> Deserialize<'de> for Payload {
     }
 }
 
-/// A payload that is given: `null` is one, too.
+/// Deserializes a payload that is present; `null` counts as one.
 pub(super) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Payload>, D::Error> {
     Payload::deserialize(from).map(Some)
 }
@@ -43,14 +43,14 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
-        // A whole number that fits nowhere else arrives here with its last digits lost.
+        // Integers beyond 64 bits arrive here with their last digits lost.
         match Number::from_f64(value) {
             Some(number) if value.abs() < LARGEST => Ok(Value::Number(number)),
             Some(_) => Err(E::custom(format!(
-                "payload_json: {value:e} is too large to keep all its digits; write it as a text"
+                "payload_json: the number {value:e} loses digits; write it as a string"
             ))),
             None => Err(E::custom(format!(
-                "payload_json: JSON has no number {value}; write it as a text, or leave it out"
+                "payload_json: the number {value} is not JSON; write a string, or leave it out"
             ))),
         }
     }
@@ -77,11 +77,11 @@ impl<'de> Visitor<'de> for Reader {
             if name == TOML_DATE {
                 let date: String = map.next_value()?;
                 return Err(A::Error::custom(format!(
-                    "payload_json: JSON has no date {date}; write it as a text"
+                    "payload_json: the date {date} is not JSON; write it as a string"
                 )));
             }
             if all.contains_key(&name) {
-                return Err(A::Error::custom(format!("payload_json: `{name}` stands there twice")));
+                return Err(A::Error::custom(format!("payload_json: duplicate field `{name}`")));
             }
             let Payload(value) = map.next_value()?;
             all.insert(name, value);
@@ -90,7 +90,7 @@ impl<'de> Visitor<'de> for Reader {
     }
 }
 
-/// Beyond this, no whole number is kept: 2 to the power of 64.
+/// Integers from here on are refused: 2 to the power of 64.
 const LARGEST: f64 = 18_446_744_073_709_551_616.0;
-/// How the reader of TOML tells of a date.
+/// The field name by which the `toml` crate marks a date.
 const TOML_DATE: &str = "$__toml_private_datetime";

@@ -1,13 +1,13 @@
-//! Is the data sound? The oracles of [`selvedge_core::audit`], the very same ones that judge
-//! simulations, on a live store.
+//! Checks the data of a store with the oracles of [`selvedge_core::audit`], which also check every
+//! simulation.
 //!
-//! Keys are found with `SCAN` and read partition by partition in bounded pages. Work goes on in
-//! the meantime: what looks wrong is read once more, and only what is still wrong then is told.
+//! Keys are found with `SCAN` and read partition by partition in bounded pages. The store may be in
+//! use: violations are checked once more, and only those found twice are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::audit::{self, Entry, Snapshot, Stored, Violation};
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::key::Key;
 use selvedge_core::partition::slot;
 use selvedge_core::time::ServerTime;
@@ -15,43 +15,43 @@ use selvedge_core::value::Value;
 
 use crate::client::{Client, ClientError, as_bytes, fields, text};
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// What is wrong, in order of oracle and subject.
+    /// The violations, sorted by oracle and subject.
     pub violations: Vec<Violation>,
-    /// Keys of ours that were read.
+    /// How many keys were read.
     pub keys: usize,
-    /// Keys under our prefix that are none of ours.
-    pub strangers: usize,
-    /// Groups of keys that were judged, each as a whole.
+    /// How many keys begin with `ff:` but are not of a known form.
+    pub foreign_keys: usize,
+    /// How many partitions were checked.
     pub partitions: usize,
-    /// Index entries that engines set aside because nobody can read them.
-    pub aside: Vec<Aside>,
+    /// Unreadable index entries that engines set aside.
+    pub set_aside: Vec<SetAsideEntry>,
 }
 
-/// An index entry that an engine set aside.
+/// An unreadable index entry that an engine set aside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Aside {
-    /// Where it is kept until a person has looked.
+pub struct SetAsideEntry {
+    /// The key where it is kept for the operator.
     pub key: String,
     /// The index and the entry.
     pub entry: String,
-    /// Why it could not be read.
+    /// Why it is unreadable.
     pub reason: String,
 }
 
 impl Report {
-    /// Whether nothing is wrong.
+    /// Whether there are no violations.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.violations.is_empty()
     }
 }
 
-/// Reads and judges the whole store. `progress` is told how many partitions of how many are done.
+/// Checks the whole store. `progress` is called with the number of partitions done and their total.
 ///
 /// # Errors
 /// When the store does not answer.
@@ -64,16 +64,16 @@ pub async fn check(
     let of = by_slot.len();
     for (done, keys) in by_slot.into_values().enumerate() {
         progress(done, of);
-        let (snapshot, mut found) = judge(client, &keys).await?;
+        let (snapshot, mut found) = check_keys(client, &keys).await?;
         if !found.is_empty() {
-            // A moment in the middle of somebody's work is no verdict: look again.
-            let (_, again) = judge(client, &keys_again(client, keys).await?).await?;
+            // It may be a concurrent change: check again.
+            let (_, again) = check_keys(client, &rescan_keys(client, keys).await?).await?;
             found.retain(|violation| again.contains(violation));
         }
         report.keys += snapshot.iter().count();
-        report.strangers += snapshot.strangers().count();
+        report.foreign_keys += snapshot.foreign_keys().count();
         report.partitions += 1;
-        report.aside.extend(aside(&snapshot));
+        report.set_aside.extend(set_aside(&snapshot));
         report.violations.extend(found);
     }
     progress(of, of);
@@ -81,12 +81,12 @@ pub async fn check(
     Ok(report)
 }
 
-fn aside(snapshot: &Snapshot) -> Vec<Aside> {
+fn set_aside(snapshot: &Snapshot) -> Vec<SetAsideEntry> {
     let kept = snapshot.iter().filter(|(key, _)| matches!(key, Key::Aside(_)));
     let fields = kept.filter_map(|(key, entry)| Some((key, entry.fields()?)));
     fields
         .flat_map(|(key, fields)| {
-            fields.iter().map(move |(entry, reason)| Aside {
+            fields.iter().map(move |(entry, reason)| SetAsideEntry {
                 key: key.to_string(),
                 entry: entry.to_owned(),
                 reason: String::from_utf8_lossy(reason).into_owned(),
@@ -95,10 +95,10 @@ fn aside(snapshot: &Snapshot) -> Vec<Aside> {
         .collect()
 }
 
-/// Every key under our prefix, by the slot it lives in.
+/// Every key that begins with `ff:`, by slot.
 async fn keys_by_slot(client: &Client) -> Result<BTreeMap<u16, BTreeSet<Vec<u8>>>, ClientError> {
     let mut by_slot: BTreeMap<u16, BTreeSet<Vec<u8>>> = BTreeMap::new();
-    for server in client.store().a_slot_per_server() {
+    for server in client.store().slot_per_server() {
         let mut cursor = "0".to_owned();
         loop {
             let reply = client.read_one(scan(server, &cursor, "ff:*")).await?;
@@ -115,8 +115,8 @@ async fn keys_by_slot(client: &Client) -> Result<BTreeMap<u16, BTreeSet<Vec<u8>>
     Ok(by_slot)
 }
 
-/// The keys of a slot now: those that were there and those that records have gained since.
-async fn keys_again(
+/// The keys of a slot, with those added since they were first scanned.
+async fn rescan_keys(
     client: &Client,
     mut keys: BTreeSet<Vec<u8>>,
 ) -> Result<BTreeSet<Vec<u8>>, ClientError> {
@@ -129,7 +129,7 @@ async fn keys_again(
     let Some(tag) = tag else { return Ok(keys) };
     let mut cursor = "0".to_owned();
     loop {
-        // A pattern with a hash tag lets a cluster look into one slot alone.
+        // With a hash tag in the pattern, a cluster scans only that slot.
         let reply = client.read_one(scan(at, &cursor, &format!("ff:*{{{tag}}}*"))).await?;
         let (next, page) = read_page(reply);
         keys.extend(page.into_iter().filter(|key| slot(key) == at));
@@ -156,7 +156,7 @@ fn read_page(reply: Value) -> (String, Vec<Vec<u8>>) {
     (cursor.map(text).unwrap_or_default(), page)
 }
 
-async fn judge(
+async fn check_keys(
     client: &Client,
     keys: &BTreeSet<Vec<u8>>,
 ) -> Result<(Snapshot, Vec<Violation>), ClientError> {
@@ -166,19 +166,19 @@ async fn judge(
     Ok(audit::judge_unattended(snapshot))
 }
 
-/// Reads what stands under some keys.
+/// Reads these keys into the snapshot, in bounded pipelines.
 pub(super) async fn read_keys(
     client: &Client,
     keys: &[&Vec<u8>],
     snapshot: &mut Snapshot,
 ) -> Result<(), ClientError> {
-    for some in keys.chunks(KEYS_AT_ONCE) {
+    for some in keys.chunks(KEYS_PER_PIPELINE) {
         load(client, some, snapshot).await?;
     }
     Ok(())
 }
 
-/// Reads some keys: their types and times to live in one pipeline, their values in another.
+/// Reads these keys: types and TTLs in one pipeline, values in another.
 async fn load(
     client: &Client,
     keys: &[&Vec<u8>],
@@ -212,7 +212,7 @@ fn command(name: &str, key: &[u8], rest: &[&[u8]]) -> Command {
     Command { slot: slot(key), argv, reads: true }
 }
 
-/// What to read of a key first; sets and sorted sets may need more pages.
+/// The first read of a key by its type; sets and sorted sets may need more pages.
 fn first_read(kind: &str, key: &[u8]) -> Option<Command> {
     let count: &[u8] = SCAN_COUNT.as_bytes();
     match kind {
@@ -225,7 +225,7 @@ fn first_read(kind: &str, key: &[u8]) -> Option<Command> {
     }
 }
 
-/// The value of a key; nothing when it is gone.
+/// The value of a key; `None` if it was deleted meanwhile.
 async fn stored(
     client: &Client,
     key: &[u8],
@@ -268,7 +268,7 @@ fn has_members(stored: &Stored) -> bool {
     }
 }
 
-/// The members that a scan answers with, page by page from the first one on.
+/// All members of a set or sorted set; `reply` is the first page.
 async fn all_pages(
     client: &Client,
     key: &[u8],
@@ -289,7 +289,7 @@ async fn all_pages(
     }
 }
 
-/// Members or keys that a server looks at in one step of a scan.
+/// `COUNT` of the scan commands.
 const SCAN_COUNT: &str = "1000";
-/// Keys that are read in one pipeline.
-const KEYS_AT_ONCE: usize = 500;
+/// Keys read in one pipeline.
+const KEYS_PER_PIPELINE: usize = 500;

@@ -1,17 +1,17 @@
-//! Looking at what is there: lanes, workers, the graph of a flow, why something waits, and whether
-//! the data is sound. All reads are bounded and pipelined; none of them changes anything.
+//! Reads for operators: lanes, workers, flow graphs, explanations of what an execution waits for,
+//! and checks of the data. Reads are bounded and pipelined. Only [`scan_once`] writes.
 
-mod due;
+mod dry_run;
+mod due_counts;
+mod explain;
+mod flow_graph;
 pub mod fsck;
-mod graph;
-mod lanes;
-mod rehearsal;
-mod round;
-mod why;
+mod lane_counts;
+mod scan_once;
 mod workers;
 
-pub use due::DueCount;
-pub use graph::{FlowGraph, Join, Node};
-pub use lanes::LaneCounts;
-pub use round::{Round, one_round};
-pub use workers::WorkerSeen;
+pub use due_counts::DueCount;
+pub use flow_graph::{FlowGraph, Join, Node};
+pub use lane_counts::LaneCounts;
+pub use scan_once::{ScanReport, scan_once};
+pub use workers::WorkerStatus;

@@ -1,6 +1,6 @@
-//! Who is there to work.
+//! Lists the workers in the worker registry.
 
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::id::WorkerInstanceId;
 use selvedge_core::key::Key;
 use selvedge_core::time::ServerTime;
@@ -8,41 +8,41 @@ use selvedge_core::value::Value;
 
 use crate::client::{Client, ClientError, fields, text_hash};
 
-/// A worker of the registry.
+/// A worker in the worker registry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct WorkerSeen {
-    /// The process.
+pub struct WorkerStatus {
+    /// The id of the worker instance.
     pub instance: WorkerInstanceId,
-    /// The service that it belongs to.
+    /// The name of the worker.
     pub worker: String,
-    /// The lanes that it serves, joined by commas.
+    /// The lanes it serves, joined by commas.
     pub lanes: String,
-    /// What it can do, joined by commas.
+    /// Its capabilities, joined by commas.
     pub capabilities: String,
-    /// When it last said that it is there.
+    /// When it sent its last heartbeat.
     pub heartbeat_at: Option<ServerTime>,
-    /// Whether that was recent enough.
+    /// Whether its registration has not expired.
     pub alive: bool,
 }
 
 impl Client {
-    /// The workers of the client's namespace, in order of their names.
+    /// The workers of the client's namespace, sorted by instance id.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn workers(&self) -> Result<Vec<WorkerSeen>, ClientError> {
+    pub async fn workers(&self) -> Result<Vec<WorkerStatus>, ClientError> {
         let key = Key::Workers(self.namespace().clone());
         let mut names = fields(self.read_one(Command::read("SMEMBERS", &key, &[])).await?);
         names.sort();
         let mut workers = Vec::new();
-        for names in names.chunks(WORKERS_AT_ONCE) {
-            workers.extend(self.look_at(names).await?);
+        for names in names.chunks(WORKERS_PER_PIPELINE) {
+            workers.extend(self.read_workers(names).await?);
         }
         Ok(workers)
     }
 
-    async fn look_at(&self, names: &[String]) -> Result<Vec<WorkerSeen>, ClientError> {
+    async fn read_workers(&self, names: &[String]) -> Result<Vec<WorkerStatus>, ClientError> {
         let instances: Vec<WorkerInstanceId> = names.iter().map(WorkerInstanceId::new).collect();
         let reads = instances
             .iter()
@@ -61,7 +61,7 @@ impl Client {
             let alive = replies.next() == Some(Value::Int(1));
             let record = text_hash(replies.next().unwrap_or(Value::Nil));
             let field = |name: &str| record.get(name).cloned().unwrap_or_default();
-            workers.push(WorkerSeen {
+            workers.push(WorkerStatus {
                 instance,
                 worker: field("worker_id"),
                 lanes: field("lanes_csv"),
@@ -74,5 +74,5 @@ impl Client {
     }
 }
 
-/// Workers that are looked at in one pipeline.
-const WORKERS_AT_ONCE: usize = 500;
+/// Workers read in one pipeline.
+const WORKERS_PER_PIPELINE: usize = 500;

@@ -1,31 +1,39 @@
-//! What happens becomes a log line, a metric and the engine's health.
+//! Turns the observations of the engine into log lines, metrics and health.
 //!
 //! Metrics go through the `metrics` facade: install any recorder. `selvedge serve` installs one for
 //! Prometheus.
 
-pub mod names;
-mod sample;
-pub(crate) mod work;
+#[cfg(feature = "metrics")]
+mod metric_descriptions;
+pub mod metric_names;
+pub(crate) mod metrics;
+#[cfg(feature = "metrics")]
+mod queue_sampler;
+pub(crate) mod worker_metrics;
 
-use metrics::{counter, gauge, histogram};
-use selvedge_core::engine::{Observation, ScannerName, Tally};
+use selvedge_core::engine::{Observation, ScanCounts, ScannerName};
 use selvedge_core::error::{Class, ServerError};
 use selvedge_core::partition::Partition;
 use tokio::time::Instant;
 
-pub(crate) use sample::{Sampler, sample_engine};
+#[cfg(feature = "metrics")]
+pub use metric_descriptions::describe;
+#[cfg(feature = "metrics")]
+pub use queue_sampler::{QueueSampler, publish_engine_gauges};
 
-use crate::engine::{Record, Tap};
+use metrics::{counter, gauge, histogram};
 
-/// Says what an engine observes.
+use crate::engine::{HealthRecord, Tap};
+
+/// Logs and counts what an engine observes, and updates its health.
 #[derive(Clone)]
 pub(crate) struct Observer {
-    record: Record,
+    record: HealthRecord,
     tap: Option<Tap>,
 }
 
 impl Observer {
-    pub(crate) fn new(record: Record, tap: Option<Tap>) -> Self {
+    pub(crate) fn new(record: HealthRecord, tap: Option<Tap>) -> Self {
         Self { record, tap }
     }
 
@@ -34,63 +42,63 @@ impl Observer {
             tap(fact);
         }
         match fact {
-            Observation::ScanDone { scanner, partition, tally } => {
-                tracing::debug!(%scanner, %partition, ?tally, "scanned");
-                count(*scanner, tally);
+            Observation::ScanDone { scanner, partition, counts } => {
+                tracing::debug!(%scanner, %partition, ?counts, "scanned");
+                count_candidates(*scanner, counts);
             }
-            Observation::CycleDone { scanner, elapsed_ms, tally } => {
-                self.cycle_done(*scanner, *elapsed_ms, tally);
+            Observation::CycleDone { scanner, elapsed_ms, counts } => {
+                self.cycle_done(*scanner, *elapsed_ms, counts);
             }
             Observation::ItemFailed { scanner, partition, item, error } => {
-                tracing::warn!(%scanner, %partition, item, error, "{scanner}: an item failed");
-                self.record.lock().failed(error, Instant::now());
+                tracing::warn!(%scanner, %partition, item, error, "{scanner}: item failed");
+                self.record.lock().on_error(error, Instant::now());
             }
             Observation::ItemBackedOff { scanner, item, failures, backoff_cycles } => {
                 tracing::error!(%scanner, item, failures, backoff_cycles,
-                    "{scanner}: an item fails again and again, and is left alone for a while");
+                    "{scanner}: item failed repeatedly, backing off");
             }
             Observation::PoisonSetAside { scanner, partition, member, reason } => {
                 let member = String::from_utf8_lossy(member);
                 tracing::error!(%scanner, %partition, %member, reason,
-                    "{scanner}: an index entry makes no sense, and was set aside");
-                counter!(names::SET_ASIDE, "scanner" => scanner.as_str()).increment(1);
+                    "{scanner}: unreadable index entry set aside");
+                counter!(metric_names::SET_ASIDE, "scanner" => scanner.as_str()).increment(1);
             }
             Observation::PartitionFailed { partition, error } => {
                 let class = class_name(error.class);
-                counter!(names::PARTITION_FAILURES, "class" => class).increment(1);
+                counter!(metric_names::PARTITION_FAILURES, "class" => class).increment(1);
                 self.partition_failed(*partition, error);
             }
             Observation::LibraryMissing { text } => {
-                tracing::warn!(error = text, "a server lacks the function library");
-                counter!(names::LIBRARY_MISSING).increment(1);
-                self.record.lock().library_missing(text, Instant::now());
+                tracing::warn!(error = text, "function library missing on a server");
+                counter!(metric_names::LIBRARY_MISSING).increment(1);
+                self.record.lock().on_library_missing(text, Instant::now());
             }
             Observation::Denied { text } => self.denied(text),
             Observation::CancelBacklog(_)
             | Observation::CancelBacklogPartial
             | Observation::SiblingCancelDispatched { .. }
             | Observation::SiblingCancelled(_)
-            | Observation::SiblingReconciled(_) => cancels(fact),
+            | Observation::SiblingReconciled(_) => observe_cancel(fact),
             Observation::Dispatched { .. }
             | Observation::DepthReached { .. }
-            | Observation::HandedOver { .. } => dispatch(fact),
+            | Observation::HandedOver { .. } => observe_dispatch(fact),
             Observation::AnswerIgnored(ticket) => {
-                tracing::debug!(?ticket, "an answer came too late");
+                tracing::debug!(?ticket, "late answer ignored");
             }
             Observation::TicketExpired(ticket) => {
-                tracing::warn!(?ticket, "a batch got no answer in time");
-                counter!(names::TICKETS_EXPIRED).increment(1);
+                tracing::warn!(?ticket, "batch timed out without an answer");
+                counter!(metric_names::TICKETS_EXPIRED).increment(1);
             }
-            Observation::Drained => tracing::debug!("everything in flight has ended"),
+            Observation::Drained => tracing::debug!("drained: nothing in flight"),
         }
     }
 
-    /// The store was asked for a sign of life.
-    pub(crate) fn pulse(&self, began: Instant, error: Option<&ServerError>) {
+    /// Records the result of a heartbeat that was sent at `began`.
+    pub(crate) fn on_heartbeat(&self, began: Instant, error: Option<&ServerError>) {
         match error {
             None => {
-                if let Some(over) = self.record.lock().all_well(began) {
-                    tracing::info!(trouble = over, "the store accepts work again");
+                if let Some(over) = self.record.lock().on_successful_write(began) {
+                    tracing::info!(error = over, "store accepts writes again");
                 }
             }
             Some(error) => match error.class {
@@ -100,102 +108,105 @@ impl Observer {
                 | Class::Redirect
                 | Class::Library
                 | Class::Broken => {
-                    self.record.lock().failed(&error.text, Instant::now());
+                    self.record.lock().on_error(&error.text, Instant::now());
                 }
             },
         }
     }
 
-    /// A server that is away is told of by its own words. One that answers what cannot be read
-    /// has a damaged key, and somebody has to look for it.
+    /// Logs an error for a partition whose server answers but whose data cannot be read: an
+    /// operator must repair a key. Outages are logged by the connections.
     fn partition_failed(&self, partition: Partition, error: &ServerError) {
-        tracing::debug!(%partition, %error, "a partition could not be read");
+        tracing::debug!(%partition, %error, "partition scan failed");
         let mut record = self.record.lock();
         if error.class != Class::Broken {
-            record.failed(&error.text, Instant::now());
-        } else if record.unreadable(partition, &error.text, Instant::now()) {
+            record.on_error(&error.text, Instant::now());
+        } else if record.on_unreadable_partition(partition, &error.text, Instant::now()) {
             tracing::error!(%partition, error = error.text,
-                "a key of this partition cannot be read; `selvedge fsck` names it");
+                "unreadable key in this partition; `selvedge fsck` names it");
         }
     }
 
-    /// Every partition says the same, again and again; a person wants to read it once.
+    /// Logs a denial once, although every partition reports it again and again.
     fn denied(&self, text: &str) {
-        counter!(names::DENIED).increment(1);
-        if self.record.lock().refused(text, Instant::now()) {
-            tracing::error!(error = text, "the store refuses us; trying on, more slowly");
+        counter!(metric_names::DENIED).increment(1);
+        if self.record.lock().on_refused(text, Instant::now()) {
+            tracing::error!(error = text, "store denies commands; retrying more slowly");
         }
     }
 
-    fn cycle_done(&self, scanner: ScannerName, elapsed_ms: u64, tally: &Tally) {
-        if tally.is_empty() {
-            tracing::trace!(%scanner, elapsed_ms, "{scanner}: a cycle with nothing to do");
+    fn cycle_done(&self, scanner: ScannerName, elapsed_ms: u64, counts: &ScanCounts) {
+        if counts.is_empty() {
+            tracing::trace!(%scanner, elapsed_ms, "{scanner}: cycle done, nothing to do");
         } else {
-            let (processed, errors) = (tally.processed, tally.errors());
-            tracing::info!(%scanner, processed, errors, elapsed_ms, "{scanner}: a cycle");
+            let (processed, errors) = (counts.processed, counts.errors());
+            tracing::info!(%scanner, processed, errors, elapsed_ms, "{scanner}: cycle done");
         }
-        counter!(names::SCANNER_CYCLES, "scanner" => scanner.as_str()).increment(1);
+        counter!(metric_names::SCANNER_CYCLES, "scanner" => scanner.as_str()).increment(1);
         let seconds = std::time::Duration::from_millis(elapsed_ms).as_secs_f64();
-        histogram!(names::SCANNER_CYCLE_SECONDS, "scanner" => scanner.as_str()).record(seconds);
-        // What was put off is not done: a cycle that skips a dead partition is no progress.
-        if tally.deferred == 0 {
-            self.record.lock().completed(scanner, Instant::now());
+        histogram!(metric_names::SCANNER_CYCLE_SECONDS, "scanner" => scanner.as_str())
+            .record(seconds);
+        // A cycle that deferred something, such as an unreachable partition, is not complete.
+        if counts.deferred == 0 {
+            self.record.lock().on_cycle_completed(scanner, Instant::now());
         }
     }
 }
 
-fn count(scanner: ScannerName, tally: &Tally) {
-    for (result, number) in tally.counts() {
+fn count_candidates(scanner: ScannerName, counts: &ScanCounts) {
+    for (result, number) in counts.by_name() {
         if number > 0 {
             let labels = [("scanner", scanner.as_str()), ("result", result)];
-            counter!(names::CANDIDATES, &labels).increment(number);
+            counter!(metric_names::CANDIDATES, &labels).increment(number);
         }
     }
-    if scanner == ScannerName::LeaseReclaimer {
-        counter!(names::RECOVERED).increment(tally.processed);
+    if scanner == ScannerName::LeaseExpiry {
+        counter!(metric_names::RECOVERED).increment(counts.processed);
     }
 }
 
-/// The contract's metrics of cancels.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the caller sorts; this is about cancels")]
+/// The contract's metrics of sibling cancels.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only cancels")]
 #[expect(clippy::cast_precision_loss, reason = "a gauge is a double; backlogs are small")]
-fn cancels(fact: &Observation) {
+fn observe_cancel(fact: &Observation) {
     match fact {
-        Observation::CancelBacklog(depth) => gauge!(names::CANCEL_BACKLOG).set(*depth as f64),
+        Observation::CancelBacklog(depth) => {
+            gauge!(metric_names::CANCEL_BACKLOG).set(*depth as f64)
+        }
         Observation::CancelBacklogPartial => {
-            tracing::debug!(scanner = "cancel_reconciler", "the backlog was not seen whole");
+            tracing::debug!(scanner = "cancel_reconciler", "cancel backlog counted only in part");
         }
         Observation::SiblingCancelDispatched { reason } => {
-            counter!(names::SIBLING_CANCELS, "reason" => *reason).increment(1);
+            counter!(metric_names::SIBLING_CANCELS, "reason" => *reason).increment(1);
         }
         Observation::SiblingCancelled(disposition) => {
             let label = disposition.as_str();
-            counter!(names::SIBLING_DISPOSITIONS, "disposition" => label).increment(1);
+            counter!(metric_names::SIBLING_DISPOSITIONS, "disposition" => label).increment(1);
         }
         Observation::SiblingReconciled(action) => {
-            counter!(names::SIBLING_RECONCILES, "action" => action.as_str()).increment(1);
+            counter!(metric_names::SIBLING_RECONCILES, "action" => action.as_str()).increment(1);
         }
         _ => {}
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "the caller sorts; this is about dispatch")]
-fn dispatch(fact: &Observation) {
+#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only dispatch")]
+fn observe_dispatch(fact: &Observation) {
     match fact {
         Observation::Dispatched { execution, resolved, skipped } => {
             if *resolved > 0 {
                 tracing::info!(execution_id = %execution, resolved, skipped_cascade = skipped,
                     "dispatch_dep: edges resolved");
             }
-            counter!(names::EDGES_RESOLVED).increment(*resolved);
+            counter!(metric_names::EDGES_RESOLVED).increment(*resolved);
         }
         Observation::DepthReached { execution } => {
-            tracing::warn!(execution_id = %execution, "dispatch_dep: as deep as a cascade may go");
+            tracing::warn!(execution_id = %execution, "dispatch_dep: cascade depth limit reached");
         }
         Observation::HandedOver { execution, reason } => {
             tracing::info!(execution_id = %execution, reason,
                 "dispatch_dep: left to the reconciler");
-            counter!(names::HANDED_OVER, "reason" => *reason).increment(1);
+            counter!(metric_names::HANDED_OVER, "reason" => *reason).increment(1);
         }
         _ => {}
     }

@@ -1,11 +1,11 @@
-//! The function library on one server: there, and the right edition.
+//! Checks and loads the function library of one server.
 //!
-//! | found | done |
+//! | installed library | action |
 //! | --- | --- |
-//! | the edition that this program carries | nothing |
-//! | none, an older one, FlowFabric's own, or another text of the same revision | ours is loaded |
-//! | a newer one that declares all that we call | left alone, and used |
-//! | a newer one that does not | refused: this program is too old for the deployment |
+//! | the edition built into this program | none |
+//! | none, an older one, FlowFabric's own, or another text of the same revision | replaced |
+//! | a newer one that declares every function this program calls | kept and used |
+//! | a newer one that does not | error: this program is too old for the deployment |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,34 +21,35 @@ use selvedge_core::value::Value;
 use selvedge_lua::library;
 use tokio::sync::{Mutex, watch};
 
-use super::access::words;
-use super::link::Link;
+use super::connection::Connection;
+use super::connector::argv;
 use super::reply_of;
 
-/// What a store does about the library.
+/// Whether a store loads the function library.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LibraryUse {
-    /// Loads it where it is missing or older.
+    /// Load it where it is missing or older.
     #[default]
     Ensure,
-    /// Leaves it as it is.
+    /// Never load it.
     Leave,
 }
 
-/// What is known about the library of one server.
+/// The state of the library on one server.
 pub(super) struct Library {
     usage: LibraryUse,
-    /// How often it was loaded. Whoever meets its absence names the count that it knew, so that
-    /// one loss means one load.
+    /// How often it was loaded. A caller that finds it missing passes the count it knew, so that
+    /// one loss causes one load.
     loads: AtomicU64,
     loading: Mutex<()>,
-    /// Counts the loads of all servers, for whoever wants to look again after one.
-    announce: Arc<watch::Sender<u64>>,
+    /// Counts the loads on all servers; watched by the engine.
+    loads_of_all_servers: Arc<watch::Sender<u64>>,
 }
 
 impl Library {
-    pub(super) fn new(usage: LibraryUse, announce: Arc<watch::Sender<u64>>) -> Self {
-        Self { usage, loads: AtomicU64::new(0), loading: Mutex::new(()), announce }
+    pub(super) fn new(usage: LibraryUse, loads_of_all_servers: Arc<watch::Sender<u64>>) -> Self {
+        Self { usage, loads: AtomicU64::new(0), loading: Mutex::new(()), loads_of_all_servers }
     }
 
     /// How often it was loaded so far.
@@ -56,95 +57,103 @@ impl Library {
         self.loads.load(Ordering::Acquire)
     }
 
-    /// Finds out what the server has, and loads the library where needed.
-    pub(super) async fn ensure(&self, link: &Link, within: Duration) -> Result<(), ServerError> {
+    /// Checks the installed library, and loads ours where needed.
+    pub(super) async fn ensure(
+        &self,
+        connection: &Connection,
+        within: Duration,
+    ) -> Result<(), ServerError> {
         if self.usage == LibraryUse::Leave {
             return Ok(());
         }
-        let _alone = self.loading.lock().await;
-        self.settle(link, within).await
+        let _guard = self.loading.lock().await;
+        self.check_and_load(connection, within).await
     }
 
-    /// Loads the library again, unless somebody has done so since `loads` was read.
+    /// Loads the library again, unless it was loaded since `loads` was read.
     pub(super) async fn reload(
         &self,
-        link: &Link,
+        connection: &Connection,
         loads: u64,
         within: Duration,
     ) -> Result<(), ServerError> {
         if self.usage == LibraryUse::Leave {
             return Err(ServerError::from_reply("ERR Function not found"));
         }
-        let _alone = self.loading.lock().await;
+        let _guard = self.loading.lock().await;
         if self.loads() != loads {
             return Ok(());
         }
-        // Not blindly: another program may have loaded a newer one in the meantime.
-        self.settle(link, within).await
+        // Check first: another program may have loaded a newer one meanwhile.
+        self.check_and_load(connection, within).await
     }
 
-    async fn settle(&self, link: &Link, within: Duration) -> Result<(), ServerError> {
-        match judge(&found(link, within).await?) {
-            Judgement::Same => Ok(()),
-            Judgement::Replace => self.load(link, within).await,
-            Judgement::Newer => {
-                let declared = unless_missing(ask(link, &LibrarySignatures, within).await)?;
-                match what_is_missing(&declared.unwrap_or_default(), &signatures()) {
+    async fn check_and_load(
+        &self,
+        connection: &Connection,
+        within: Duration,
+    ) -> Result<(), ServerError> {
+        match compare(&installed(connection, within).await?) {
+            Comparison::Same => Ok(()),
+            Comparison::Replace => self.load(connection, within).await,
+            Comparison::Newer => {
+                let declared = none_if_missing(call(connection, &LibrarySignatures, within).await)?;
+                match first_missing_function(&declared.unwrap_or_default(), &signatures()) {
                     None => Ok(()),
-                    Some(missing) => Err(too_old(&missing)),
+                    Some(missing) => Err(program_too_old(&missing)),
                 }
             }
         }
     }
 
-    async fn load(&self, link: &Link, within: Duration) -> Result<(), ServerError> {
-        let command = words(&["FUNCTION", "LOAD", "REPLACE", library::SOURCE]);
-        exchange(link, &command, within).await?;
+    async fn load(&self, connection: &Connection, within: Duration) -> Result<(), ServerError> {
+        let command = argv(&["FUNCTION", "LOAD", "REPLACE", library::SOURCE]);
+        send_one(connection, &command, within).await?;
         self.loads.fetch_add(1, Ordering::AcqRel);
-        self.announce.send_modify(|loads| *loads += 1);
+        self.loads_of_all_servers.send_modify(|loads| *loads += 1);
         tracing::info!(
             version = library::VERSION,
             revision = library::REVISION,
-            "the function library was loaded"
+            "function library loaded"
         );
         Ok(())
     }
 }
 
-/// What a server says about its library; nothing where it has none.
+/// The library installed on a server; empty if there is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Found {
+struct Installed {
     version: Option<String>,
     edition: Option<Edition>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judgement {
+enum Comparison {
     Same,
     Replace,
     Newer,
 }
 
-fn judge(found: &Found) -> Judgement {
+fn compare(installed: &Installed) -> Comparison {
     let number = |version: &str| version.parse::<u32>().ok();
-    let version = found.version.as_deref().and_then(number);
-    match (version.cmp(&number(library::VERSION)), &found.edition) {
-        (std::cmp::Ordering::Greater, _) => Judgement::Newer,
+    let version = installed.version.as_deref().and_then(number);
+    match (version.cmp(&number(library::VERSION)), &installed.edition) {
+        (std::cmp::Ordering::Greater, _) => Comparison::Newer,
         (std::cmp::Ordering::Equal, Some(edition)) if edition.revision > library::REVISION => {
-            Judgement::Newer
+            Comparison::Newer
         }
         (std::cmp::Ordering::Equal, Some(edition))
             if edition.revision == library::REVISION && edition.digest == library::DIGEST =>
         {
-            Judgement::Same
+            Comparison::Same
         }
-        (std::cmp::Ordering::Equal | std::cmp::Ordering::Less, _) => Judgement::Replace,
+        (std::cmp::Ordering::Equal | std::cmp::Ordering::Less, _) => Comparison::Replace,
     }
 }
 
-/// The first function that we call and the other library does not offer in the same shape. It may
-/// take more arguments at the end than we send.
-fn what_is_missing(declared: &[DeclaredSignature], needed: &[Signature]) -> Option<String> {
+/// The first needed function that the other library does not declare with the same keys and
+/// arguments. It may take more of either at the end.
+fn first_missing_function(declared: &[DeclaredSignature], needed: &[Signature]) -> Option<String> {
     let declared: BTreeMap<&str, &DeclaredSignature> =
         declared.iter().map(|signature| (signature.name.as_str(), signature)).collect();
     let offers = |need: &Signature| {
@@ -159,7 +168,7 @@ fn starts_with(offer: &[String], need: &[&str]) -> bool {
     offer.len() >= need.len() && offer.iter().zip(need).all(|(offer, need)| offer == need)
 }
 
-fn too_old(missing: &str) -> ServerError {
+fn program_too_old(missing: &str) -> ServerError {
     let text = format!(
         "the server has a newer function library than revision {} of this program, and it does \
          not offer {missing} as this program calls it: upgrade this program",
@@ -168,30 +177,30 @@ fn too_old(missing: &str) -> ServerError {
     ServerError { class: Class::Denied, applied: Applied::No, text }
 }
 
-async fn found(link: &Link, within: Duration) -> Result<Found, ServerError> {
+async fn installed(connection: &Connection, within: Duration) -> Result<Installed, ServerError> {
     let (version, edition) = (Version.command(), LibraryRevision.command());
-    let mut answers = link.send(&[&version, &edition], within).await.into_iter();
+    let mut answers = connection.send(&[&version, &edition], within).await.into_iter();
     let mut next = || reply_of(answers.next());
-    Ok(Found {
-        version: unless_missing(next().and_then(parse::<Version>))?,
-        edition: unless_missing(next().and_then(parse::<LibraryRevision>))?,
+    Ok(Installed {
+        version: none_if_missing(next().and_then(parse::<Version>))?,
+        edition: none_if_missing(next().and_then(parse::<LibraryRevision>))?,
     })
 }
 
-fn unless_missing<T>(asked: Result<T, ServerError>) -> Result<Option<T>, ServerError> {
-    match asked {
-        Ok(told) => Ok(Some(told)),
+fn none_if_missing<T>(reply: Result<T, ServerError>) -> Result<Option<T>, ServerError> {
+    match reply {
+        Ok(value) => Ok(Some(value)),
         Err(error) if error.class == Class::Library => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-async fn ask<F: Function>(
-    link: &Link,
+async fn call<F: Function>(
+    connection: &Connection,
     call: &F,
     within: Duration,
 ) -> Result<F::Reply, ServerError> {
-    exchange(link, &call.command(), within).await.and_then(parse::<F>)
+    send_one(connection, &call.command(), within).await.and_then(parse::<F>)
 }
 
 fn parse<F: Function>(reply: Value) -> Result<F::Reply, ServerError> {
@@ -203,41 +212,41 @@ fn parse<F: Function>(reply: Value) -> Result<F::Reply, ServerError> {
     })
 }
 
-async fn exchange(
-    link: &Link,
+async fn send_one(
+    connection: &Connection,
     command: &[Vec<u8>],
     within: Duration,
 ) -> Result<Value, ServerError> {
-    reply_of(link.send(&[command], within).await.into_iter().next())
+    reply_of(connection.send(&[command], within).await.into_iter().next())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(version: &str, revision: Option<u32>, digest: &str) -> Found {
-        Found {
+    fn installed(version: &str, revision: Option<u32>, digest: &str) -> Installed {
+        Installed {
             version: Some(version.to_owned()),
             edition: revision.map(|revision| Edition { revision, digest: digest.to_owned() }),
         }
     }
 
     #[test]
-    fn only_what_is_older_or_foreign_is_replaced() {
+    fn only_older_and_foreign_libraries_are_replaced() {
         let ours = Some(library::REVISION);
-        assert_eq!(judge(&Found::default()), Judgement::Replace);
-        assert_eq!(judge(&found("33", Some(99), "x")), Judgement::Replace);
-        assert_eq!(judge(&found("34", None, "")), Judgement::Replace, "FlowFabric's own");
-        assert_eq!(judge(&found("34", Some(0), "x")), Judgement::Replace);
-        assert_eq!(judge(&found("34", ours, "x")), Judgement::Replace);
-        assert_eq!(judge(&found("34", ours, library::DIGEST)), Judgement::Same);
-        assert_eq!(judge(&found("34", Some(library::REVISION + 1), "x")), Judgement::Newer);
-        assert_eq!(judge(&found("35", None, "")), Judgement::Newer);
-        assert_eq!(judge(&found("no number", None, "")), Judgement::Replace);
+        assert_eq!(compare(&Installed::default()), Comparison::Replace);
+        assert_eq!(compare(&installed("33", Some(99), "x")), Comparison::Replace);
+        assert_eq!(compare(&installed("34", None, "")), Comparison::Replace, "FlowFabric's own");
+        assert_eq!(compare(&installed("34", Some(0), "x")), Comparison::Replace);
+        assert_eq!(compare(&installed("34", ours, "x")), Comparison::Replace);
+        assert_eq!(compare(&installed("34", ours, library::DIGEST)), Comparison::Same);
+        assert_eq!(compare(&installed("34", Some(library::REVISION + 1), "x")), Comparison::Newer);
+        assert_eq!(compare(&installed("35", None, "")), Comparison::Newer);
+        assert_eq!(compare(&installed("no number", None, "")), Comparison::Replace);
     }
 
     #[test]
-    fn a_newer_library_may_add_but_not_take_away() {
+    fn a_newer_library_may_add_but_not_remove() {
         let ours = signatures();
         let mut theirs: Vec<DeclaredSignature> = ours
             .iter()
@@ -249,8 +258,8 @@ mod tests {
             })
             .collect();
         theirs[0].args.push("something_new".to_owned());
-        assert_eq!(what_is_missing(&theirs, &ours), None);
+        assert_eq!(first_missing_function(&theirs, &ours), None);
         let gone = theirs.pop().unwrap().name;
-        assert_eq!(what_is_missing(&theirs, &ours), Some(gone));
+        assert_eq!(first_missing_function(&theirs, &ours), Some(gone));
     }
 }

@@ -1,12 +1,12 @@
-//! [`Store`]: one handle for whatever holds the data.
+//! [`Store`]: the connection to the data, in memory or on servers.
 //!
-//! The URL chooses: `memory://` is in this process, `valkey://` and `redis://` are a server,
-//! several hosts or `?cluster=true` a cluster, the schemes with an `s` speak TLS. Nothing above
-//! this module knows which one it is.
+//! The URL selects the kind: `memory://` is in this process, `valkey://` and `redis://` are a
+//! server, several hosts or `?cluster=true` a cluster; `valkeys://` and `rediss://` use TLS.
+//! Nothing above this module depends on the kind.
 //!
-//! A store never repeats a change that may have been applied. It follows slots that moved and
-//! loads a missing library, because a server says before it runs anything that it will not; and it
-//! asks a read once more whose connection ended before the answer.
+//! A store never retries a write that may have been applied. It follows redirects and loads a
+//! missing library, because then the server has refused before running anything. A read whose
+//! connection ended before the reply is retried once.
 //!
 //! ```
 //! use selvedge::store::{Store, StoreOptions, StoreUrl};
@@ -20,26 +20,30 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod access;
 mod cluster;
-mod fleet;
+mod connection;
+mod connector;
 mod library;
-mod link;
+#[cfg(feature = "memory")]
+mod memory;
+#[cfg(not(feature = "memory"))]
+#[path = "memory_disabled.rs"]
 mod memory;
 mod node;
-pub(crate) mod pause;
 mod reply;
 mod slots;
 mod subscription;
 mod tls;
+mod topology;
 mod url;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_core::call::Function;
-use selvedge_core::engine::{Answer, Command};
+use selvedge_core::command::{Answer, Command};
 use selvedge_core::error::{CallError, ServerError};
+use selvedge_core::retry::{Idempotency, Retry};
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use thiserror::Error;
@@ -50,22 +54,32 @@ pub use subscription::{Push, Subscription};
 pub use tls::TlsOptions;
 pub use url::{InvalidUrl, StoreUrl};
 
+#[cfg(feature = "inspect")]
 use crate::clock::wall_clock_us;
-use fleet::Fleet;
 use memory::Memory;
 use subscription::Source;
-use url::Place;
+use topology::Topology;
+use url::Location;
 
-/// How to use a store, besides where it is.
+/// Timeouts and options of a [`Store`].
+///
+/// ```
+/// use std::time::Duration;
+/// use selvedge::store::StoreOptions;
+///
+/// let options = StoreOptions::default().call_within(Duration::from_secs(2));
+/// assert_eq!(options.connect_within, Duration::from_secs(3));
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct StoreOptions {
-    /// How long a single call may take.
+    /// Timeout of a single call.
     pub call_within: Duration,
-    /// How long connecting may take, greeting and library included.
+    /// Timeout of connecting, and of authenticating and of loading the library each.
     pub connect_within: Duration,
-    /// What to do about the function library.
+    /// Whether to load the function library.
     pub library: LibraryUse,
-    /// Certificates, for the URLs that speak TLS.
+    /// Certificates, for URLs that use TLS.
     pub tls: TlsOptions,
 }
 
@@ -80,30 +94,86 @@ impl Default for StoreOptions {
     }
 }
 
-/// Why there is no store.
+impl StoreOptions {
+    /// The same options with another limit for a single call.
+    #[must_use]
+    pub fn call_within(mut self, limit: Duration) -> Self {
+        self.call_within = limit;
+        self
+    }
+
+    /// The same options with another limit for connecting.
+    #[must_use]
+    pub fn connect_within(mut self, limit: Duration) -> Self {
+        self.connect_within = limit;
+        self
+    }
+
+    /// The same options with another treatment of the function library.
+    #[must_use]
+    pub fn library(mut self, library: LibraryUse) -> Self {
+        self.library = library;
+        self
+    }
+
+    /// The same options with these certificates.
+    #[must_use]
+    pub fn tls(mut self, tls: TlsOptions) -> Self {
+        self.tls = tls;
+        self
+    }
+}
+
+/// Why a store cannot be opened.
 #[derive(Clone, Debug, Error)]
+#[non_exhaustive]
 pub enum StoreError {
-    /// The server cannot be reached, or refuses us. Its class tells who has to act.
+    /// The server cannot be reached, or refuses the connection.
     #[error("{0}")]
     Server(#[from] ServerError),
-    /// The certificates cannot be used.
+    /// A certificate or key file cannot be used.
     #[error("TLS: {0}")]
     Tls(String),
-    /// The library cannot be used.
-    #[error("the function library: {0}")]
+    /// The function library cannot be loaded.
+    #[error("cannot load the function library: {0}")]
     Library(String),
-    /// The URL names a single server, which is none.
+    /// The URL names a single server, but it is a node of a cluster.
     #[error("{0} is a node of a cluster; add ?cluster=true to the URL")]
     IsCluster(String),
     /// The cluster has no slots assigned.
     #[error("the cluster has no slots assigned to any server")]
     NoSlots,
+    /// The crate was built without what the URL needs.
+    #[error("this program cannot open {url}: the crate `selvedge` lacks the feature `{feature}`")]
+    FeatureDisabled {
+        /// The URLs that need it.
+        url: &'static str,
+        /// The feature to switch on.
+        feature: &'static str,
+    },
     /// The URL names no host.
     #[error("the store URL names no host")]
     NoHost,
 }
 
-/// A cheap handle to a store; clones share its connections.
+impl StoreError {
+    /// Whether opening the store may succeed later with the same URL and options.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Server(error) => error.retry(Idempotency::Idempotent) != Retry::Never,
+            // The cluster is still being created.
+            Self::NoSlots => true,
+            Self::Tls(_)
+            | Self::Library(_)
+            | Self::IsCluster(_)
+            | Self::FeatureDisabled { .. }
+            | Self::NoHost => false,
+        }
+    }
+}
+
+/// A handle to a store. Cloning is cheap; clones share the connections.
 #[derive(Clone)]
 pub struct Store(Arc<Inner>);
 
@@ -115,51 +185,53 @@ struct Inner {
 
 enum Backend {
     Memory(Box<Memory>),
-    Servers(Arc<Fleet>),
+    Servers(Arc<Topology>),
 }
 
 impl Store {
-    /// Connects, checks the library and loads it where it is missing.
+    /// Connects, and loads the function library where it is missing or older.
     ///
     /// # Errors
-    /// When the store cannot be reached or used. A store that is lost later comes back by itself.
+    /// When the store cannot be reached or used. A connection that is lost later is reopened in the
+    /// background.
     pub async fn open(url: &StoreUrl, options: StoreOptions) -> Result<Self, StoreError> {
         let backend = match &url.0 {
-            Place::Memory => Backend::Memory(Box::new(Memory::open(0)?)),
-            Place::Servers(servers) => {
-                Backend::Servers(Arc::new(Fleet::open(servers, &options).await?))
+            Location::Memory => Backend::Memory(Box::new(Memory::open(0)?)),
+            Location::Servers(servers) => {
+                Backend::Servers(Arc::new(Topology::open(servers, &options).await?))
             }
         };
         Ok(Self(Arc::new(Inner { url: url.clone(), options, backend })))
     }
 
-    /// An empty store in this process whose clock goes by a server's.
-    pub(crate) fn stage(now: ServerTime) -> Result<Self, StoreError> {
+    /// An empty in-memory store whose clock starts at `now`, to match the clock of a server.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn memory_at(now: ServerTime) -> Result<Self, StoreError> {
         let here = i64::try_from(wall_clock_us()).unwrap_or(i64::MAX);
-        let ahead_us = now.0.saturating_mul(1_000).saturating_sub(here);
-        let backend = Backend::Memory(Box::new(Memory::open(ahead_us)?));
+        let clock_offset_us = now.0.saturating_mul(1_000).saturating_sub(here);
+        let backend = Backend::Memory(Box::new(Memory::open(clock_offset_us)?));
         let options = StoreOptions::default();
         Ok(Self(Arc::new(Inner { url: StoreUrl::memory(), options, backend })))
     }
 
-    /// Carries out commands: one pipeline per server, one answer per command, in order. What is
-    /// not answered in time is *perhaps applied*; what was never sent is *not applied*.
+    /// Runs commands: one pipeline per server, one answer per command, in order. A command without
+    /// a reply in time is *perhaps applied*; one that was never sent is *not applied*.
     pub async fn run(&self, batch: Vec<Command>, within: Duration) -> Vec<Answer> {
         match &self.0.backend {
             Backend::Memory(memory) => {
-                // It never waits; so that others get their turn, it has to offer one.
+                // The memory store never awaits, so it must yield to other tasks itself.
                 tokio::task::coop::consume_budget().await;
                 memory.run(&batch)
             }
-            Backend::Servers(fleet) => fleet.run(&batch, within).await,
+            Backend::Servers(topology) => topology.run(&batch, within).await,
         }
     }
 
-    /// Calls a function: one round trip.
+    /// Calls a function of the library: one round trip.
     ///
     /// # Errors
-    /// The function's refusal, or what went wrong; a [`ServerError`] says whether the call may
-    /// have been applied.
+    /// The function's refusal, a reply that cannot be parsed, or a [`ServerError`], which tells
+    /// whether the call may have been applied.
     pub async fn call<F: Function>(&self, call: &F) -> Result<F::Reply, CallError> {
         let answers = self.run(vec![Command::call(call)], self.0.options.call_within).await;
         match answers.into_iter().next() {
@@ -168,14 +240,15 @@ impl Store {
         }
     }
 
-    /// Calls a function many times: one round trip per server that holds any of it.
+    /// Calls a function many times: one round trip per server involved. One result per call, in
+    /// order.
     pub async fn call_all<F: Function>(&self, calls: &[F]) -> Vec<Result<F::Reply, CallError>> {
         let batch = calls.iter().map(Command::call).collect();
         let answers = self.run(batch, self.0.options.call_within).await;
         answers.into_iter().map(parse::<F>).collect()
     }
 
-    /// Carries out one plain command on the server that holds `slot`.
+    /// Runs one plain command on the server that owns its slot.
     ///
     /// # Errors
     /// The server's error reply, or the failure to get a reply.
@@ -184,71 +257,71 @@ impl Store {
         reply_of(answers.into_iter().next())
     }
 
-    /// Listens to channels over a connection of its own. Its first word is a [`Push::Gap`], once
-    /// it really listens.
+    /// Subscribes to channels over a connection of its own. The first item is a [`Push::Gap`], sent
+    /// once the subscription is active.
     #[must_use]
     pub fn subscribe(&self, channels: &[&str]) -> Subscription {
         let channels = channels.iter().map(|name| name.as_bytes().to_vec()).collect();
         match &self.0.backend {
-            Backend::Memory(memory) => Subscription(Source::Memory(memory.listen(channels))),
-            Backend::Servers(fleet) => Subscription::start(fleet.clone(), channels),
+            Backend::Memory(memory) => Subscription(Source::Memory(memory.subscribe(channels))),
+            Backend::Servers(topology) => Subscription::start(topology.clone(), channels),
         }
     }
 
-    /// The store's clock.
+    /// The time by the store's clock.
     ///
     /// # Errors
-    /// When the server does not answer with a time.
+    /// When the server does not answer, or not with a time.
     pub async fn server_time(&self) -> Result<ServerTime, ServerError> {
         let command = Command { slot: 0, argv: vec![b"TIME".to_vec()], reads: true };
         let reply = self.command(command).await?;
-        read_time(&reply).ok_or_else(|| ServerError::from_reply(format!("no time: {reply:?}")))
+        read_time(&reply)
+            .ok_or_else(|| ServerError::from_reply(format!("unexpected reply to TIME: {reply:?}")))
     }
 
-    /// What keeps us from a server of the store, if anything does at this moment.
+    /// Why a server of the store is not connected at this moment; `None` if all are.
     #[must_use]
-    pub fn trouble(&self) -> Option<ServerError> {
+    pub fn connection_error(&self) -> Option<ServerError> {
         match &self.0.backend {
             Backend::Memory(_) => None,
-            Backend::Servers(fleet) => fleet.trouble(),
+            Backend::Servers(topology) => topology.connection_error(),
         }
     }
 
-    /// Counts how often the library was loaded, on whichever server; `None` where it cannot be
-    /// lost.
+    /// Counts loads of the library on all servers; `None` for `memory://`, which cannot lose it.
     #[must_use]
     pub(crate) fn library_loads(&self) -> Option<watch::Receiver<u64>> {
         match &self.0.backend {
             Backend::Memory(_) => None,
-            Backend::Servers(fleet) => Some(fleet.library_loads()),
+            Backend::Servers(topology) => Some(topology.library_loads()),
         }
     }
 
-    /// The servers that hold data, for people to read; none for `memory://`.
+    /// The addresses of the servers that own data; empty for `memory://`.
     #[must_use]
     pub fn servers(&self) -> Vec<String> {
         match &self.0.backend {
             Backend::Memory(_) => Vec::new(),
-            Backend::Servers(fleet) => fleet.addresses(),
+            Backend::Servers(topology) => topology.addresses(),
         }
     }
 
-    /// One slot of each server that holds data, to address that server by.
+    /// One slot owned by each server, to address each server once.
     #[must_use]
-    pub fn a_slot_per_server(&self) -> Vec<u16> {
+    pub fn slot_per_server(&self) -> Vec<u16> {
         match &self.0.backend {
             Backend::Memory(_) => vec![0],
-            Backend::Servers(fleet) => fleet.a_slot_per_server(),
+            Backend::Servers(topology) => topology.slot_per_server(),
         }
     }
 
-    /// Where the store is.
+    /// The URL it was opened with.
     #[must_use]
     pub fn url(&self) -> &StoreUrl {
         &self.0.url
     }
 
-    /// How it is used.
+    /// The options it was opened with.
     #[must_use]
     pub fn options(&self) -> &StoreOptions {
         &self.0.options
@@ -261,7 +334,7 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Reads bytes of a server as a connection does; a door for fuzzers only.
+/// Parses the bytes of a reply as a connection does. For fuzzing only.
 #[doc(hidden)]
 #[must_use]
 pub fn read_wire(bytes: &[u8]) -> Option<Value> {
@@ -275,16 +348,43 @@ fn parse<F: Function>(answer: Answer) -> Result<F::Reply, CallError> {
     }
 }
 
-/// The reply to a single command; none came when nobody answered it.
+/// The reply to a single command; an error if there is none.
 fn reply_of(answer: Option<Answer>) -> Result<Value, ServerError> {
     answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
 }
 
-/// `TIME` answers seconds and microseconds, as texts.
+/// Parses the reply of `TIME`: seconds and microseconds, as strings.
 fn read_time(reply: &Value) -> Option<ServerTime> {
     let Value::Array(parts) = reply else { return None };
     let [Value::Bulk(seconds), Value::Bulk(micros)] = &parts[..] else { return None };
     let number = |text: &[u8]| str::from_utf8(text).ok()?.parse::<i64>().ok();
     let (seconds, micros) = (number(seconds)?, number(micros)?);
     Some(ServerTime(seconds.checked_mul(1_000)?.checked_add(micros / 1_000)?))
+}
+
+#[cfg(all(test, not(all(feature = "memory", feature = "tls"))))]
+mod tests {
+    use super::*;
+
+    /// Opens a URL, and tells which feature the crate lacks for it.
+    async fn feature_lacked_for(url: &str) -> Option<&'static str> {
+        let opened = Store::open(&url.parse().unwrap(), StoreOptions::default()).await;
+        match opened.expect_err("there is no server") {
+            StoreError::FeatureDisabled { feature, .. } => Some(feature),
+            _ => None,
+        }
+    }
+
+    #[cfg(not(feature = "memory"))]
+    #[tokio::test]
+    async fn a_store_in_memory_needs_its_feature() {
+        assert_eq!(feature_lacked_for("memory://").await, Some("memory"));
+    }
+
+    #[cfg(not(feature = "tls"))]
+    #[tokio::test]
+    async fn a_store_with_tls_needs_its_feature() {
+        assert_eq!(feature_lacked_for("valkeys://127.0.0.1:1").await, Some("tls"));
+        assert_eq!(feature_lacked_for("valkey://127.0.0.1:1").await, None);
+    }
 }

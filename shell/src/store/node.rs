@@ -1,53 +1,58 @@
-//! [`Node`]: one server of a store, kept connected.
+//! [`Node`]: one server of a store, and the task that keeps it connected.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge_core::engine::Answer;
+use selvedge_core::command::Answer;
 use selvedge_core::error::{Class, ServerError};
 use selvedge_core::value::Value;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::access::Access;
+use super::connection::Connection;
+use super::connector::Connector;
 use super::library::Library;
-use super::link::Link;
-use super::pause::Pause;
 use super::url::Address;
+use crate::retry::Backoff;
 
-/// One server. A task of its own connects, makes sure of the library, and connects again when the
-/// connection ends, with growing pauses.
+/// One server. Its task connects, loads the library where needed, and reconnects with backoff when
+/// the connection ends.
 pub(super) struct Node {
     pub(super) address: Address,
     state: watch::Receiver<State>,
     library: Arc<Library>,
-    _keeper: AbortOnDropHandle<()>,
+    _task: AbortOnDropHandle<()>,
 }
 
 #[derive(Clone)]
 enum State {
     Connecting,
-    Up(Arc<Link>),
+    Up(Arc<Connection>),
     Down(ServerError),
 }
 
 impl Node {
-    /// Begins to connect.
-    pub(super) fn start(address: Address, access: Arc<Access>, library: Library) -> Arc<Self> {
-        let (tell, state) = watch::channel(State::Connecting);
+    /// Starts the task that connects.
+    pub(super) fn start(
+        address: Address,
+        connector: Arc<Connector>,
+        library: Library,
+    ) -> Arc<Self> {
+        let (state_tx, state) = watch::channel(State::Connecting);
         let library = Arc::new(library);
-        let keeper = tokio::spawn(keep(address.clone(), access, library.clone(), tell));
-        Arc::new(Self { address, state, library, _keeper: AbortOnDropHandle::new(keeper) })
+        let task =
+            tokio::spawn(keep_connected(address.clone(), connector, library.clone(), state_tx));
+        Arc::new(Self { address, state, library, _task: AbortOnDropHandle::new(task) })
     }
 
-    /// The connection, as soon as there is one. Nobody waits for a server that refuses us.
-    pub(super) async fn link(&self, until: Instant) -> Result<Arc<Link>, ServerError> {
+    /// Waits for a connection until `until`. Fails at once if the server denies access.
+    pub(super) async fn connection(&self, until: Instant) -> Result<Arc<Connection>, ServerError> {
         let mut state = self.state.clone();
         loop {
             let error = match &*state.borrow_and_update() {
-                State::Up(link) if !link.has_ended() => return Ok(link.clone()),
-                State::Up(_) => ServerError::never_sent("the connection has just ended"),
+                State::Up(connection) if !connection.has_ended() => return Ok(connection.clone()),
+                State::Up(_) => ServerError::never_sent("reconnecting"),
                 State::Connecting => ServerError::never_sent("still connecting"),
                 State::Down(error) if error.class == Class::Denied => return Err(error.clone()),
                 State::Down(error) => error.clone(),
@@ -61,41 +66,42 @@ impl Node {
     }
 
     /// Sends commands as one pipeline; one answer each, in order. Waits for a connection until
-    /// `reachable_by`, and for the answers until `until`. A missing library is loaded, and what it
-    /// kept from running is sent once more.
-    pub(super) async fn carry_out(
+    /// `reachable_by`, and for the replies until `until`. If the library is missing, it is loaded
+    /// and the commands that failed for it are sent again.
+    pub(super) async fn execute(
         &self,
         commands: &[&[Vec<u8>]],
         reachable_by: Instant,
         until: Instant,
     ) -> Vec<Answer> {
         let loads = self.library.loads();
-        let link = match self.link(reachable_by).await {
-            Ok(link) => link,
+        let connection = match self.connection(reachable_by).await {
+            Ok(connection) => connection,
             Err(error) => return vec![Answer::NotApplied(error); commands.len()],
         };
-        let mut answers = link.send(commands, left(until)).await;
-        let missed: Vec<usize> =
-            (0..answers.len()).filter(|&place| lacks_library(&answers[place])).collect();
-        if missed.is_empty() {
+        let mut answers = connection.send(commands, time_left(until)).await;
+        let without_library: Vec<usize> =
+            (0..answers.len()).filter(|&index| library_missing(&answers[index])).collect();
+        if without_library.is_empty() {
             return answers;
         }
-        let second = match self.library.reload(&link, loads, left(until)).await {
+        let resent = match self.library.reload(&connection, loads, time_left(until)).await {
             Ok(()) => {
-                let commands: Vec<&[Vec<u8>]> = missed.iter().map(|&at| commands[at]).collect();
-                link.send(&commands, left(until)).await
+                let commands: Vec<&[Vec<u8>]> =
+                    without_library.iter().map(|&at| commands[at]).collect();
+                connection.send(&commands, time_left(until)).await
             }
-            // What keeps the library away says more than that it is away.
-            Err(error) => vec![Answer::NotApplied(error); missed.len()],
+            // The error of loading says more than "function not found".
+            Err(error) => vec![Answer::NotApplied(error); without_library.len()],
         };
-        for (place, answer) in missed.into_iter().zip(second) {
-            answers[place] = answer;
+        for (index, answer) in without_library.into_iter().zip(resent) {
+            answers[index] = answer;
         }
         answers
     }
 
-    /// Waits for the first attempt to come out one way or the other.
-    pub(super) async fn first_attempt(&self) -> Result<(), ServerError> {
+    /// Waits until the first attempt to connect has succeeded or failed.
+    pub(super) async fn first_connect(&self) -> Result<(), ServerError> {
         let mut state = self.state.clone();
         let settled = state.wait_for(|state| !matches!(state, State::Connecting)).await;
         match settled.as_deref() {
@@ -105,8 +111,8 @@ impl Node {
         }
     }
 
-    /// What keeps us from this server, if anything does.
-    pub(super) fn trouble(&self) -> Option<ServerError> {
+    /// Why this server is not connected; `None` while it is connected or connecting.
+    pub(super) fn connection_error(&self) -> Option<ServerError> {
         match &*self.state.borrow() {
             State::Up(_) | State::Connecting => None,
             State::Down(error) => Some(error.clone()),
@@ -114,11 +120,11 @@ impl Node {
     }
 }
 
-fn left(until: Instant) -> Duration {
+fn time_left(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now())
 }
 
-fn lacks_library(answer: &Answer) -> bool {
+fn library_missing(answer: &Answer) -> bool {
     match answer {
         Answer::Applied(Value::Error(text)) => {
             ServerError::from_reply(text.as_str()).class == Class::Library
@@ -127,50 +133,50 @@ fn lacks_library(answer: &Answer) -> bool {
     }
 }
 
-async fn keep(
+async fn keep_connected(
     address: Address,
-    access: Arc<Access>,
+    connector: Arc<Connector>,
     library: Arc<Library>,
-    tell: watch::Sender<State>,
+    state_tx: watch::Sender<State>,
 ) {
-    let mut pause = Pause::new(PAUSE_FIRST, PAUSE_LONGEST);
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
     loop {
-        match connect(&address, &access, &library).await {
-            Ok(link) => {
+        match connect(&address, &connector, &library).await {
+            Ok(connection) => {
                 tracing::debug!(server = %address, "connected");
-                let link = Arc::new(link);
+                let connection = Arc::new(connection);
                 let since = Instant::now();
-                tell.send_replace(State::Up(link.clone()));
-                link.ended().await;
-                tracing::warn!(server = %address, "the connection has ended");
-                tell.send_replace(State::Connecting);
-                // A server that takes connections only to drop them is not to be hammered.
+                state_tx.send_replace(State::Up(connection.clone()));
+                connection.ended().await;
+                tracing::warn!(server = %address, "connection lost, reconnecting");
+                state_tx.send_replace(State::Connecting);
+                // Keep the backoff for a server that accepts connections and drops them at once.
                 if since.elapsed() > STEADY_AFTER {
-                    pause.reset();
+                    backoff.reset();
                 }
             }
             Err(error) => {
-                tracing::warn!(server = %address, error = %error, "not connected");
-                tell.send_replace(State::Down(error));
+                tracing::warn!(server = %address, error = %error, "cannot connect, retrying");
+                state_tx.send_replace(State::Down(error));
             }
         }
-        sleep(pause.grow()).await;
+        backoff.wait().await;
     }
 }
 
 async fn connect(
     address: &Address,
-    access: &Access,
+    connector: &Connector,
     library: &Library,
-) -> Result<Link, ServerError> {
-    let link = Link::open(address, access).await?;
-    library.ensure(&link, access.connect_within).await?;
-    Ok(link)
+) -> Result<Connection, ServerError> {
+    let connection = Connection::open(address, connector).await?;
+    library.ensure(&connection, connector.connect_within).await?;
+    Ok(connection)
 }
 
-/// A restarted server is back within a second or so; one that stays away is asked every 5 s.
+/// Reconnects soon after a restart, and every 5 s while the server stays down.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 
-/// A connection that lived so long was a good one.
+/// A connection that lasted this long resets the backoff.
 const STEADY_AFTER: Duration = Duration::from_secs(5);

@@ -1,9 +1,9 @@
-//! Replies of the client library as the one [`Value`] that everything above reads.
+//! Converts replies of the client library to [`Value`].
 
 use redis::Value as Wire;
 use selvedge_core::value::Value;
 
-/// The same reply in the shapes of RESP2, which is what our connections speak.
+/// Converts a reply; RESP3 types become their RESP2 forms.
 pub(super) fn value(wire: Wire) -> Value {
     match wire {
         Wire::Nil => Value::Nil,
@@ -22,18 +22,18 @@ pub(super) fn value(wire: Wire) -> Value {
         Wire::Double(number) => Value::Bulk(number.to_string().into_bytes()),
         Wire::Boolean(truth) => Value::Int(i64::from(truth)),
         Wire::VerbatimString { text, .. } => Value::Bulk(text.into_bytes()),
-        Wire::BigNumber(number) => Value::Bulk(number.to_string().into_bytes()),
+        Wire::BigNumber(digits) => Value::Bulk(digits),
         Wire::Push { data, .. } => Value::Array(data.into_iter().map(value).collect()),
-        _ => Value::Error("ERR a kind of reply that this client does not know".to_owned()),
+        _ => Value::Error("ERR unknown reply type".to_owned()),
     }
 }
 
-/// What bytes of a server mean, if they are a whole reply.
+/// Parses the bytes of one complete reply.
 pub(super) fn read(bytes: &[u8]) -> Option<Value> {
     redis::parse_redis_value(bytes).ok().map(value)
 }
 
-/// The server's own words, which the client library takes apart.
+/// The server's error text, which the client library splits into code and details.
 pub(super) fn error_text(error: &redis::ServerError) -> String {
     match error.details() {
         Some(details) => format!("{} {details}", error.code()),

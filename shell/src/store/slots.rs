@@ -1,4 +1,4 @@
-//! Which server owns which slot, and how a cluster says so.
+//! [`SlotMap`]: which server owns which slot. Parses redirects and `CLUSTER SLOTS`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use selvedge_core::value::Value;
 use super::node::Node;
 use super::url::Address;
 
-/// The owners of all slots, as far as known.
+/// The servers of a cluster and the slots they own, as far as known.
 #[derive(Default)]
 pub(super) struct SlotMap {
     nodes: BTreeMap<Address, Arc<Node>>,
-    /// By slot; empty until the cluster was asked.
+    /// The owner of each slot; empty until the slots were read.
     owners: Vec<Option<Address>>,
 }
 
@@ -22,8 +22,8 @@ impl SlotMap {
         self.owners.get(usize::from(slot)).cloned().flatten()
     }
 
-    /// The first slot of each owner.
-    pub(super) fn a_slot_per_owner(&self) -> Vec<u16> {
+    /// The lowest slot of each owner.
+    pub(super) fn slot_per_owner(&self) -> Vec<u16> {
         let mut first = BTreeMap::new();
         for (owner, slot) in self.owners.iter().zip(0..) {
             if let Some(owner) = owner {
@@ -37,27 +37,27 @@ impl SlotMap {
         self.nodes.values().cloned().collect()
     }
 
-    /// The server at an address, made known by the way.
+    /// The server at this address; created if it is not known yet.
     pub(super) fn node(
         &mut self,
         address: Address,
-        make: impl FnOnce(&Address) -> Arc<Node>,
+        create: impl FnOnce(&Address) -> Arc<Node>,
     ) -> Arc<Node> {
-        self.nodes.entry(address.clone()).or_insert_with(|| make(&address)).clone()
+        self.nodes.entry(address.clone()).or_insert_with(|| create(&address)).clone()
     }
 
-    /// Replaces everything by what a server told. Connections to servers that stay are kept.
-    pub(super) fn adopt(
+    /// Replaces all owners. Servers that still own slots keep their connections.
+    pub(super) fn replace_slots(
         &mut self,
         ranges: Vec<(u16, u16, Address)>,
-        make: impl Fn(&Address) -> Arc<Node>,
+        create: impl Fn(&Address) -> Arc<Node>,
     ) {
         let mut owners = vec![None; usize::from(SLOTS)];
         let mut nodes = BTreeMap::new();
         for (first, last, address) in ranges {
             let node = match self.nodes.get(&address) {
                 Some(node) => node.clone(),
-                None => nodes.get(&address).cloned().unwrap_or_else(|| make(&address)),
+                None => nodes.get(&address).cloned().unwrap_or_else(|| create(&address)),
             };
             nodes.insert(address.clone(), node);
             for slot in first..=last {
@@ -69,31 +69,31 @@ impl SlotMap {
         (self.nodes, self.owners) = (nodes, owners);
     }
 
-    /// One slot has moved.
-    pub(super) fn learn(
+    /// Sets the owner of one slot.
+    pub(super) fn set_owner(
         &mut self,
         slot: u16,
         owner: Address,
-        make: impl FnOnce(&Address) -> Arc<Node>,
+        create: impl FnOnce(&Address) -> Arc<Node>,
     ) {
-        self.node(owner.clone(), make);
+        self.node(owner.clone(), create);
         if let Some(known) = self.owners.get_mut(usize::from(slot)) {
             *known = Some(owner);
         }
     }
 }
 
-/// A server's word that a slot is elsewhere.
+/// A redirect: another server has the slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// For good.
+    /// The slot has moved.
     Moved(u16, Address),
-    /// For this command.
+    /// The slot is being migrated; only this command goes to the other server.
     Ask(Address),
 }
 
 impl Redirect {
-    /// Reads `MOVED 3999 127.0.0.1:6381` and `ASK 3999 127.0.0.1:6381`.
+    /// Parses `MOVED 3999 127.0.0.1:6381` and `ASK 3999 127.0.0.1:6381`.
     pub(super) fn read(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let (kind, slot, place) = (words.next()?, words.next()?, words.next()?);
@@ -110,8 +110,8 @@ impl Redirect {
     }
 }
 
-/// Reads the reply to CLUSTER SLOTS: ranges and their primaries. A server that does not know its
-/// own name leaves it out; then it is the one that was asked.
+/// Parses the reply to `CLUSTER SLOTS`: slot ranges and their primaries. A server that does not
+/// know its own host name omits it; then it is the server that was asked.
 pub(super) fn read_slots(reply: Value, asked: &Address) -> Option<Vec<(u16, u16, Address)>> {
     let Value::Array(ranges) = reply else { return None };
     ranges.into_iter().map(|range| read_range(&range, asked)).collect()
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn redirects_are_read() {
+    fn redirects_are_parsed() {
         assert_eq!(
             Redirect::read("MOVED 3999 127.0.0.1:6381"),
             Some(Redirect::Moved(3999, address("127.0.0.1", 6381)))
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_read_and_a_missing_name_is_the_askers() {
+    fn slots_are_parsed_and_a_missing_host_is_the_server_asked() {
         let server = |name: Value| Value::Array(vec![name, Value::Int(7001), Value::Nil]);
         let range = |first, last, name| {
             Value::Array(vec![Value::Int(first), Value::Int(last), server(name)])

@@ -1,5 +1,6 @@
-//! [`Subscription`]: messages from the server, and the knowledge of having missed some.
+//! [`Subscription`]: messages from channels, with a marker where messages may have been missed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -7,33 +8,33 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use redis::aio::{PubSub, PubSubStream};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, interval_at, sleep, timeout};
+use tokio::time::{Instant, interval_at, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::fleet::Fleet;
-use super::memory::Listener;
-use super::pause::Pause;
+use super::memory::MemorySubscription;
+use super::topology::Topology;
+use crate::retry::Backoff;
 
-/// What a subscription tells.
+/// One item of a [`Subscription`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Push {
-    /// Somebody published this.
+    /// A message was published.
     Message {
-        /// Where.
+        /// The channel.
         channel: String,
-        /// What.
+        /// The message.
         payload: Vec<u8>,
     },
-    /// Messages may have been missed until now; from here on they arrive. The first thing that a
-    /// new subscription tells: whoever acts on messages looks at the state of things now.
+    /// Messages may have been missed until now; from here on they are delivered. Always the first
+    /// item. Read the current state when it comes.
     Gap,
 }
 
-/// Messages of some channels, over a connection of its own that is made again when it ends.
+/// Messages from some channels, over a connection of its own that is reopened when it ends.
 pub struct Subscription(pub(super) Source);
 
 pub(super) enum Source {
-    Memory(Listener),
+    Memory(MemorySubscription),
     Servers {
         pushes: mpsc::Receiver<Push>,
         alive: Arc<AtomicBool>,
@@ -41,9 +42,15 @@ pub(super) enum Source {
     },
 }
 
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription").field("alive", &self.is_alive()).finish_non_exhaustive()
+    }
+}
+
 impl Subscription {
-    /// The next thing to tell. While there is no connection, nothing is told; the gap is told when
-    /// there is one again.
+    /// The next item. Waits while there is no connection; after reconnecting, a [`Push::Gap`] comes
+    /// first. Never ends.
     pub async fn next(&mut self) -> Push {
         match &mut self.0 {
             Source::Memory(listener) => listener.next().await,
@@ -54,7 +61,7 @@ impl Subscription {
         }
     }
 
-    /// Whether messages arrive at this moment.
+    /// Whether the subscription is connected at this moment.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         match &self.0 {
@@ -63,76 +70,79 @@ impl Subscription {
         }
     }
 
-    pub(super) fn start(fleet: Arc<Fleet>, channels: Vec<Vec<u8>>) -> Self {
-        let (tell, pushes) = mpsc::channel(PUSHES_KEPT);
+    pub(super) fn start(topology: Arc<Topology>, channels: Vec<Vec<u8>>) -> Self {
+        let (sender, pushes) = mpsc::channel(PUSHES_BUFFERED);
         let alive = Arc::new(AtomicBool::new(false));
-        let outbox = Outbox { tell, alive: alive.clone(), owes_gap: false };
-        let listener = AbortOnDropHandle::new(tokio::spawn(listen(fleet, channels, outbox)));
+        let sender = PushSender { sender, alive: alive.clone(), gap_pending: false };
+        let listener = AbortOnDropHandle::new(tokio::spawn(listen(topology, channels, sender)));
         Self(Source::Servers { pushes, alive, _listener: listener })
     }
 }
 
-/// The way to the reader. It never waits: what does not fit becomes a gap.
-struct Outbox {
-    tell: mpsc::Sender<Push>,
+/// Passes items to the reader without waiting: items that do not fit become a gap.
+struct PushSender {
+    sender: mpsc::Sender<Push>,
     alive: Arc<AtomicBool>,
-    owes_gap: bool,
+    gap_pending: bool,
 }
 
-impl Outbox {
-    fn put(&mut self, push: Push) {
-        if self.owes_gap {
-            self.owes_gap = self.tell.try_send(Push::Gap).is_err();
+impl PushSender {
+    fn send(&mut self, push: Push) {
+        if self.gap_pending {
+            self.gap_pending = self.sender.try_send(Push::Gap).is_err();
         }
-        if self.owes_gap || self.tell.try_send(push).is_err() {
-            self.owes_gap = true;
+        if self.gap_pending || self.sender.try_send(push).is_err() {
+            self.gap_pending = true;
         }
     }
 }
 
-async fn listen(fleet: Arc<Fleet>, channels: Vec<Vec<u8>>, mut outbox: Outbox) {
-    let mut pause = Pause::new(PAUSE_FIRST, PAUSE_LONGEST);
+async fn listen(topology: Arc<Topology>, channels: Vec<Vec<u8>>, mut sender: PushSender) {
+    let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
     loop {
-        match subscribe(&fleet, &channels).await {
+        match subscribe(&topology, &channels).await {
             Ok(pubsub) => {
                 let since = Instant::now();
-                outbox.alive.store(true, Ordering::Relaxed);
-                outbox.put(Push::Gap);
-                forward(pubsub, &mut outbox).await;
-                outbox.alive.store(false, Ordering::Relaxed);
-                tracing::warn!("the push connection has ended");
+                sender.alive.store(true, Ordering::Relaxed);
+                sender.send(Push::Gap);
+                forward(pubsub, &mut sender).await;
+                sender.alive.store(false, Ordering::Relaxed);
+                tracing::warn!("push connection lost, reconnecting");
                 if since.elapsed() > PAUSE_LONGEST {
-                    pause.reset();
+                    backoff.reset();
                 }
             }
-            Err(error) => tracing::warn!(%error, "no push connection"),
+            Err(error) => tracing::warn!(%error, "cannot open push connection, retrying"),
         }
-        sleep(pause.grow()).await;
+        backoff.wait().await;
     }
 }
 
-async fn subscribe(fleet: &Fleet, channels: &[Vec<u8>]) -> Result<PubSub, String> {
-    let within = fleet.yard.access.connect_within;
+async fn subscribe(topology: &Topology, channels: &[Vec<u8>]) -> Result<PubSub, String> {
+    let within = topology.factory.connector.connect_within;
     let opening = async {
-        let address = fleet.any_address();
+        let address = topology.next_subscribe_address();
         let named = |error: &dyn std::fmt::Display| format!("{address}: {error}");
-        let stream = fleet.yard.access.stream(&address).await.map_err(|error| named(&error))?;
-        let credentials = fleet.yard.access.credentials();
+        let stream =
+            topology.factory.connector.stream(&address).await.map_err(|error| named(&error))?;
+        let credentials = topology.factory.connector.credentials();
         let mut pubsub = PubSub::new(&credentials, stream).await.map_err(|error| named(&error))?;
         pubsub.subscribe(channels).await.map_err(|error| named(&error))?;
         Ok(pubsub)
     };
-    timeout(within, opening).await.unwrap_or_else(|_| Err(format!("not within {within:?}")))
+    timeout(within, opening)
+        .await
+        .unwrap_or_else(|_| Err(format!("no connection within {within:?}")))
 }
 
-/// Passes messages on until the connection ends, or does not answer a ping.
-async fn forward(pubsub: PubSub, outbox: &mut Outbox) {
+/// Passes messages on until the connection ends or a ping is not answered.
+async fn forward(pubsub: PubSub, sender: &mut PushSender) {
     let (mut sink, mut stream): (_, PubSubStream) = pubsub.split();
     let mut ping = interval_at(Instant::now() + PING_EVERY, PING_EVERY);
     loop {
         tokio::select! {
             message = stream.next() => match message {
-                Some(message) => outbox.put(Push::Message {
+                Some(message) => sender.send(Push::Message {
                     channel: message.get_channel_name().to_owned(),
                     payload: message.get_payload_bytes().to_vec(),
                 }),
@@ -148,13 +158,13 @@ async fn forward(pubsub: PubSub, outbox: &mut Outbox) {
     }
 }
 
-/// Messages that a slow reader may be behind before it is told of a gap.
-const PUSHES_KEPT: usize = 4_096;
+/// Messages buffered for a slow reader; more become a gap.
+const PUSHES_BUFFERED: usize = 4_096;
 
-/// As with any connection: soon after a restart, rarely when the server stays away.
+/// Reconnects soon after a restart, and every 5 s while the server stays down.
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LONGEST: Duration = Duration::from_secs(5);
 
-/// A peer that vanished without a word is noticed within the sum of these.
+/// A peer that vanished without closing the connection is noticed within the sum of these.
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PONG_WITHIN: Duration = Duration::from_secs(5);

@@ -1,138 +1,132 @@
-//! Admission: whether an execution under budgets or a quota may start now. Those live in other
-//! slots than the execution, so the worker asks them between two claims.
+//! Admission: checks whether the budgets and the quota of an execution let it start now, and
+//! releases quota slots. Budgets and quotas are in other slots than the execution, so the worker
+//! checks them between two claims.
 
+use selvedge_core::admission::{QuotaTerms, budget_ids, budget_reads, exhausted};
 use selvedge_core::call::budget::{BlockExecutionForAdmission, HoldReason};
 use selvedge_core::call::quota::{
     Admission, CheckAdmissionAndRecord, ReleaseAdmission, STANDING, needs_no_slot,
 };
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::id::{BudgetId, ExecutionId, LaneId, QuotaPolicyId};
 use selvedge_core::key::Key;
 
 use crate::client::{Client, ClientError, fields, text_hash};
 
-/// What asks for admission.
+/// An execution that needs admission.
 #[derive(Clone, Debug)]
-pub(super) struct Applicant {
+pub(super) struct AdmissionRequest {
     pub(super) execution_id: ExecutionId,
     pub(super) lane: LaneId,
     pub(super) budget_ids: String,
     pub(super) quota_policy_id: String,
 }
 
-/// Admits the applicant, or holds it back until the engine finds that its reason is over. Whether
-/// it was admitted.
-pub(super) async fn admit(client: &Client, applicant: &Applicant) -> Result<bool, ClientError> {
-    let refused = match used_up(client, applicant).await? {
+/// Admits the execution, or blocks it until the engine finds that the reason is gone. Returns
+/// whether it was admitted.
+pub(super) async fn admit(
+    client: &Client,
+    request: &AdmissionRequest,
+) -> Result<bool, ClientError> {
+    let refused = match exhausted_budget(client, request).await? {
         Some(detail) => Some((HoldReason::Budget, detail)),
-        None => over_quota(client, applicant).await?.map(|detail| (HoldReason::Quota, detail)),
+        None => refused_by_quota(client, request).await?.map(|detail| (HoldReason::Quota, detail)),
     };
     let Some((reason, detail)) = refused else { return Ok(true) };
     let call = BlockExecutionForAdmission {
-        execution_id: applicant.execution_id.clone(),
-        lane_id: applicant.lane.clone(),
+        execution_id: request.execution_id.clone(),
+        lane_id: request.lane.clone(),
         reason,
         detail,
         now: client.server_time().await?,
     };
-    match client.repeat(&call).await {
+    match client.call_with_retry(&call).await {
         Ok(()) => {}
-        // Somebody else has moved it meanwhile.
+        // Its state has changed meanwhile.
         Err(ClientError::Refused(refusal)) => {
-            tracing::debug!(execution = %applicant.execution_id, %refusal, "not held back");
+            let execution = &request.execution_id;
+            tracing::debug!(%execution, %refusal, "execution not blocked: its state has changed");
         }
         Err(error) => return Err(error),
     }
     Ok(false)
 }
 
-/// Gives back the slot of an execution that may be somebody else's by now, unless it is needed.
+/// Releases the quota slot of an execution that another worker may have by now, unless it still
+/// needs the slot.
 pub(super) async fn release_unneeded(client: &Client, quota: QuotaPolicyId, of: &ExecutionId) {
     let read = Command::read("HMGET", &Key::execution(of).core(), &STANDING);
     match client.read_one(read).await {
         Ok(standing) if needs_no_slot(&standing) => release(client, quota, of).await,
         Ok(_) => {}
-        Err(error) => tracing::debug!(%error, "a quota slot is left to the engine"),
+        Err(error) => tracing::debug!(%error, "quota slot not released, left to the engine"),
     }
 }
 
-/// Gives back the slot of an execution that runs no more; the engine would find it later.
+/// Releases the quota slot of an execution that does not run any more. If that fails, the engine
+/// does it later.
 pub(super) async fn release(client: &Client, quota: QuotaPolicyId, execution: &ExecutionId) {
     let call = ReleaseAdmission {
         partition: client.partitions().of_quota(quota),
         quota_policy_id: quota,
         execution_id: execution.clone(),
     };
-    if let Err(error) = client.repeat(&call).await {
-        tracing::debug!(%error, "a quota slot is left to the engine");
+    if let Err(error) = client.call_with_retry(&call).await {
+        tracing::debug!(%error, "quota slot not released, left to the engine");
     }
 }
 
-/// Which budget has no room, if any.
-async fn used_up(client: &Client, applicant: &Applicant) -> Result<Option<String>, ClientError> {
-    // Whatever is no budget limits nothing.
-    let budgets: Vec<BudgetId> =
-        applicant.budget_ids.split(',').filter_map(|id| id.trim().parse().ok()).collect();
-    let mut reads = Vec::new();
-    for id in &budgets {
-        let keys = Key::budget(client.partitions().of_budget(*id), *id);
-        reads.push(Command::read("HGETALL", &keys.limits(), &[]));
-        reads.push(Command::read("HGETALL", &keys.usage(), &[]));
-    }
-    if reads.is_empty() {
+/// Which budget is exhausted, if any.
+async fn exhausted_budget(
+    client: &Client,
+    request: &AdmissionRequest,
+) -> Result<Option<String>, ClientError> {
+    let budgets: Vec<BudgetId> = budget_ids(&request.budget_ids).collect();
+    if budgets.is_empty() {
         return Ok(None);
     }
+    let reads = budget_reads(*client.partitions(), budgets.iter().copied());
     let mut hashes = client.read(reads).await?.into_iter().map(text_hash);
     for id in budgets {
         let (Some(limits), Some(usage)) = (hashes.next(), hashes.next()) else { break };
-        for (name, limit) in &limits {
-            let Some(dimension) = name.strip_prefix("hard:") else { continue };
-            let limit: i64 = limit.parse().unwrap_or(0);
-            let used: i64 = usage.get(dimension).and_then(|used| used.parse().ok()).unwrap_or(0);
-            if limit > 0 && used >= limit {
-                return Ok(Some(format!("budget {id}: {dimension} {used}/{limit}")));
-            }
+        if let Some(exhausted) = exhausted(&limits, &usage) {
+            return Ok(Some(format!("budget {id}: {exhausted}")));
         }
     }
     Ok(None)
 }
 
-/// What the quota says against it, if anything.
-async fn over_quota(client: &Client, applicant: &Applicant) -> Result<Option<String>, ClientError> {
-    let Ok(id) = applicant.quota_policy_id.parse::<QuotaPolicyId>() else { return Ok(None) };
+/// Takes a slot of the quota; if it is refused one, why.
+async fn refused_by_quota(
+    client: &Client,
+    request: &AdmissionRequest,
+) -> Result<Option<String>, ClientError> {
+    let Ok(id) = request.quota_policy_id.parse::<QuotaPolicyId>() else { return Ok(None) };
     let partition = client.partitions().of_quota(id);
-    let names: [&[u8]; 4] = [
-        b"max_requests_per_window",
-        b"requests_per_window_seconds",
-        b"active_concurrency_cap",
-        b"jitter_ms",
-    ];
     let record = Key::quota(partition, id).record();
-    let record = fields(client.read_one(Command::read("HMGET", &record, &names)).await?);
-    let figure = |at: usize| record.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
-    let (rate, cap) = (figure(0), figure(2));
-    if rate == 0 && cap == 0 {
+    let record = Command::read("HMGET", &record, &QuotaTerms::FIELDS);
+    let terms = QuotaTerms::read(&fields(client.read_one(record).await?));
+    if terms.is_unlimited() {
         return Ok(None);
     }
-    let window = if figure(1) == 0 { WINDOW_SECONDS } else { figure(1) };
+    let QuotaTerms { rate, window_seconds, concurrency_cap, jitter_ms } = terms;
     let call = CheckAdmissionAndRecord {
         partition,
         quota_policy_id: id,
-        execution_id: applicant.execution_id.clone(),
+        execution_id: request.execution_id.clone(),
         now: client.server_time().await?,
-        window_seconds: window,
+        window_seconds,
         rate_limit: rate,
-        concurrency_cap: cap,
-        jitter_ms: figure(3),
+        concurrency_cap,
+        jitter_ms,
     };
-    Ok(match client.repeat(&call).await? {
+    Ok(match client.call_with_retry(&call).await? {
         Admission::Admitted | Admission::AlreadyAdmitted => None,
         Admission::RateExceeded { .. } => {
-            Some(format!("quota {id}: rate limit {rate} per {window}s window"))
+            Some(format!("quota {id}: rate limit {rate} per {window_seconds}s window"))
         }
-        Admission::ConcurrencyExceeded => Some(format!("quota {id}: concurrency cap {cap}")),
+        Admission::ConcurrencyExceeded => {
+            Some(format!("quota {id}: concurrency cap {concurrency_cap}"))
+        }
     })
 }
-
-/// The window of a quota that names none.
-const WINDOW_SECONDS: u64 = 60;

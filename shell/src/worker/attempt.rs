@@ -1,4 +1,4 @@
-//! One attempt: runs the handler, then says how it went until somebody has heard it.
+//! One attempt: runs the handler, then reports its outcome until the store acknowledges it.
 
 use std::sync::Arc;
 
@@ -16,26 +16,27 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::context::Context;
 use super::handler::{Done, Failed};
-use super::leases::Loss;
+use super::leases::LeaseLoss;
 use super::{Shared, admission};
-use crate::client::{ClientError, PAYLOAD_BYTES_MAX, SPAN_MAX, millis};
-use crate::observe::work::{self, AttemptOutcome};
+use crate::client::{ClientError, DURATION_MAX, PAYLOAD_BYTES_MAX, millis};
+use crate::observe::worker_metrics::{self, AttemptOutcome};
+use crate::retry::Backoff;
 
-/// A claimed execution on its way.
+/// One claimed execution, to be run and reported.
 pub(super) struct Attempt {
     pub(super) shared: Arc<Shared>,
     pub(super) lane: LaneId,
     pub(super) work: ClaimedWork,
-    /// Whether its lease is lost.
-    pub(super) loss: Loss,
-    /// Fires when the worker's patience with handlers is over.
-    pub(super) hurry: CancellationToken,
+    /// Fires when the lease is lost.
+    pub(super) loss: LeaseLoss,
+    /// Fires when the drain time of the worker is over.
+    pub(super) drain_expired: CancellationToken,
 }
 
 impl Attempt {
-    /// Runs the handler and settles the execution. The permit is free afterwards.
+    /// Runs the handler and reports its outcome. Holds the permit until then.
     pub(super) async fn run(self, _permit: OwnedSemaphorePermit) {
-        // The handler hears of both; only one of them makes its work void.
+        // The handler's token fires on lease loss and on drain; only lease loss voids its outcome.
         let cancelled = self.loss.token.child_token();
         let shared = &self.shared;
         let context = Context::new(
@@ -51,155 +52,157 @@ impl Attempt {
         let mut handler = AbortOnDropHandle::new(handler);
         let ended = tokio::select! {
             ended = &mut handler => Some(ended),
-            () = self.hurry.cancelled() => {
+            () = self.drain_expired.cancelled() => {
                 cancelled.cancel();
-                tokio::time::timeout(LAST_WORDS, &mut handler).await.ok()
+                tokio::time::timeout(HANDLER_STOP_WITHIN, &mut handler).await.ok()
             }
         };
         let outcome = match ended {
             Some(Ok(outcome)) => outcome,
             Some(Err(error)) => Err(Failed::new(Failed::PANIC, panic_text(error))),
-            // It does not stop: the work goes to somebody else, at once.
+            // The handler does not stop: put the execution back for another worker at once.
             None => {
                 handler.abort();
                 Ok(Done::Later(std::time::Duration::ZERO))
             }
         };
-        // Its slot is free before anybody else can have what is settled: the next to run it asks
-        // for one of its own.
+        // Released together with the report: whoever runs the execution next acquires a slot anew.
         let (settled, ()) =
-            tokio::join!(self.settle(&context, outcome), self.give_slot_back(&context));
+            tokio::join!(self.report_outcome(&context, outcome), self.release_quota_slot(&context));
         if let Some(outcome) = settled {
-            work::ended(&self.lane, outcome);
+            worker_metrics::ended(&self.lane, outcome);
         }
-        shared.leases.forget(self.work.fence.lease_id);
+        shared.leases.untrack(self.work.fence.lease_id);
     }
 
-    async fn give_slot_back(&self, context: &Context) {
+    async fn release_quota_slot(&self, context: &Context) {
         let Some(quota) = context.policy().quota_policy_id.map(QuotaPolicyId::from) else { return };
         let (client, execution) = (&self.shared.client, &self.work.execution_id);
         if context.is_suspended() || self.loss.outcome().is_some() {
-            // Somebody else may run it already, with the very slot.
+            // Another worker may run it already and use the same slot.
             admission::release_unneeded(client, quota, execution).await;
         } else {
             admission::release(client, quota, execution).await;
         }
     }
 
-    /// Says how it went. Answers how the attempt ended, unless it goes on another time.
-    async fn settle(
+    /// Reports the handler's outcome. Returns how the attempt ended, or `None` if it continues
+    /// later: it was suspended or delayed.
+    async fn report_outcome(
         &self,
         context: &Context,
         outcome: Result<Done, Failed>,
     ) -> Option<AttemptOutcome> {
         let execution = &self.work.execution_id;
         if let Some(outcome) = self.loss.outcome() {
-            tracing::info!(%execution, "its lease is gone, so its outcome counts no more");
+            tracing::info!(%execution, "lease lost, outcome discarded");
             return Some(outcome);
         }
         if context.is_suspended() {
             if !matches!(outcome, Ok(Done::Suspended)) {
-                tracing::warn!(%execution, ?outcome, "a suspended execution ends later");
+                tracing::warn!(%execution, ?outcome, "execution is suspended, outcome discarded");
             }
             return None;
         }
-        let told = match outcome {
+        let reported = match outcome {
             Ok(Done::Completed(result)) if result.len() > PAYLOAD_BYTES_MAX => {
-                // The store would take it, or break over it; either way nobody could pass it on.
                 let bytes = result.len();
-                let reason =
-                    format!("its result has {bytes} bytes; at most {PAYLOAD_BYTES_MAX} are kept");
+                let reason = format!(
+                    "result too large: {bytes} bytes, the limit is {PAYLOAD_BYTES_MAX} bytes"
+                );
                 self.fail(&Failed::permanent(reason)).await
             }
             Ok(Done::Completed(result)) => self.complete(result).await,
-            Ok(Done::Later(pause)) => self.put_off(pause).await,
+            Ok(Done::Later(pause)) => self.delay(pause).await,
             Ok(Done::Suspended) => {
-                let reason = "its handler says that it suspended, and did not";
+                let reason = "handler returned Done::Suspended without calling Context::suspend";
                 self.fail(&Failed::permanent(reason)).await
             }
             Err(failed) => self.fail(&failed).await,
         };
-        told.unwrap_or_else(|error| {
-            tracing::warn!(%execution, %error, "its outcome does not count");
+        reported.unwrap_or_else(|error| {
+            tracing::warn!(%execution, %error, "outcome rejected by the store");
             let ClientError::Refused(refusal) = error else { return self.loss.outcome() };
             Some(AttemptOutcome::of_refused(&refusal))
         })
     }
 
-    async fn complete(&self, result_payload: Vec<u8>) -> Told {
+    async fn complete(&self, result_payload: Vec<u8>) -> Reported {
         let call = CompleteExecution {
             running: self.running(),
             authority: Authority::Holder(self.work.fence),
             result_payload,
         };
-        self.tell(&call).await?;
+        self.report(&call).await?;
         Ok(Some(AttemptOutcome::Ok))
     }
 
-    async fn fail(&self, failed: &Failed) -> Told {
+    async fn fail(&self, failed: &Failed) -> Reported {
         let is_final = failed.category() == Failed::PERMANENT;
         let call = FailExecution {
             running: self.running(),
             authority: Authority::Holder(self.work.fence),
-            failure_reason: beginning_of(failed.reason()),
+            failure_reason: truncated(failed.reason()),
             failure_category: failed.category().to_owned(),
             retry_policy_json: if is_final { String::new() } else { self.retry_policy() },
         };
         let execution = &self.work.execution_id;
-        Ok(match self.tell(&call).await? {
+        Ok(match self.report(&call).await? {
             Some(Failure::RetryAt(_)) => {
-                tracing::info!(%execution, ?failed, "tried again later");
+                tracing::info!(%execution, ?failed, "attempt failed, will be retried");
                 Some(AttemptOutcome::Retry)
             }
             Some(Failure::Final) => {
-                tracing::info!(%execution, ?failed, "failed");
+                tracing::info!(%execution, ?failed, "execution failed");
                 Some(AttemptOutcome::Error)
             }
-            // It was heard, and nobody told us what follows.
+            // The report was applied, but the reply with its effect was lost.
             None => Some(AttemptOutcome::Error),
         })
     }
 
-    async fn put_off(&self, pause: std::time::Duration) -> Told {
+    async fn delay(&self, pause: std::time::Duration) -> Reported {
         let now = self.shared.client.server_time().await?;
-        let pause_ms = i64::try_from(millis(pause.min(SPAN_MAX))).unwrap_or(i64::MAX);
+        let pause_ms = i64::try_from(millis(pause.min(DURATION_MAX))).unwrap_or(i64::MAX);
         let call = DelayExecution {
             running: self.running(),
             authority: Authority::Holder(self.work.fence),
             delay_until: ServerTime(now.0.saturating_add(pause_ms)),
         };
-        self.tell(&call).await?;
+        self.report(&call).await?;
         Ok(None)
     }
 
-    /// Tells the store, again and again while it does not answer and the lease stands. `None`
-    /// when an earlier try had been heard.
-    async fn tell<F: Function>(&self, call: &F) -> Result<Option<F::Reply>, ClientError> {
-        let mut pause = PAUSE_FIRST;
+    /// Calls the store, and retries while it is unavailable and the lease is held. `None` if an
+    /// earlier try was applied and only its reply was lost.
+    async fn report<F: Function>(&self, call: &F) -> Result<Option<F::Reply>, ClientError> {
+        let mut backoff = Backoff::new(PAUSE_FIRST, PAUSE_LONGEST);
         loop {
             let reply = tokio::select! {
-                reply = self.shared.client.repeat(call) => reply,
+                reply = self.shared.client.call_with_retry(call) => reply,
                 () = self.loss.token.cancelled() => {
-                    return Err(ClientError::Input("the lease was lost meanwhile".to_owned()));
+                    return Err(ClientError::LeaseLost(self.work.execution_id.clone()));
                 }
             };
             match reply {
                 Ok(reply) => return Ok(Some(reply)),
-                Err(ClientError::Refused(refusal)) if self.was_heard(&refusal) => return Ok(None),
+                Err(ClientError::Refused(refusal)) if self.was_applied_before(&refusal) => {
+                    return Ok(None);
+                }
                 Err(error @ ClientError::Unavailable(_)) => {
-                    tracing::warn!(execution = %self.work.execution_id, %error, "still telling");
-                    // A server that refuses does so at once: without a pause it would be asked hotly.
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(PAUSE_LONGEST);
+                    let execution = &self.work.execution_id;
+                    tracing::warn!(%execution, %error, "outcome not acknowledged, retrying");
+                    // A server that refuses answers at once: do not retry in a tight loop.
+                    backoff.wait().await;
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether the execution left its attempt under this very lease, which only its holder's call
-    /// does: the reply to an earlier try was lost.
-    fn was_heard(&self, refusal: &Refusal) -> bool {
+    /// Whether the refusal says that the attempt ended under this very lease. Only its holder's own
+    /// call does that, so an earlier try was applied and its reply was lost.
+    fn was_applied_before(&self, refusal: &Refusal) -> bool {
         let fence = &self.work.fence;
         refusal.code == Code::ExecutionNotActive
             && refusal.detail(1) == fence.lease_epoch.to_string()
@@ -217,7 +220,7 @@ impl Attempt {
         }
     }
 
-    /// The retry policy as it was stored; empty for none.
+    /// The retry policy as stored JSON; empty if there is none.
     fn retry_policy(&self) -> String {
         let policy: serde_json::Value =
             serde_json::from_slice(&self.work.policy_json).unwrap_or_default();
@@ -228,18 +231,18 @@ impl Attempt {
     }
 }
 
-/// How the attempt ended, if it did, when the store has heard of it.
-type Told = Result<Option<AttemptOutcome>, ClientError>;
+/// How the attempt ended, if it did, once the store has acknowledged it.
+type Reported = Result<Option<AttemptOutcome>, ClientError>;
 
 fn panic_text(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "the handler was stopped".to_owned() };
+    let Ok(panic) = error.try_into_panic() else { return "the handler was aborted".to_owned() };
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("the handler panicked: {}", text.unwrap_or_else(|| "without a word".to_owned()))
+    format!("the handler panicked: {}", text.unwrap_or_else(|| "no message".to_owned()))
 }
 
-/// Of a reason as much as a person reads: it is in every record, table and log line of its execution.
-fn beginning_of(reason: &str) -> String {
+/// The first [`REASON_BYTES_MAX`] bytes of a failure reason: it is stored, listed and logged.
+fn truncated(reason: &str) -> String {
     if reason.len() <= REASON_BYTES_MAX {
         return reason.to_owned();
     }
@@ -248,10 +251,10 @@ fn beginning_of(reason: &str) -> String {
     kept
 }
 
-/// How much of a reason is kept.
+/// Longest stored failure reason, in bytes.
 const REASON_BYTES_MAX: usize = 8 * 1_024;
-/// How long a handler that was told to stop may take for it.
-const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(2);
-/// Pauses between tries to report to a store that refuses.
+/// How long a handler may take to stop after it was told to.
+const HANDLER_STOP_WITHIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// Pauses between tries to report an outcome.
 const PAUSE_FIRST: std::time::Duration = std::time::Duration::from_millis(50);
 const PAUSE_LONGEST: std::time::Duration = std::time::Duration::from_secs(1);

@@ -1,4 +1,5 @@
-//! The loop that claims: where work may be, as many claims as there are free hands, one round trip.
+//! The claim loop: sends as many claims as there are free permits, in one round trip per batch, and
+//! starts an attempt for each execution it gets.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply, ClaimedWork};
 use selvedge_core::capability::fnv1a;
-use selvedge_core::engine::{Answer, Command};
+use selvedge_core::command::{Answer, Command};
 use selvedge_core::error::{Applied, CallError};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::key::{Key, LaneIndex};
@@ -14,45 +15,51 @@ use selvedge_core::push::{Channel, Hint};
 use selvedge_core::value::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::Shared;
-use super::admission::{Applicant, admit, release_unneeded};
+use super::admission::{AdmissionRequest, admit, release_unneeded};
 use super::attempt::Attempt;
-use super::hot::{Hot, Spot};
+use super::claim_queue::{ClaimQueue, ClaimTarget};
+use super::{Shared, Stop};
 use crate::client::millis;
-use crate::observe::work;
+use crate::observe::worker_metrics;
+use crate::retry::Backoff;
 use crate::store::Push;
 
+/// Claims executions and runs their attempts until told to stop.
 pub(super) struct Claimer {
     shared: Arc<Shared>,
-    hot: Hot,
-    hands: Arc<Semaphore>,
+    queue: ClaimQueue,
+    /// One permit per handler that may run at the same time.
+    permits: Arc<Semaphore>,
     running: JoinSet<()>,
-    hurry: CancellationToken,
-    /// Whether anything may have become ready anywhere, unheard.
-    deaf: bool,
-    /// Claims whose replies were lost: they may have got something, and are asked again.
-    unsure: Vec<Claim>,
-    pause: Duration,
+    /// Fires when handlers have used up the drain time and are told to stop.
+    drain_expired: CancellationToken,
+    /// Whether pushes about ready executions may have been missed.
+    missed_pushes: bool,
+    /// Claims whose replies were lost. They may have been granted, so they are repeated with the
+    /// same lease id.
+    unconfirmed: Vec<Claim>,
+    backoff: Backoff,
 }
 
-/// A claim on its way, with the hand that is kept free for what it gets.
+/// A claim in flight, with the permit for the handler of the execution it may get.
 struct Claim {
     call: ClaimNext,
-    hand: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     since: Instant,
 }
 
-/// What a round found at one place.
+/// The replies of one round trip to the claims on one target.
 #[derive(Default)]
-struct Found {
+struct TargetResult {
     claimed: usize,
-    asked: usize,
+    sent: usize,
     next_offset: u32,
-    waits_for_admission: bool,
+    /// Whether to queue the target again: a candidate needs admission, or a claim failed.
+    retry: bool,
 }
 
 impl Claimer {
@@ -60,19 +67,19 @@ impl Claimer {
         let partitions = shared.client.partitions().flow.get();
         let start = fnv1a(shared.instance.as_str().as_bytes());
         Self {
-            hot: Hot::new(shared.lanes.clone(), partitions, start % u64::from(u32::MAX)),
-            hands: Arc::new(Semaphore::new(shared.concurrency)),
+            queue: ClaimQueue::new(shared.lanes.clone(), partitions, start % u64::from(u32::MAX)),
+            permits: Arc::new(Semaphore::new(shared.concurrency)),
             running: JoinSet::new(),
-            hurry: CancellationToken::new(),
-            deaf: false,
-            unsure: Vec::new(),
-            pause: PAUSE_FIRST,
+            drain_expired: CancellationToken::new(),
+            missed_pushes: false,
+            unconfirmed: Vec::new(),
+            backoff: Backoff::new(PAUSE_FIRST, PAUSE_LONGEST),
             shared,
         }
     }
 
-    /// Claims until told to stop, then waits for what runs.
-    pub(super) async fn run(mut self, stop: CancellationToken) {
+    /// Claims until `stop` fires, then drains the running attempts.
+    pub(super) async fn run(mut self, mut stop: Stop<'_>) {
         let mut channels: Vec<String> = self
             .shared
             .lanes
@@ -86,157 +93,163 @@ impl Claimer {
         let mut poll = interval(self.shared.poll_every);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
-            let hands = self.hands.clone();
+            let permits = self.permits.clone();
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
-                push = pushes.next() => self.hear(push),
+                () = &mut stop => break,
+                push = pushes.next() => self.on_push(push),
                 Some(_) = self.running.join_next() => {}
-                _ = poll.tick() => self.hot.point_at_next(),
-                () = std::future::ready(()), if self.deaf => self.survey().await,
-                // They have their hands already. If they hold all, no other becomes free before.
-                () = std::future::ready(()), if !self.unsure.is_empty() => self.round().await,
-                // It only says that a hand is free; kept, it would be one hand less for the round.
-                free = hands.acquire(), if !self.hot.is_empty() => {
+                _ = poll.tick() => self.queue.poll_next_target(),
+                () = std::future::ready(()), if self.missed_pushes => {
+                    self.queue_ready_targets().await;
+                }
+                // Repeated claims hold permits already. If they hold all of them, no permit
+                // becomes free until they are repeated.
+                () = std::future::ready(()), if !self.unconfirmed.is_empty() => {
+                    self.claim_once().await;
+                }
+                // Acquired only to wait for a free permit; `claim_once` acquires its own.
+                free = permits.acquire(), if !self.queue.is_empty() => {
                     drop(free);
-                    self.round().await;
+                    self.claim_once().await;
                 }
             }
         }
         self.drain().await;
     }
 
-    fn hear(&mut self, push: Push) {
+    fn on_push(&mut self, push: Push) {
         match push {
             Push::Gap => {
-                self.deaf = true;
-                self.shared.leases.doubt_all();
+                self.missed_pushes = true;
+                self.shared.leases.renew_all_now();
             }
             Push::Message { channel, payload } => match Hint::read(&channel, &payload) {
                 Ok(Hint::Ready(lane, partition)) => {
-                    if self.hands.available_permits() == 0 {
-                        work::at_capacity();
+                    if self.permits.available_permits() == 0 {
+                        worker_metrics::at_capacity();
                     }
-                    self.hot.point_at(lane, partition);
+                    self.queue.mark_ready(lane, partition);
                 }
-                Ok(Hint::Lost(_, execution)) => self.shared.leases.doubt(&execution),
+                Ok(Hint::Lost(_, execution)) => self.shared.leases.renew_now(&execution),
                 Ok(Hint::Ended(_) | Hint::Frames(..) | Hint::Held(_) | Hint::Freed(_)) | Err(_) => {
                 }
             },
         }
     }
 
-    /// Looks where something is ready. A claim per place would find the same, but it takes a free
-    /// hand, and whoever waits at the last place would wait for all the others.
-    async fn survey(&mut self) {
-        self.deaf = false;
+    /// Queues the targets that have ready executions, by reading the sizes of their indexes. Claims
+    /// would find the same, but each needs a free permit, so the last target would wait for all
+    /// the others.
+    async fn queue_ready_targets(&mut self) {
+        self.missed_pushes = false;
         let store = self.shared.client.store();
-        for places in self.hot.everywhere().chunks(SURVEYED_AT_ONCE) {
-            let looks = places.iter().map(|(lane, partition)| {
+        for targets in self.queue.all_targets().chunks(COUNTS_PER_ROUND_TRIP) {
+            let counts = targets.iter().map(|(lane, partition)| {
                 let ready = Key::index(*partition).lane(lane, LaneIndex::Eligible);
                 Command::read("ZCARD", &ready, &[])
             });
-            let answers = store.run(looks.collect(), store.options().call_within).await;
-            for ((lane, partition), answer) in places.iter().zip(answers) {
-                // A place that did not answer is asked again by a claim, which knows how to wait.
+            let answers = store.run(counts.collect(), store.options().call_within).await;
+            for ((lane, partition), answer) in targets.iter().zip(answers) {
+                // No answer counts as ready: the claim retries with backoff.
                 if answer != Answer::Applied(Value::Int(0)) {
-                    self.hot.point_at(lane.clone(), *partition);
+                    self.queue.mark_ready(lane.clone(), *partition);
                 }
             }
         }
     }
 
-    /// One round trip of claims, and what follows from their replies.
-    async fn round(&mut self) {
-        let (claims, spots) = self.plan();
+    /// Sends one batch of claims and acts on the replies.
+    async fn claim_once(&mut self) {
+        let (claims, targets) = self.next_claims();
         if claims.is_empty() {
             return;
         }
         let calls: Vec<ClaimNext> = claims.iter().map(|claim| claim.call.clone()).collect();
         let replies = self.shared.client.store().call_all(&calls).await;
-        let mut found: Vec<Found> = spots.iter().map(|_| Found::default()).collect();
-        let (mut applicants, mut trouble) = (Vec::new(), false);
+        let mut results: Vec<TargetResult> =
+            targets.iter().map(|_| TargetResult::default()).collect();
+        let (mut requests, mut failed) = (Vec::new(), false);
         for (claim, reply) in claims.into_iter().zip(replies) {
-            let at = spots.iter().position(|spot| {
-                spot.lane == claim.call.lane && spot.partition == claim.call.partition
+            let at = targets.iter().position(|target| {
+                target.lane == claim.call.lane && target.partition == claim.call.partition
             });
-            let mut nowhere = Found::default();
-            let place = at.and_then(|at| found.get_mut(at)).unwrap_or(&mut nowhere);
-            place.asked += 1;
+            let mut none = TargetResult::default();
+            let result = at.and_then(|at| results.get_mut(at)).unwrap_or(&mut none);
+            result.sent += 1;
             match reply {
                 Ok(ClaimNextReply::Claimed(work)) => {
-                    place.claimed += 1;
-                    self.start(claim, work);
+                    result.claimed += 1;
+                    self.spawn_attempt(claim, work);
                 }
                 Ok(ClaimNextReply::NeedsAdmission {
                     execution_id,
                     budget_ids,
                     quota_policy_id,
                 }) => {
-                    place.waits_for_admission = true;
+                    result.retry = true;
                     let lane = claim.call.lane.clone();
-                    applicants.push((
+                    requests.push((
                         claim,
-                        Applicant { execution_id, lane, budget_ids, quota_policy_id },
+                        AdmissionRequest { execution_id, lane, budget_ids, quota_policy_id },
                     ));
                 }
                 Ok(ClaimNextReply::NoneClaimable { next_offset }) => {
-                    place.next_offset = next_offset;
+                    result.next_offset = next_offset;
                 }
                 Ok(ClaimNextReply::Empty | ClaimNextReply::Lapsed(_)) => {}
                 Err(error) => {
-                    trouble = true;
-                    place.waits_for_admission = true;
-                    self.note_trouble(claim, &error);
+                    failed = true;
+                    result.retry = true;
+                    self.on_claim_error(claim, &error);
                 }
             }
         }
-        self.put_back(spots, found);
-        self.admit(applicants).await;
-        if trouble {
-            sleep(self.pause).await;
-            self.pause = (self.pause * 2).min(PAUSE_LONGEST);
+        self.requeue_targets(targets, results);
+        self.admit(requests).await;
+        if failed {
+            self.backoff.wait().await;
         } else {
-            self.pause = PAUSE_FIRST;
+            self.backoff.reset();
         }
     }
 
-    /// Claims for the places in question, as many as there are free hands. Those that were lost
-    /// come first, and have theirs.
-    fn plan(&mut self) -> (Vec<Claim>, Vec<Spot>) {
-        let mut claims = std::mem::take(&mut self.unsure);
+    /// The next batch: unconfirmed claims first, which have their permits, then claims on queued
+    /// targets for as many permits as are free.
+    fn next_claims(&mut self) -> (Vec<Claim>, Vec<ClaimTarget>) {
+        let mut claims = std::mem::take(&mut self.unconfirmed);
         let ttl = self.shared.lease_ttl;
         claims.retain(|claim| claim.since.elapsed() < ttl);
-        let mut spots = Vec::new();
-        'places: while let Some(spot) = self.hot.take() {
-            for nth in 0..spot.eager {
-                let Ok(hand) = self.hands.clone().try_acquire_owned() else {
+        let mut targets = Vec::new();
+        'targets: while let Some(target) = self.queue.pop() {
+            for nth in 0..target.claims_at_once {
+                let Ok(permit) = self.permits.clone().try_acquire_owned() else {
                     if nth == 0 {
-                        self.hot.put(spot);
+                        self.queue.push(target);
                     } else {
-                        spots.push(spot);
+                        targets.push(target);
                     }
-                    break 'places;
+                    break 'targets;
                 };
-                claims.push(self.claim(&spot, hand, None));
+                claims.push(self.claim(&target, permit, None));
             }
-            spots.push(spot);
-            if claims.len() >= CLAIMS_AT_ONCE {
+            targets.push(target);
+            if claims.len() >= CLAIMS_PER_ROUND_TRIP {
                 break;
             }
         }
-        (claims, spots)
+        (claims, targets)
     }
 
     fn claim(
         &self,
-        spot: &Spot,
-        hand: OwnedSemaphorePermit,
+        target: &ClaimTarget,
+        permit: OwnedSemaphorePermit,
         admitted: Option<ExecutionId>,
     ) -> Claim {
         let call = ClaimNext {
-            partition: spot.partition,
-            lane: spot.lane.clone(),
+            partition: target.partition,
+            lane: target.lane.clone(),
             worker_id: self.shared.worker.clone(),
             worker_instance_id: self.shared.instance.clone(),
             capabilities: self.shared.capabilities.clone(),
@@ -244,69 +257,79 @@ impl Claimer {
             lease_ttl_ms: millis(self.shared.lease_ttl),
             attempt_id: Uuid::new_v4().into(),
             window: None,
-            offset: spot.offset,
+            offset: target.offset,
             admitted,
         };
-        Claim { call, hand, since: Instant::now() }
+        Claim { call, permit, since: Instant::now() }
     }
 
-    /// Where all claims found something, there may be more; a place that answered less is done
-    /// with until somebody points at it again.
-    fn put_back(&mut self, spots: Vec<Spot>, found: Vec<Found>) {
-        for (mut spot, found) in spots.into_iter().zip(found) {
-            if found.next_offset > 0 {
-                self.hot.put(Spot { offset: found.next_offset, eager: 1, ..spot });
-            } else if found.waits_for_admission {
-                self.hot.put(Spot { eager: 1, ..spot });
-            } else if found.claimed > 0 && found.claimed == found.asked {
-                spot.eager = (spot.eager * 2).min(EAGER_MOST);
-                self.hot.put(Spot { offset: 0, ..spot });
+    /// Queues a target again if all its claims were granted, because there may be more. A target
+    /// that granted fewer is dropped until a push or a poll queues it again.
+    fn requeue_targets(&mut self, targets: Vec<ClaimTarget>, results: Vec<TargetResult>) {
+        for (mut target, result) in targets.into_iter().zip(results) {
+            if result.next_offset > 0 {
+                self.queue.push(ClaimTarget {
+                    offset: result.next_offset,
+                    claims_at_once: 1,
+                    ..target
+                });
+            } else if result.retry {
+                self.queue.push(ClaimTarget { claims_at_once: 1, ..target });
+            } else if result.claimed > 0 && result.claimed == result.sent {
+                target.claims_at_once = (target.claims_at_once * 2).min(CLAIMS_PER_TARGET_MAX);
+                self.queue.push(ClaimTarget { offset: 0, ..target });
             } else {
-                self.hot.leave(spot);
+                self.queue.finish(target);
             }
         }
     }
 
-    fn note_trouble(&mut self, claim: Claim, error: &CallError) {
+    fn on_claim_error(&mut self, claim: Claim, error: &CallError) {
         let perhaps = match error {
             CallError::Server(error) => error.applied == Applied::Perhaps,
             CallError::Refused(_) => false,
             CallError::Broken(_) => true,
         };
-        tracing::warn!(%error, partition = %claim.call.partition, "a claim was not answered");
+        tracing::warn!(%error, partition = %claim.call.partition, "claim failed, retrying");
         if perhaps {
-            self.unsure.push(claim);
+            self.unconfirmed.push(claim);
         }
     }
 
-    /// Asks budgets and quotas for those that need it, and claims those that were admitted.
-    async fn admit(&mut self, applicants: Vec<(Claim, Applicant)>) {
+    /// Checks budgets and quotas for executions that need admission, and claims the admitted ones.
+    async fn admit(&mut self, requests: Vec<(Claim, AdmissionRequest)>) {
         let mut asked = BTreeSet::new();
-        for (claim, applicant) in applicants {
-            // Claims that went out together met the same candidate.
-            if !asked.insert(applicant.execution_id.clone()) {
+        for (claim, request) in requests {
+            // Claims of the same batch may return the same candidate.
+            if !asked.insert(request.execution_id.clone()) {
                 continue;
             }
-            match admit(&self.shared.client, &applicant).await {
-                Ok(true) => self.claim_admitted(claim, applicant).await,
+            match admit(&self.shared.client, &request).await {
+                Ok(true) => self.claim_admitted(claim, request).await,
                 Ok(false) => {}
                 Err(error) => {
-                    tracing::warn!(%error, execution = %applicant.execution_id, "not admitted");
-                    sleep(self.pause).await;
+                    let execution = &request.execution_id;
+                    tracing::warn!(%error, %execution, "admission check failed");
+                    self.backoff.wait().await;
                 }
             }
         }
     }
 
-    async fn claim_admitted(&mut self, claim: Claim, applicant: Applicant) {
-        let Claim { call, hand, .. } = claim;
-        let spot = Spot { lane: call.lane, partition: call.partition, eager: 1, offset: 0 };
-        let Applicant { execution_id: admitted, quota_policy_id: quota, .. } = applicant;
-        let claim = self.claim(&spot, hand, Some(admitted.clone()));
+    async fn claim_admitted(&mut self, claim: Claim, request: AdmissionRequest) {
+        let Claim { call, permit, .. } = claim;
+        let target = ClaimTarget {
+            lane: call.lane,
+            partition: call.partition,
+            claims_at_once: 1,
+            offset: 0,
+        };
+        let AdmissionRequest { execution_id: admitted, quota_policy_id: quota, .. } = request;
+        let claim = self.claim(&target, permit, Some(admitted.clone()));
         match self.shared.client.store().call(&claim.call).await {
-            Ok(ClaimNextReply::Claimed(work)) => self.start(claim, work),
-            // Another worker was faster, and the slot is that of the execution, whoever runs it. Or
-            // nobody can run it now.
+            Ok(ClaimNextReply::Claimed(work)) => self.spawn_attempt(claim, work),
+            // Another worker claimed it first, or nobody can run it now. The quota slot belongs to
+            // the execution, so it is released only if the execution does not run.
             Ok(
                 ClaimNextReply::NeedsAdmission { .. }
                 | ClaimNextReply::NoneClaimable { .. }
@@ -317,47 +340,47 @@ impl Claimer {
                     release_unneeded(&self.shared.client, quota, &admitted).await;
                 }
             }
-            Err(error) => self.note_trouble(claim, &error),
+            Err(error) => self.on_claim_error(claim, &error),
         }
     }
 
-    fn start(&mut self, claim: Claim, got: ClaimedWork) {
-        let Claim { call, hand, since } = claim;
+    fn spawn_attempt(&mut self, claim: Claim, got: ClaimedWork) {
+        let Claim { call, permit, since } = claim;
         tracing::debug!(execution = %got.execution_id, kind = got.execution_kind, "claimed");
-        work::claimed(&call.lane, since.elapsed(), got.waited_ms);
-        let loss = self.shared.leases.hold(&got, since, self.shared.lease_ttl);
+        worker_metrics::claimed(&call.lane, since.elapsed(), got.waited_ms);
+        let loss = self.shared.leases.track(&got, since, self.shared.lease_ttl);
         let attempt = Attempt {
             shared: self.shared.clone(),
             lane: call.lane,
             work: got,
             loss,
-            hurry: self.hurry.clone(),
+            drain_expired: self.drain_expired.clone(),
         };
-        self.running.spawn(attempt.run(hand));
+        self.running.spawn(attempt.run(permit));
     }
 
-    /// Lets handlers finish; then tells them to.
+    /// Waits for running attempts. When the drain time is over, tells their handlers to stop.
     async fn drain(&mut self) {
         let running = &mut self.running;
         let all = async { while running.join_next().await.is_some() {} };
         if timeout(self.shared.drain_within, all).await.is_err() {
-            self.hurry.cancel();
+            self.drain_expired.cancel();
             let running = &mut self.running;
             let all = async { while running.join_next().await.is_some() {} };
-            // Whoever does not even end now is dropped; its lease runs out.
-            let _ = timeout(LAST_DRAIN, all).await;
+            // Attempts that still run are dropped; their leases expire.
+            let _ = timeout(ABORT_WITHIN, all).await;
         }
     }
 }
 
-/// Most claims of one place in one round trip.
-const EAGER_MOST: usize = 32;
-/// About how many claims go out in one round trip.
-const CLAIMS_AT_ONCE: usize = 256;
-/// Places that are looked at in one round trip.
-const SURVEYED_AT_ONCE: usize = 1_024;
-/// How long the last handlers may take to tell how they ended.
-const LAST_DRAIN: Duration = Duration::from_secs(5);
+/// Most claims on one target in one round trip.
+const CLAIMS_PER_TARGET_MAX: usize = 32;
+/// About how many claims are sent in one round trip.
+const CLAIMS_PER_ROUND_TRIP: usize = 256;
+/// Index sizes read in one round trip.
+const COUNTS_PER_ROUND_TRIP: usize = 1_024;
+/// How long attempts may take to report their outcome after their handlers were told to stop.
+const ABORT_WITHIN: Duration = Duration::from_secs(5);
 
 const PAUSE_FIRST: Duration = Duration::from_millis(50);
 const PAUSE_LONGEST: Duration = Duration::from_secs(2);

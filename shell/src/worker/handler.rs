@@ -1,4 +1,4 @@
-//! What a handler gets done, or fails to.
+//! Handlers by kind, and what a handler returns: [`Done`] or [`Failed`].
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use super::context::Context;
 
-/// How a handler leaves its execution when nothing went wrong.
+/// The outcome of a handler that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It is done, with this result: any bytes, at most
-    /// [`PAYLOAD_BYTES_MAX`](crate::client::PAYLOAD_BYTES_MAX) of them. A larger result is a final
-    /// failure.
+    /// The execution succeeded, with this result: any bytes, at most
+    /// [`PAYLOAD_BYTES_MAX`](crate::client::PAYLOAD_BYTES_MAX). A larger result fails the execution
+    /// permanently.
     Completed(Vec<u8>),
-    /// It has suspended itself, by [`Context::suspend`]; whoever signals it lets it go on.
+    /// The handler has suspended the execution with [`Context::suspend`]. A signal resumes it.
     Suspended,
-    /// It goes on after a pause, as the same attempt, on whichever worker.
+    /// Run the handler again after this delay, as the same attempt, on any worker.
     Later(Duration),
 }
 
@@ -46,10 +46,10 @@ impl From<&str> for Done {
     }
 }
 
-/// Why a handler failed. The execution's retry policy decides what comes next. Of a very long reason
-/// the first 8 KiB are kept.
+/// Why a handler failed. The execution's retry policy decides whether it is retried. Reasons longer
+/// than 8 KiB are truncated.
 ///
-/// Any error becomes a transient failure by `?`.
+/// `?` turns any error into a transient failure.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failed {
     category: String,
@@ -57,28 +57,28 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The category of failures that trying again may mend.
+    /// The category of failures that a retry may fix.
     pub const TRANSIENT: &'static str = "transient";
-    /// The category of failures that are final, whatever the retry policy says.
+    /// The category of failures that are never retried, whatever the retry policy says.
     pub const PERMANENT: &'static str = "permanent";
-    /// The category of handlers that panicked.
+    /// The category of panics in handlers.
     pub const PANIC: &'static str = "panic";
-    /// The category of work that no handler is there for.
+    /// The category of executions of a kind that the worker has no handler for.
     pub const NO_HANDLER: &'static str = "no_handler";
 
-    /// A failure of a category of your own; retry policies may list it.
+    /// A failure of any category. Retry policies may list the categories to retry.
     #[must_use]
     pub fn new(category: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { category: category.into(), reason: reason.into() }
     }
 
-    /// A failure that trying again may mend.
+    /// A failure that a retry may fix.
     #[must_use]
     pub fn transient(reason: impl Into<String>) -> Self {
         Self::new(Self::TRANSIENT, reason)
     }
 
-    /// A failure that is final.
+    /// A failure that is never retried.
     #[must_use]
     pub fn permanent(reason: impl Into<String>) -> Self {
         Self::new(Self::PERMANENT, reason)
@@ -103,7 +103,7 @@ impl fmt::Debug for Failed {
     }
 }
 
-/// `Failed` is no error itself, so that every error can become one.
+/// `Failed` does not implement `Error`, so that every error can be converted to it.
 impl<E: std::error::Error> From<E> for Failed {
     fn from(error: E) -> Self {
         Self::transient(error.to_string())
@@ -133,11 +133,16 @@ impl Handlers {
         self.by_kind.insert(kind, Arc::new(run));
     }
 
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.by_kind.keys().map(String::as_str)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.by_kind.is_empty()
     }
 
-    /// Starts the handler of this kind, or says which ones there are.
+    /// Starts the handler of this kind. Without one, the future fails with
+    /// [`Failed::NO_HANDLER`].
     pub(super) fn start(&self, kind: &str, context: Context) -> Running {
         match self.by_kind.get(kind) {
             Some(handler) => handler(context),

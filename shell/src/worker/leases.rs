@@ -1,4 +1,4 @@
-//! The leases that a worker holds, and their renewal: all that are due in one round trip.
+//! Lease renewal: tracks the leases a worker holds and renews all that are due in one round trip.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -14,50 +14,50 @@ use tokio_util::sync::CancellationToken;
 
 use super::Shared;
 use crate::client::millis;
-use crate::observe::work::{self, AttemptOutcome};
+use crate::observe::worker_metrics::{self, AttemptOutcome};
 
-/// The leases of one worker.
+/// The leases held by one worker.
 #[derive(Default)]
 pub(super) struct Leases {
     held: Mutex<BTreeMap<LeaseId, Held>>,
-    /// Somebody said that a lease is gone: look now.
-    doubt: Notify,
+    /// Wakes the renewal loop: a lease may be lost.
+    renew_now: Notify,
 }
 
 struct Held {
     execution_id: ExecutionId,
     attempt_index: AttemptIndex,
     fence: Fence,
-    loss: Loss,
+    loss: LeaseLoss,
     renew_at: Instant,
     ends_at: Instant,
 }
 
-/// The loss of a lease, which may never come.
+/// Tells an attempt that its lease is lost.
 #[derive(Clone, Default)]
-pub(super) struct Loss {
+pub(super) struct LeaseLoss {
     /// Fires when the lease is lost.
     pub(super) token: CancellationToken,
     outcome: Arc<OnceLock<AttemptOutcome>>,
 }
 
-impl Loss {
-    /// What became of the attempt, once its lease is lost.
+impl LeaseLoss {
+    /// The outcome of the attempt; `None` while its lease is held.
     pub(super) fn outcome(&self) -> Option<AttemptOutcome> {
         self.outcome.get().copied()
     }
 
-    fn declare(&self, outcome: AttemptOutcome) {
-        // The first word counts; nobody loses a lease twice.
+    fn set(&self, outcome: AttemptOutcome) {
+        // A lease is lost once; the first outcome counts.
         let _ = self.outcome.set(outcome);
         self.token.cancel();
     }
 }
 
 impl Leases {
-    /// Takes care of a lease from now on.
-    pub(super) fn hold(&self, work: &ClaimedWork, since: Instant, ttl: Duration) -> Loss {
-        let loss = Loss::default();
+    /// Renews this lease from now on, until it is lost or [untracked](Self::untrack).
+    pub(super) fn track(&self, work: &ClaimedWork, since: Instant, ttl: Duration) -> LeaseLoss {
+        let loss = LeaseLoss::default();
         let held = Held {
             execution_id: work.execution_id.clone(),
             attempt_index: work.attempt_index,
@@ -70,13 +70,13 @@ impl Leases {
         loss
     }
 
-    /// The lease is given up, or gone.
-    pub(super) fn forget(&self, lease: LeaseId) {
+    /// Stops renewing a lease.
+    pub(super) fn untrack(&self, lease: LeaseId) {
         self.lock().remove(&lease);
     }
 
-    /// Somebody else may have taken the lease of this execution.
-    pub(super) fn doubt(&self, execution: &ExecutionId) {
+    /// Renews the lease of this execution now: it may be lost.
+    pub(super) fn renew_now(&self, execution: &ExecutionId) {
         let mut held = self.lock();
         let mut found = false;
         for lease in held.values_mut().filter(|held| held.execution_id == *execution) {
@@ -84,16 +84,16 @@ impl Leases {
             found = true;
         }
         if found {
-            self.doubt.notify_one();
+            self.renew_now.notify_one();
         }
     }
 
-    /// All leases may have been taken: messages were missed.
-    pub(super) fn doubt_all(&self) {
+    /// Renews all leases now: pushes about lost ones may have been missed.
+    pub(super) fn renew_all_now(&self) {
         for lease in self.lock().values_mut() {
             lease.renew_at = Instant::now();
         }
-        self.doubt.notify_one();
+        self.renew_now.notify_one();
     }
 
     fn due(&self, ttl: Duration, now: Instant) -> Vec<RenewLease> {
@@ -109,83 +109,91 @@ impl Leases {
         .collect()
     }
 
-    fn settle(&self, lease: LeaseId, sent: Instant, ttl: Duration, reply: Result<(), CallError>) {
+    fn on_renewal(
+        &self,
+        lease: LeaseId,
+        sent: Instant,
+        ttl: Duration,
+        reply: Result<(), CallError>,
+    ) {
         let mut held = self.lock();
         let Some(entry) = held.get_mut(&lease) else { return };
-        work::renewed(reply.is_ok());
+        worker_metrics::renewed(reply.is_ok());
         match reply {
             Ok(()) => {
                 entry.renew_at = sent + ttl / RENEWALS_PER_TTL;
                 entry.ends_at = sent + ttl;
             }
             Err(CallError::Refused(refusal)) => {
-                tracing::info!(execution = %entry.execution_id, %refusal, "a lease is lost");
-                entry.loss.declare(AttemptOutcome::of_refused(&refusal));
+                tracing::info!(execution = %entry.execution_id, %refusal, "lease lost");
+                entry.loss.set(AttemptOutcome::of_refused(&refusal));
                 held.remove(&lease);
             }
-            // Nobody knows; it is tried again until its time is over.
+            // Unknown whether it was renewed: try again until the lease expires.
             Err(error) => {
-                tracing::debug!(execution = %entry.execution_id, %error, "a lease was not renewed");
+                let execution = &entry.execution_id;
+                tracing::debug!(%execution, %error, "lease renewal failed, retrying");
             }
         }
     }
 
-    /// A lease whose time is over by our clock is over, whether or not a renewal is on its way.
-    fn end_those_over(&self, now: Instant) {
+    /// Treats leases as lost that have expired by the local clock, even if a renewal is in flight.
+    fn expire_leases(&self, now: Instant) {
         self.lock().retain(|_, held| {
             let over = held.ends_at <= now;
             if over {
-                tracing::warn!(execution = %held.execution_id, "a lease ran out");
-                held.loss.declare(AttemptOutcome::Timeout);
+                let execution = &held.execution_id;
+                tracing::warn!(%execution, "lease expired before it could be renewed");
+                held.loss.set(AttemptOutcome::Timeout);
             }
             !over
         });
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Held>> {
-        // Nobody panics while holding it, and what it holds is whole at any time.
+        // No code panics while holding the lock, and the map is valid after every step.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Looks after the leases, for ever.
-pub(super) async fn keep(shared: Arc<Shared>) {
+/// Renews and expires leases; never returns.
+pub(super) async fn maintain(shared: Arc<Shared>) {
     let watch = async {
         loop {
-            sleep(shared.lease_ttl / LOOKS_PER_TTL).await;
-            shared.leases.end_those_over(Instant::now());
+            sleep(shared.lease_ttl / CHECKS_PER_TTL).await;
+            shared.leases.expire_leases(Instant::now());
         }
     };
-    // A renewal may wait for its answer longer than a lease lasts.
+    // Run side by side: a renewal may wait for its reply longer than a lease lasts.
     tokio::join!(watch, renew(&shared));
 }
 
-/// Renews what is due, for ever.
+/// Renews the leases that are due; never returns.
 async fn renew(shared: &Shared) {
     let (leases, ttl) = (&shared.leases, shared.lease_ttl);
     loop {
         tokio::select! {
-            () = sleep(ttl / LOOKS_PER_TTL) => {}
-            () = leases.doubt.notified() => {}
+            () = sleep(ttl / CHECKS_PER_TTL) => {}
+            () = leases.renew_now.notified() => {}
         }
         let sent = Instant::now();
         let due = leases.due(ttl, sent);
-        for calls in due.chunks(RENEWALS_AT_ONCE) {
+        for calls in due.chunks(RENEWALS_PER_ROUND_TRIP) {
             let replies = shared.client.store().call_all(calls).await;
             for (call, reply) in calls.iter().zip(replies) {
-                leases.settle(call.fence.lease_id, sent, ttl, reply.map(drop));
+                leases.on_renewal(call.fence.lease_id, sent, ttl, reply.map(drop));
             }
         }
     }
 }
 
-/// A lease is renewed this often within its time: two renewals may be lost.
+/// Renewals per lease duration: two of three may be lost.
 const RENEWALS_PER_TTL: u32 = 3;
-/// How often leases are looked through within that time.
-const LOOKS_PER_TTL: u32 = 12;
-/// Renewals in one round trip.
-const RENEWALS_AT_ONCE: usize = 500;
-/// How long the record of a lease outlives it.
+/// How often per lease duration the leases are checked.
+const CHECKS_PER_TTL: u32 = 12;
+/// Most renewals in one round trip.
+const RENEWALS_PER_ROUND_TRIP: usize = 500;
+/// How long the history of a lease is kept after it ends.
 const HISTORY_GRACE_MS: u64 = 60_000;
 
 #[cfg(test)]
@@ -216,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_ends_in_time_whether_or_not_its_renewal_was_answered() {
+    fn a_lease_expires_by_the_local_clock_while_a_renewal_is_in_flight() {
         let (leases, start, ttl) = (Leases::default(), Instant::now(), Duration::from_secs(2));
-        let loss = leases.hold(&work(), start, ttl);
-        leases.end_those_over(start + ttl - Duration::from_millis(1));
+        let loss = leases.track(&work(), start, ttl);
+        leases.expire_leases(start + ttl - Duration::from_millis(1));
         assert!(!loss.token.is_cancelled());
-        leases.end_those_over(start + ttl);
+        leases.expire_leases(start + ttl);
         assert!(loss.token.is_cancelled());
         assert_eq!(loss.outcome(), Some(AttemptOutcome::Timeout));
-        assert!(leases.due(ttl, start + ttl).is_empty(), "nobody renews what is over");
+        assert!(leases.due(ttl, start + ttl).is_empty(), "an expired lease is not renewed");
     }
 }

@@ -1,4 +1,4 @@
-//! [`Worker`]: claims executions of a lane, runs their handlers, and says how it went.
+//! [`Worker`]: claims executions of its lanes, runs their handlers, and reports their outcomes.
 //!
 //! ```
 //! use selvedge::client::{Client, Task};
@@ -15,7 +15,7 @@
 //!         let name = String::from_utf8_lossy(context.payload()).into_owned();
 //!         Ok::<_, Failed>(format!("Hello, {name}!"))
 //!     })
-//!     .run_until(stop.clone());
+//!     .run_until(stop.clone().cancelled_owned());
 //! let worker = tokio::spawn(worker);
 //!
 //! assert_eq!(client.wait(&greeting).await?.result, b"Hello, world!");
@@ -26,49 +26,58 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An idle worker listens: it is told where work became ready, and looks at one partition a second
-//! besides. A claim is one call under a lease id of the worker's choice, repeated with that id
-//! when its reply is lost; so is a completion with its fence. Neither loses nor doubles work.
+//! An idle worker waits for pushes about ready executions, and polls one partition a second in case
+//! a push was lost. A claim is one call with a lease id chosen by the worker. If its reply is lost,
+//! the claim is repeated with the same id, and a completion with the same fence: both are
+//! idempotent.
 
 mod admission;
 mod attempt;
+mod claim_queue;
 mod claimer;
 mod context;
 mod handler;
-mod hot;
+mod invalid_worker;
 mod leases;
 mod registry;
+mod suspend;
 
+use std::fmt;
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge_core::capability::Capabilities;
 use selvedge_core::id::{LaneId, WorkerId, WorkerInstanceId};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use context::{Context, ReceivedSignal, Suspend};
+pub use context::Context;
 pub use handler::{Done, Failed};
+pub use invalid_worker::{CONCURRENCY_MAX, InvalidWorker, LEASE_MAX, LEASE_MIN, POLL_EVERY_MIN};
 pub use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
+pub use suspend::{ReceivedSignal, Suspend};
 
 use crate::client::{Client, ClientError, check_name, default_lane};
 use claimer::Claimer;
 use handler::Handlers;
 use leases::Leases;
 
-/// Runs handlers for the executions of its lanes.
+/// Ready when the worker is to stop.
+type Stop<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// A worker: runs handlers for the executions of its lanes.
 pub struct Worker {
     shared: Arc<Shared>,
 }
 
-/// What the parts of one worker share.
+/// State shared by the parts of one worker.
 struct Shared {
     client: Client,
     lanes: Vec<LaneId>,
     capabilities: Capabilities,
     worker: WorkerId,
-    /// New at every start: nobody can take it for somebody that died.
+    /// New at every start, so that it is never taken for a dead instance.
     instance: WorkerInstanceId,
     concurrency: usize,
     lease_ttl: Duration,
@@ -78,7 +87,7 @@ struct Shared {
     leases: Leases,
 }
 
-/// How a worker is set up.
+/// Settings of a [`Worker`]. Made by [`Worker::builder`].
 pub struct WorkerBuilder {
     client: Client,
     name: String,
@@ -91,8 +100,29 @@ pub struct WorkerBuilder {
     handlers: Handlers,
 }
 
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker")
+            .field("instance", &self.shared.instance)
+            .field("lanes", &self.shared.lanes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for WorkerBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerBuilder")
+            .field("name", &self.name)
+            .field("lanes", &self.lanes)
+            .field("kinds", &self.handlers.kinds().collect::<Vec<_>>())
+            .field("concurrency", &self.concurrency)
+            .field("lease_ttl", &self.lease_ttl)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Worker {
-    /// Starts to set up a worker.
+    /// Default settings for a worker that uses this client.
     #[must_use]
     pub fn builder(client: Client) -> WorkerBuilder {
         WorkerBuilder {
@@ -108,84 +138,92 @@ impl Worker {
         }
     }
 
-    /// The id of this instance, as registries and records show it.
+    /// The id of this instance, as the worker registry and the records of executions show it.
     #[must_use]
     pub fn instance(&self) -> &WorkerInstanceId {
         &self.shared.instance
     }
 
-    /// Works until the token fires; then claims nothing more, lets handlers finish within the
-    /// drain time, tells those that remain to stop, and gives back what is left.
+    /// Runs until `stop` is ready, then drains: claims nothing more, waits for handlers up to the
+    /// drain time, tells the remaining handlers to stop, and puts their executions back.
+    ///
+    /// Any future will do: that of a signal, of a channel, or `cancelled_owned()` of a
+    /// `CancellationToken`.
     ///
     /// # Errors
-    /// When the store cannot be reached at the start. Later trouble is waited out.
-    pub async fn run_until(self, stop: CancellationToken) -> Result<(), ClientError> {
+    /// When the store cannot be reached at the start. Later outages are retried.
+    pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<(), ClientError> {
+        // Boxed, so that the worker is compiled once and not again for every kind of future.
+        let stop: Stop<'_> = Box::pin(stop);
         let registered = registry::register(&self.shared).await?;
-        let leases = leases::keep(self.shared.clone());
-        let registry = registry::keep(self.shared.clone(), registered);
+        let leases = leases::maintain(self.shared.clone());
+        let registry = registry::send_heartbeats(self.shared.clone(), registered);
         let claiming = Claimer::new(self.shared.clone()).run(stop);
         tokio::select! {
             () = claiming => {}
             () = leases => {}
             () = registry => {}
         }
-        registry::leave(&self.shared).await;
+        registry::deregister(&self.shared).await;
         Ok(())
     }
 }
 
 impl WorkerBuilder {
-    /// What this kind of worker is called; instances get ids of their own.
+    /// The name of the worker; `selvedge-worker` by default. Each instance adds a random suffix.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// A lane to serve, more than one if called again; `default` when never called.
+    /// Adds a lane to serve. Without one, the worker serves the lane `default`.
     #[must_use]
     pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.lanes.push(lane.into());
         self
     }
 
-    /// What it can do.
+    /// Adds capabilities. The worker claims only executions whose needed capabilities it has.
     #[must_use]
     pub fn capabilities<T: Into<String>>(mut self, tokens: impl IntoIterator<Item = T>) -> Self {
         self.capabilities.extend(tokens.into_iter().map(Into::into));
         self
     }
 
-    /// How many handlers run at a time; 16 otherwise.
+    /// How many handlers run at the same time; 16 by default, at least 1 and at most
+    /// [`CONCURRENCY_MAX`].
     #[must_use]
     pub fn concurrency(mut self, most: usize) -> Self {
-        self.concurrency = most.max(1);
+        self.concurrency = most;
         self
     }
 
-    /// How long a lease stands without being renewed, and so how soon the work of a worker that
-    /// died comes back; 30 seconds otherwise, and a day at most.
+    /// How long a lease lasts without renewal, and so how soon the executions of a dead worker are
+    /// reclaimed; 30 seconds by default, from [`LEASE_MIN`] to [`LEASE_MAX`].
     #[must_use]
     pub fn lease(mut self, ttl: Duration) -> Self {
-        self.lease_ttl = ttl.clamp(LEASE_LEAST, LEASE_MOST);
+        self.lease_ttl = ttl;
         self
     }
 
-    /// How often it looks at one more partition without having been told; once a second otherwise.
+    /// How often one partition is polled without a push; every second by default, at least
+    /// [`POLL_EVERY_MIN`] apart.
     #[must_use]
     pub fn poll_every(mut self, interval: Duration) -> Self {
-        self.poll_every = interval.max(POLL_LEAST);
+        self.poll_every = interval;
         self
     }
 
-    /// How long handlers may go on after it was told to stop; 20 seconds otherwise.
+    /// How long handlers may go on running after the worker was told to stop; 20 seconds by
+    /// default.
     #[must_use]
     pub fn drain_within(mut self, limit: Duration) -> Self {
         self.drain_within = limit;
         self
     }
 
-    /// Runs `handler` for executions of this kind.
+    /// Runs `handler` for executions of this kind. A later handler of the same kind replaces it.
     #[must_use]
     pub fn handler<F, R, D>(mut self, kind: impl Into<String>, handler: F) -> Self
     where
@@ -197,20 +235,28 @@ impl WorkerBuilder {
         self
     }
 
-    /// Checks what was said.
+    /// Checks the settings.
     ///
     /// # Errors
-    /// When the name, a lane or a capability cannot be used, or there is no handler.
-    pub fn build(self) -> Result<Worker, ClientError> {
-        let invalid = |error: &dyn std::fmt::Display| ClientError::Input(error.to_string());
+    /// The first setting that cannot be used.
+    pub fn build(self) -> Result<Worker, InvalidWorker> {
         if self.handlers.is_empty() {
-            return Err(invalid(&"a worker needs at least one handler"));
+            return Err(InvalidWorker::NoHandler);
         }
-        check_name(&self.name)
-            .map_err(|why| invalid(&format!("the name of the worker cannot be used: {why}")))?;
+        check_name(&self.name).map_err(|why| InvalidWorker::Name(why.to_string()))?;
+        if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
+            return Err(InvalidWorker::Concurrency(self.concurrency));
+        }
+        if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease_ttl) {
+            return Err(InvalidWorker::Lease(self.lease_ttl));
+        }
+        if self.poll_every < POLL_EVERY_MIN {
+            return Err(InvalidWorker::PollInterval(self.poll_every));
+        }
         let mut lanes = Vec::new();
         for lane in &self.lanes {
-            let lane: LaneId = lane.parse().map_err(|error| invalid(&error))?;
+            let lane: LaneId =
+                lane.parse().map_err(|error| InvalidWorker::Lane(format!("{error}")))?;
             if !lanes.contains(&lane) {
                 lanes.push(lane);
             }
@@ -218,7 +264,8 @@ impl WorkerBuilder {
         if lanes.is_empty() {
             lanes.push(default_lane());
         }
-        let capabilities = Capabilities::new(self.capabilities).map_err(|error| invalid(&error))?;
+        let capabilities = Capabilities::new(self.capabilities)
+            .map_err(|error| InvalidWorker::Capability(error.to_string()))?;
         let instance = WorkerInstanceId::new(format!("{}-{}", self.name, Uuid::new_v4()));
         let shared = Shared {
             client: self.client,
@@ -236,39 +283,61 @@ impl WorkerBuilder {
         Ok(Worker { shared: Arc::new(shared) })
     }
 
-    /// The same as `build` and [`Worker::run_until`].
+    /// Builds the worker and runs it: [`WorkerBuilder::build`], then [`Worker::run_until`].
     ///
     /// # Errors
     /// As for both.
-    pub async fn run_until(self, stop: CancellationToken) -> Result<(), ClientError> {
+    pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<(), ClientError> {
         self.build()?.run_until(stop).await
     }
 }
 
-/// Shorter leases would be lost to a busy scheduler.
-const LEASE_LEAST: Duration = Duration::from_millis(200);
-/// Work whose worker died comes back some day.
-const LEASE_MOST: Duration = Duration::from_secs(24 * 3_600);
-/// More than this is no slow look.
-const POLL_LEAST: Duration = Duration::from_millis(50);
-
-#[cfg(test)]
+#[cfg(all(test, feature = "memory"))]
 mod tests {
     use super::*;
 
+    async fn builder() -> WorkerBuilder {
+        let client = Client::connect("memory://").await.expect("memory:// needs no server");
+        Worker::builder(client).handler("k", |_: Context| async { Ok::<_, Failed>(()) })
+    }
+
     #[tokio::test]
-    async fn a_worker_has_a_name_that_can_be_told() {
-        let client = Client::connect("memory://").await.expect("it needs no server");
-        let named = |name: &str| {
-            let worker = Worker::builder(client.clone()).name(name);
-            worker.handler("k", |_: Context| async { Ok::<_, Failed>(()) }).build()
-        };
-        assert!(named("mailer").is_ok());
+    async fn worker_names_are_checked() {
+        assert!(builder().await.name("mailer").build().is_ok());
         for (name, says) in
             [("", "empty"), ("a\nb", "character 2"), (&"n".repeat(300), "300 bytes")]
         {
-            let refused = named(name).err().expect("a name that cannot be told").to_string();
-            assert!(refused.contains(says), "{refused}");
+            let refused = builder().await.name(name).build().expect_err("an invalid name");
+            assert!(matches!(refused, InvalidWorker::Name(_)), "{refused:?}");
+            assert!(refused.to_string().contains(says), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn settings_out_of_range_are_refused_and_not_changed() {
+        let second = Duration::from_secs(1);
+        let invalid = |builder: WorkerBuilder| builder.build().expect_err("out of range");
+        for concurrency in [0, CONCURRENCY_MAX + 1] {
+            let refused = invalid(builder().await.concurrency(concurrency));
+            assert_eq!(refused, InvalidWorker::Concurrency(concurrency));
+        }
+        for lease in [Duration::ZERO, LEASE_MIN - POLL_EVERY_MIN, LEASE_MAX + second] {
+            let refused = invalid(builder().await.lease(lease));
+            assert_eq!(refused, InvalidWorker::Lease(lease));
+        }
+        let refused = invalid(builder().await.poll_every(Duration::ZERO));
+        assert_eq!(refused, InvalidWorker::PollInterval(Duration::ZERO));
+        assert!(matches!(invalid(builder().await.lane("")), InvalidWorker::Lane(_)));
+        let nothing = Worker::builder(builder().await.client);
+        assert_eq!(invalid(nothing), InvalidWorker::NoHandler);
+        let limits = builder().await.concurrency(CONCURRENCY_MAX).lease(LEASE_MIN);
+        assert!(limits.poll_every(POLL_EVERY_MIN).build().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_worker_runs_until_any_future_is_ready() {
+        builder().await.run_until(async {}).await.expect("it starts and ends");
+        let error = builder().await.concurrency(0).run_until(async {}).await;
+        assert!(matches!(error, Err(ClientError::Worker(InvalidWorker::Concurrency(0)))));
     }
 }

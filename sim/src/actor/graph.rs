@@ -1,4 +1,4 @@
-//! Flows on their way into the store: as a whole, in chunks, or piece by piece.
+//! The calls that create a flow: as a whole, in chunks, or piece by piece.
 
 use std::collections::VecDeque;
 
@@ -11,30 +11,31 @@ use selvedge_core::id::{ExecutionId, FlowId};
 use selvedge_core::key::Key;
 
 use super::names::uuid;
-use super::worker::written;
+use super::worker::command_of;
 use super::{lane, tenant};
 use crate::event::Actor;
-use crate::plan::{Deed, FlowSpec, Group};
+use crate::plan::{Action, FlowSpec, Group};
 use crate::world::World;
 
-/// How long a child that is built piece by piece is held back, so that its edges come first.
+/// How long a member that is built piece by piece is delayed, so that its edges are applied first.
 const HELD_BACK_MS: i64 = 4_000;
 
-/// One call of a deed. What depends on the store is put together when its turn comes.
+/// A call of an action. Calls that depend on the state of the store are built just before they are
+/// sent.
 #[derive(Clone, Debug)]
-pub(crate) enum Piece {
-    /// A call that is known in full.
+pub(crate) enum ActionCall {
+    /// A complete call: function and words.
     Ready(&'static str, Vec<Vec<u8>>),
     /// The cancel of an execution.
     Cancel(ExecutionId),
-    /// A signal, tried so often already.
+    /// A signal, and how often it was tried.
     Signal(ExecutionId, String, u32),
-    /// An edge becomes known to its flow.
+    /// Stages an edge in its flow.
     Stage(StagedEdge),
-    /// An edge becomes known to its child.
+    /// Applies an edge to its child.
     Apply(StagedEdge),
-    /// A whole deed, from its beginning.
-    Deed(Deed),
+    /// A whole action, from the start.
+    Action(Action),
 }
 
 /// An edge of a flow.
@@ -44,18 +45,18 @@ pub(crate) struct StagedEdge {
     edge: Edge,
 }
 
-/// A flow with all ids in place.
+/// A flow with all its ids.
 struct Drawn {
     flow_id: FlowId,
     ids: Vec<ExecutionId>,
-    /// The edges that lead to each member.
+    /// The edges of each member.
     edges: Vec<Vec<Edge>>,
     groups: Vec<Option<GroupPolicy>>,
 }
 
 impl World {
     fn draw_flow(&mut self, flow: &FlowSpec) -> Drawn {
-        let flow_id = self.names.found_flow(&flow.name, flow.partition);
+        let flow_id = self.names.register_flow(&flow.name, flow.partition);
         let specs = flow.members();
         let ids: Vec<ExecutionId> = specs
             .iter()
@@ -76,7 +77,7 @@ impl World {
     }
 
     /// The calls of a submission, one for each chunk.
-    pub(crate) fn submission(&mut self, flow: &FlowSpec) -> VecDeque<Piece> {
+    pub(crate) fn submission(&mut self, flow: &FlowSpec) -> VecDeque<ActionCall> {
         let drawn = self.draw_flow(flow);
         let policy_json = self.policy_json(flow.policy);
         let namespace = tenant(self.tenant_of(&flow.name));
@@ -99,7 +100,7 @@ impl World {
                 execution_deadline_at: None,
             };
             let group = |at: usize| drawn.groups[at].map(|policy| (drawn.ids[at].clone(), policy));
-            calls.push_back(Piece::ready(&SubmitFlow {
+            calls.push_back(ActionCall::ready(&SubmitFlow {
                 partition: self.names.partition_of(drawn.flow_id),
                 flow_id: drawn.flow_id,
                 flow_kind: "simulated".to_owned(),
@@ -115,20 +116,20 @@ impl World {
     }
 
     /// The calls that build a flow piece by piece.
-    pub(crate) fn building(&mut self, by: Actor, flow: &FlowSpec) -> VecDeque<Piece> {
+    pub(crate) fn building(&mut self, by: Actor, flow: &FlowSpec) -> VecDeque<ActionCall> {
         let drawn = self.draw_flow(flow);
         let partition = self.names.partition_of(drawn.flow_id);
         let now = self.server_time(partition, 0);
         let held_until = self.server_time(partition, HELD_BACK_MS);
         let namespace = tenant(self.tenant_of(&flow.name));
-        let mut calls = VecDeque::from([Piece::ready(&CreateFlow {
+        let mut calls = VecDeque::from([ActionCall::ready(&CreateFlow {
             partition,
             flow_id: drawn.flow_id,
             flow_kind: "built".to_owned(),
             namespace: namespace.clone(),
         })]);
         for (id, edges) in drawn.ids.iter().zip(&drawn.edges) {
-            calls.push_back(Piece::ready(&CreateExecution {
+            calls.push_back(ActionCall::ready(&CreateExecution {
                 execution_id: id.clone(),
                 namespace: namespace.clone(),
                 lane_id: lane(0),
@@ -143,18 +144,20 @@ impl World {
                 execution_deadline_at: None,
             }));
             let flow_id = drawn.flow_id;
-            calls
-                .push_back(Piece::ready(&AddExecutionToFlow { flow_id, execution_id: id.clone() }));
+            calls.push_back(ActionCall::ready(&AddExecutionToFlow {
+                flow_id,
+                execution_id: id.clone(),
+            }));
         }
         for ((id, edges), group) in drawn.ids.iter().zip(&drawn.edges).zip(&drawn.groups) {
             let (flow_id, downstream) = (drawn.flow_id, id.clone());
             if let Some(policy) = *group {
                 let call = SetEdgeGroupPolicy { flow_id, downstream, policy, now };
-                calls.push_back(Piece::ready(&call));
+                calls.push_back(ActionCall::ready(&call));
             }
             for edge in edges {
                 let edge = StagedEdge { flow_id, edge: edge.clone() };
-                calls.extend([Piece::Stage(edge.clone()), Piece::Apply(edge)]);
+                calls.extend([ActionCall::Stage(edge.clone()), ActionCall::Apply(edge)]);
             }
         }
         calls
@@ -169,7 +172,7 @@ impl World {
     }
 
     pub(crate) fn stage_words(&self, staged: &StagedEdge) -> (&'static str, Vec<Vec<u8>>) {
-        written(&StageDependencyEdge {
+        command_of(&StageDependencyEdge {
             flow_id: staged.flow_id,
             edge: staged.edge.clone(),
             expected_graph_revision: self.graph_revision(staged.flow_id),
@@ -178,7 +181,7 @@ impl World {
     }
 
     pub(crate) fn apply_words(&self, staged: &StagedEdge) -> (&'static str, Vec<Vec<u8>>) {
-        written(&ApplyDependencyToChild {
+        command_of(&ApplyDependencyToChild {
             flow_id: staged.flow_id,
             edge: staged.edge.clone(),
             lane_id: self.lane_of(&staged.edge.downstream),
@@ -188,8 +191,7 @@ impl World {
     }
 }
 
-/// Where a chunk ends that begins at `first`: after so many members, or as many as their edges
-/// allow.
+/// The end of a chunk that begins at `first`: limited by the number of members and of edges.
 fn chunk_end(drawn: &Drawn, first: usize, chunk: usize) -> usize {
     let mut edges = 0;
     let mut last = first;

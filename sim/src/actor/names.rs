@@ -1,4 +1,4 @@
-//! Who is meant by a name of the plan. A name stands for the same id in every world.
+//! The ids of the names in a plan. A name has the same id in every run.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::trace::Digest;
 
-/// Who is meant by a name.
+/// The ids of the names in a plan.
 pub struct Names {
     counts: PartitionCounts,
     flows: BTreeMap<String, FlowId>,
@@ -22,42 +22,43 @@ impl Names {
         Self { counts, flows, homes, executions }
     }
 
-    /// The flow of this name. Where a plan wants it in a partition, it gets an id that lives there.
-    pub(crate) fn found_flow(&mut self, name: &str, partition: Option<u16>) -> FlowId {
+    /// The flow of this name. If the plan places it in a partition, it gets an id of that
+    /// partition.
+    pub(crate) fn register_flow(&mut self, name: &str, partition: Option<u16>) -> FlowId {
         if let Some(known) = self.flows.get(name) {
             return *known;
         }
         let wanted = partition.map(|partition| partition % self.counts.flow);
         let fits = |id: &FlowId| wanted.is_none_or(|at| self.counts.of_flow(*id).index == at);
         let salted = |salt: u64| FlowId::from(uuid(name, salt));
-        // Every partition is met sooner or later; far sooner than this.
+        // A fitting id is found after far fewer tries.
         let id = (0..100_000).map(salted).find(fits).unwrap_or_else(|| salted(0));
         self.flows.insert(name.to_owned(), id);
         self.homes.insert(name.to_owned(), self.counts.of_flow(id).index);
         id
     }
 
-    /// Remembers where an execution of its own lives.
-    pub(crate) fn found_execution(&mut self, name: &str, partition: Option<u16>) -> ExecutionId {
+    /// The execution of this name, which is not in a flow, in this partition.
+    pub(crate) fn register_execution(&mut self, name: &str, partition: Option<u16>) -> ExecutionId {
         if let (Some(partition), false) = (partition, self.homes.contains_key(name)) {
             self.homes.insert(name.to_owned(), partition % self.counts.flow);
         }
         self.execution(name)
     }
 
-    /// The flow of this name, if it was ever founded.
+    /// The flow of this name, if it was registered.
     #[must_use]
     pub fn flow(&self, name: &str) -> Option<FlowId> {
         self.flows.get(name).copied()
     }
 
-    /// Where a flow lives.
+    /// The partition of a flow.
     #[must_use]
     pub fn partition_of(&self, flow: FlowId) -> Partition {
         self.counts.of_flow(flow)
     }
 
-    /// The execution of this name: `F1.a` lives with its flow.
+    /// The execution of this name: `F1.a` is in the partition of its flow.
     pub(crate) fn execution(&mut self, name: &str) -> ExecutionId {
         let home = name.split_once('.').map_or(name, |(flow, _)| flow);
         let drawn = || (hash(home, 0) % u64::from(self.counts.flow.get())) as u16;
@@ -67,13 +68,13 @@ impl Names {
         id
     }
 
-    /// The name of an execution, if a plan gave it one.
+    /// The name of an execution, if the plan has one.
     #[must_use]
     pub fn name_of(&self, id: &ExecutionId) -> Option<&str> {
         self.executions.get(id).map(String::as_str)
     }
 
-    /// All names that the plan gave, by id.
+    /// All names by id.
     #[must_use]
     pub fn by_id(&self) -> BTreeMap<String, String> {
         let executions = self.executions.iter().map(|(id, name)| (id.to_string(), name.clone()));
@@ -81,14 +82,14 @@ impl Names {
         executions.chain(flows).collect()
     }
 
-    /// The budget that all share, and where it lives.
+    /// The shared budget and its partition.
     #[must_use]
     pub fn budget(&self) -> (BudgetId, Partition) {
         let id = BudgetId::from(uuid("budget", 0));
         (id, self.counts.of_budget(id))
     }
 
-    /// The quota that all share, and where it lives.
+    /// The shared quota and its partition.
     #[must_use]
     pub fn quota(&self) -> (QuotaPolicyId, Partition) {
         let id = QuotaPolicyId::from(uuid("quota", 0));
@@ -96,7 +97,7 @@ impl Names {
     }
 }
 
-/// A number drawn from a name.
+/// A hash of a name.
 pub(crate) fn hash(name: &str, salt: u64) -> u64 {
     let mut digest = Digest::default();
     digest.number(salt);
@@ -106,7 +107,7 @@ pub(crate) fn hash(name: &str, salt: u64) -> u64 {
     hash ^ (hash >> 31)
 }
 
-/// An id drawn from a name.
+/// A uuid from a name.
 pub(crate) fn uuid(name: &str, salt: u64) -> Uuid {
     let bits = u128::from(hash(name, 2 * salt + 1)) << 64 | u128::from(hash(name, 2 * salt + 2));
     uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()

@@ -1,4 +1,5 @@
-//! Suspensions and those who signal them: in time, early, late, twice, or to a stale waitpoint.
+//! Suspensions, and the signals that end them: in time, early, late, twice, or for an old
+//! waitpoint.
 
 use selvedge_core::call::Function;
 use selvedge_core::call::signal::{BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal};
@@ -9,22 +10,23 @@ use selvedge_core::call::suspension::{
 use selvedge_core::id::{ExecutionId, SuspensionId, WaitpointId, WaitpointKey};
 use selvedge_core::value::Value;
 
-use super::worker::{Chore, Work, written};
-use super::{Errand, Heard};
+use super::worker::{Work, WorkerWait, command_of};
+use super::{CallResult, ClientWait};
 use crate::event::Actor;
-use crate::plan::{Deed, Doing, Rule};
+use crate::plan::{Action, FaultRule, WorkerAction};
+use crate::search::Ratio;
 use crate::world::World;
-use crate::world::stream::{Purpose, Ratio};
+use crate::world::random_streams::Purpose;
 
-/// How long a suspension is remembered for whoever asks again.
+/// How long the idempotency key of a suspension is valid.
 const REMEMBERED_MS: u64 = 60_000;
 
-/// A waitpoint that somebody was told about.
+/// A waitpoint that a signaller knows.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownWaitpoint {
     pub(crate) execution: ExecutionId,
     pub(crate) bound: BoundWaitpoint,
-    /// Made ahead of its suspension.
+    /// Created before its suspension.
     pub(crate) ahead: bool,
 }
 
@@ -40,8 +42,8 @@ impl World {
         let claimed = &work.claimed;
         let partition = claimed.execution_id.partition();
         let behaviors = TimeoutBehavior::ALL;
-        let drawn = self.chance(Purpose::Workload, actor).any();
-        // An escalated suspension waits for an operator, for ever.
+        let drawn = self.random(Purpose::Workload, actor).bits();
+        // The last behaviour escalates to an operator and would never end.
         let pick = (drawn % (behaviors.len() as u64 - 1)) as usize;
         let timeout_at = timed.then(|| self.server_time(partition, 4_000));
         let on = match ahead {
@@ -53,8 +55,8 @@ impl World {
             }
         };
         let suspension_id: SuspensionId = self.fresh_id(actor).into();
-        // Whoever asks again is told of the waitpoint again, as real workers are: nobody could
-        // signal what nobody knows.
+        // With an idempotency key a repeat returns the same waitpoint, as for a real worker.
+        // Otherwise it could not be signalled.
         let once = SuspendIdempotency { key: suspension_id.to_string(), ttl_ms: REMEMBERED_MS };
         SuspendExecution {
             execution_id: claimed.execution_id.clone(),
@@ -76,7 +78,7 @@ impl World {
         }
     }
 
-    /// Makes a waitpoint first; the suspension comes later.
+    /// Creates a waitpoint; the suspension follows later.
     pub(crate) fn make_waitpoint_ahead(&mut self, number: u8, work: &Work) {
         let actor = Actor::Worker(number);
         let waitpoint =
@@ -88,30 +90,33 @@ impl World {
             waitpoint,
             expires_at: self.server_time(partition, 3_000),
         };
-        let life = self.worker(number).life;
-        self.ask(actor, life, &call, Errand::Worker(Chore::Ahead));
+        let incarnation = self.worker(number).incarnation;
+        self.ask(actor, incarnation, &call, ClientWait::Worker(WorkerWait::Ahead));
     }
 
-    pub(crate) fn ahead_answered(&mut self, number: u8, heard: Heard) {
-        let bound = match heard {
-            Heard::Reply(reply) => CreatePendingWaitpoint::parse(reply).ok(),
-            Heard::Again => None,
+    pub(crate) fn ahead_answered(&mut self, number: u8, result: CallResult) {
+        let bound = match result {
+            CallResult::Reply(reply) => CreatePendingWaitpoint::parse(reply).ok(),
+            CallResult::Retry => None,
         };
         let Some(mut work) = self.worker(number).work.clone() else { return };
         let Some(bound) = bound else {
-            work.doing = Doing::Complete;
+            work.action = WorkerAction::Complete;
             self.worker(number).work = Some(work);
-            return self.do_it(number);
+            return self.finish_work(number);
         };
         let id = bound.id;
         self.learn_waitpoint(&work.claimed.execution_id, bound, true);
         let call = self.suspend_call(number, &work, true, Some(id));
-        self.set_report(number, written(&call));
+        self.set_report(number, command_of(&call));
     }
 
-    /// What a worker that suspended something tells the world.
-    pub(crate) fn hear_suspended(&mut self, _number: u8, work: &Work, reply: Value) {
-        if !matches!(work.doing, Doing::Suspend | Doing::SuspendTimed | Doing::SuspendAhead) {
+    /// Records the waitpoints of a suspension.
+    pub(crate) fn on_suspended(&mut self, _number: u8, work: &Work, reply: Value) {
+        if !matches!(
+            work.action,
+            WorkerAction::Suspend | WorkerAction::SuspendTimed | WorkerAction::SuspendAhead
+        ) {
             return;
         }
         let Ok(suspended) = SuspendExecution::parse(reply) else { return };
@@ -122,20 +127,20 @@ impl World {
         }
     }
 
-    /// Somebody is told of a waitpoint, and signals it after a while.
+    /// Records a waitpoint, and usually has it signalled after a while.
     fn learn_waitpoint(&mut self, id: &ExecutionId, bound: BoundWaitpoint, ahead: bool) {
         self.waitpoints.push(KnownWaitpoint { execution: id.clone(), bound, ahead });
         let signaller = Actor::Signaller(1);
         let name = self.names.name_of(id).unwrap_or_default().to_owned();
         let chance = Ratio { hits: 4, of: 5 };
-        let stream = self.chance(Purpose::Workload, signaller);
+        let stream = self.random(Purpose::Workload, signaller);
         let (comes, wait) = (stream.chance(chance), stream.below(4_000));
         if self.plan.config.signals && comes {
-            self.later(signaller, wait, Deed::Signal(name, "go".to_owned()));
+            self.later(signaller, wait, Action::Signal(name, "go".to_owned()));
         }
     }
 
-    /// The call that signals the latest waitpoint of an execution, or an earlier one.
+    /// A call that signals the latest waitpoint of an execution, or an earlier one.
     pub(crate) fn signal_call(
         &mut self,
         by: Actor,
@@ -167,24 +172,24 @@ impl World {
         };
         let suspended = self.peek(id, "current_waitpoint_id") == known.bound.id.to_string();
         Some(if known.ahead && !suspended {
-            written(&BufferSignalForPendingWaitpoint { signal })
+            command_of(&BufferSignalForPendingWaitpoint { signal })
         } else {
-            written(&DeliverSignal { signal, lane: self.lane_of(id) })
+            command_of(&DeliverSignal { signal, lane: self.lane_of(id) })
         })
     }
 
-    /// Signals that nobody expects: twice, long after the wait, to an old waitpoint.
-    pub(crate) fn signal_oddly(&mut self, rule: &Rule) {
+    /// Sends unexpected signals: twice, and long after the wait.
+    pub(crate) fn send_odd_signals(&mut self, rule: &FaultRule) {
         let signaller = Actor::Signaller(2);
         let named = rule.subject.as_ref().map(|name| self.names.execution(name));
         let known: Vec<ExecutionId> =
             self.waitpoints.iter().map(|known| known.execution.clone()).collect();
-        let drawn = self.chance(Purpose::Faults, signaller).pick(&known).cloned();
+        let drawn = self.random(Purpose::Faults, signaller).pick(&known).cloned();
         let Some(id) = named.or(drawn) else { return };
-        self.inflict(rule.fault, id.to_string());
+        self.record_fault(rule.fault, id.to_string());
         let name = self.names.name_of(&id).unwrap_or_default().to_owned();
         for (wait, signal) in [(0, "go"), (1, "go"), (2_000, "late"), (9_000, "go")] {
-            self.later(signaller, wait, Deed::Signal(name.clone(), signal.to_owned()));
+            self.later(signaller, wait, Action::Signal(name.clone(), signal.to_owned()));
         }
     }
 }

@@ -1,14 +1,14 @@
-//! All canaries, after the weak spots that the project was built against.
+//! All canaries.
 
-use super::{Canary, EngineBug, Patch, Plant, WorldBug};
+use super::{Canary, EngineBug, Patch, PlantedBug, WorldBug};
 
 macro_rules! canaries {
-    ($( $name:ident: $oracle:literal, $plant:expr $(, $story:literal)?; )+) => {
+    ($( $name:ident: $oracle:literal, $bug:expr $(, $story:literal)?; )+) => {
         /// All canaries.
         pub const CANARIES: &[Canary] = &[$( Canary {
             name: stringify!($name),
             oracle: $oracle,
-            plant: $plant,
+            bug: $bug,
             story: canaries!(@story $( $story )?),
         }, )+];
     };
@@ -18,17 +18,17 @@ macro_rules! canaries {
 
 macro_rules! lua {
     ($( $from:literal => $to:literal ),+) => {
-        Plant::Lua(&[$( Patch { from: $from, to: $to } ),+])
+        PlantedBug::Lua(&[$( Patch { from: $from, to: $to } ),+])
     };
 }
 
 canaries! {
-    // What a record says.
-    count_that_is_none: "RightKind", lua!(
+    // Records.
+    retry_count_not_a_number: "RightKind", lua!(
         "    attempt.finish(k.attempt, \"ended_success\", now)"
             => "    call(\"HSET\", k.exec_core, \"retry_count\", \"many\")\n    attempt.finish(k.attempt, \"ended_success\", now)"),
         "at 0s caller-1 create E1\n";
-    wrong_public_word: "VectorWhole", lua!(
+    wrong_public_state: "VectorWhole", lua!(
         "    attempt_state, \"waiting\")" => "    attempt_state, \"delayed\")"),
         "at 0s caller-1 create E1\n";
     old_index_entry_kept: "OneHome", lua!(
@@ -51,14 +51,14 @@ canaries! {
         "local fields = { \"attempt_state\", attempt_state, \"ended_at\", now }"
             => "local fields = { \"ended_at\", now }"),
         "at 0s caller-1 create E1\n";
-    claim_note_for_ever: "NoOrphans", lua!(
+    claim_note_without_ttl: "NoOrphans", lua!(
         "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms, \"PX\",\n        number.digits(math.max(numbers.ttl, NOTE_MS)))"
             => "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms)"),
         "at 0s caller-1 create E1\n";
-    replay_as_if_it_were_the_first_run: "LegalTransition", lua!(
+    replay_marked_as_first_attempt: "LegalTransition", lua!(
         "state.eligible(\"pending_replay_attempt\")" => "state.eligible(\"pending_first_attempt\")"),
         "at 0s caller-1 create E1\nat 10s caller-1 replay E1\n";
-    epoch_stands_still: "FenceNeverRepeats", lua!(
+    epoch_not_increased: "FenceNeverRepeats", lua!(
         "number.floor(core.current_lease_epoch, 0)) + 1," => "number.floor(core.current_lease_epoch, 0)) + 0,"),
         "task E1 does die\nat 0s caller-1 create E1\n";
     write_before_a_refusal: "ErrorMeansUntouched", lua!(
@@ -82,102 +82,102 @@ canaries! {
         "try(\"SREM\", k.unresolved," => "try(\"SISMEMBER\", k.unresolved,"),
         "at 0s caller-1 submit F1 chain 2\n";
     group_gives_up_too_soon: "GroupCounts", lua!(
-        "if voices >= needed and lost > voices - needed then" => "if lost > 0 then"),
+        "if upstreams >= needed and lost > upstreams - needed then" => "if lost > 0 then"),
         "task F1.0 does fail_for_good\nat 0s caller-1 submit F1 fan_in 3 any_of let_run\n";
-    child_not_held: "NoRunBeforeParents", lua!(
+    child_not_blocked: "NoRunBeforeParents", lua!(
         "plan.holds = core.lifecycle_phase == \"runnable\""
             => "plan.holds = core.lifecycle_phase == \"nowhere\""),
         "at 0s caller-1 build F1 chain 3\n";
-    every_end_is_a_success: "EdgeByTruth", lua!(
+    every_outcome_is_success: "EdgeByTruth", lua!(
         "upstream_outcome = core.terminal_outcome, now_ms = all.now"
             => "upstream_outcome = \"success\", now_ms = all.now"),
         "task F1.0 does fail_for_good\nat 0s caller-1 submit F1 chain 2\n";
-    debt_without_an_entry: "DebtHasNote", lua!(
-        "call(\"SADD\", plan.debt.index, plan.debt.tuple)" => "call(\"EXISTS\", plan.debt.index)"),
+    pending_group_not_indexed: "DebtHasNote", lua!(
+        "call(\"SADD\", plan.sibling_cancels.index, plan.sibling_cancels.tuple)" => "call(\"EXISTS\", plan.sibling_cancels.index)"),
         "at 0s caller-1 submit F1 fan_in 4 any_of cancel_remaining\n";
     drain_before_the_cancels: "DrainOnlyWhenPaid", lua!(
         "      if unpaid then\n        return text.append(ok(\"unpaid\"), open)"
             => "      if #open > 9999 then\n        return text.append(ok(\"unpaid\"), open)");
-    silence_taken_for_an_answer: "DrainOnlyWhenPaid", Plant::Engine(EngineBug::SilenceIsConsent),
+    unknown_result_taken_for_success: "DrainOnlyWhenPaid", PlantedBug::Engine(EngineBug::UnknownIsSuccess),
         "length 60s\nwork 40s\nfault RequestLost on 1st cancel_execution by engine-1\nat 0s caller-1 submit F1 chain 3\nat 500ms caller-1 cancel_flow F1\n";
-    cancel_that_bars_nobody: "CancelledStaysStill", lua!(
+    cancelled_flow_still_claimable: "CancelledStaysStill", lua!(
         "return flow.covers_members(stored)" => "return false");
 
     // Waiting and signals.
-    condition_born_closed: "SuspendedHasWaker", lua!(
+    condition_created_closed: "SuspendedHasWaker", lua!(
         "cond.satisfied_count, \"closed\", \"0\"" => "cond.satisfied_count, \"closed\", \"1\""),
         "task E1 does suspend\nat 0s caller-1 create E1\n";
     signal_counted_twice: "SignalCountsOnce", lua!(
         "cond.satisfied_count = cond.satisfied_count + 1" => "cond.satisfied_count = cond.satisfied_count + 2"),
         "task E1 does suspend\nat 0s caller-1 create E1\n";
-    claim_forgets_what_it_gave: "RepeatIsHarmless", lua!(
+    repeated_claim_not_recognised: "RepeatIsHarmless", lua!(
         "    local earlier = earlier_answer(k, a, tag, now)" => "    local earlier = nil"),
         "fault DuplicateDelivery on 2nd claim_next ms 20\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\nat 0s caller-1 create E7\nat 0s caller-1 create E8\n";
-    promoted_before_its_time: "NotBeforeDue", lua!(
+    promoted_too_early: "NotBeforeDue", lua!(
         "    if due > now then\n      if score ~= due" => "    if due > now + 3600000 then\n      if score ~= due",
         "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
             => "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
         "at 0s caller-1 create E1 delay 20s\n";
-    purged_before_its_time: "NotBeforeDue", lua!(
+    purged_too_early: "NotBeforeDue", lua!(
         "    if due and (due > now or not ended) then" => "    if due and (due > now + 86400000 or not ended) then"),
         "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 20s\n";
-    reset_before_its_time: "NotBeforeDue", lua!(
+    reset_too_early: "NotBeforeDue", lua!(
         "    if due > now then\n      return ok(\"not_yet_due\"" => "    if due > now + 3600000 then\n      return ok(\"not_yet_due\"",
         "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
             => "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", \"+inf\", \"WITHSCORES\","),
         "at 0s caller-1 create E1 policy budget\n";
 
-    // Accounts.
-    slot_not_counted_back: "LedgerAdds", lua!(
+    // Budgets and quotas.
+    quota_slot_not_released: "LedgerAdds", lua!(
         "in_use > call(\"SCARD\", k.admitted_set) then" => "in_use > 99 then");
-    spend_charged_again: "LedgerAdds", lua!(
+    spend_counted_twice: "LedgerAdds", lua!(
         "  if call(\"EXISTS\", dedup_key) == 0 then" => "  if call(\"EXISTS\", dedup_key) < 2 then"),
         "fault DuplicateDelivery on 1st record_spend ms 20\nat 0s caller-1 create E1 policy budget\n";
-    spend_rounded_up_in_a_cluster: "LedgerAdds", lua!(
+    spend_rounded_up_in_cluster: "LedgerAdds", lua!(
         "    local sum = tally.after[entry.dimension] + entry.delta"
             => "    local sum = tally.after[entry.dimension] + entry.delta + 1"),
         "shards 2\nflow_partitions 2\nat 2s caller-1 create E1 policy budget\n";
 
-    // What callers are told.
-    cancel_says_yes_to_what_ended: "MatchesModel", lua!(
+    // Answers to callers.
+    cancel_of_ended_execution_succeeds: "MatchesModel", lua!(
         "    local refused = refusal(k, core, a, now)\n    if refused then return refused end"
             => "    local refused = refusal(k, core, a, now)\n    if refused and core.lifecycle_phase == \"terminal\" then\n      return ok(\"cancelled\", \"active\")\n    end\n    if refused then return refused end"),
         "at 0s caller-1 create E1\nat 10s caller-1 cancel E1\n";
-    loss_not_named: "NoLostAck", Plant::World(WorldBug::LossNotNamed),
+    lost_commit_not_recorded: "NoLostAck", PlantedBug::World(WorldBug::LossNotRecorded),
         "at 0s caller-1 create E1\nfault FailoverLosesSuffix at 20s to node-1 commits 999\n";
-    lost_flow_not_named: "NoLostAck", Plant::World(WorldBug::LossNotNamed),
+    lost_flow_not_recorded: "NoLostAck", PlantedBug::World(WorldBug::LossNotRecorded),
         "work 40s\nat 0s caller-1 submit F1 chain 2\nfault FailoverLosesSuffix at 2s to node-1 commits 999\n";
 
-    // What must happen in the end.
-    lost_leases_never_come_back: "WorkComesBack",
-        Plant::Engine(EngineBug::NeverCalls("requeue_lost_lease")),
+    // Liveness.
+    lost_leases_never_requeued: "WorkComesBack",
+        PlantedBug::Engine(EngineBug::NeverCalls("requeue_lost_lease")),
         "bound 200s\ntask E1 does die\nat 0s caller-1 create E1\n";
-    window_never_moves: "WindowMoves", Plant::Engine(EngineBug::NeverCalls("promote_delayed")),
+    delayed_never_promoted: "WindowMoves", PlantedBug::Engine(EngineBug::NeverCalls("promote_delayed")),
         "bound 200s\nat 0s caller-1 create E1 delay 2s\n";
-    note_never_taken_off_the_books: "DebtsPaid", lua!(
+    pending_group_never_cleared: "DebtsPaid", lua!(
         "  call(\"HDEL\", group_key, \"cancel_siblings_pending_flag\", \"cancel_siblings_pending_members\")\n  return call(\"SREM\", pending_key, tuple) == 1"
             => "  return call(\"SISMEMBER\", pending_key, tuple) == 1"),
         "at 0s caller-1 submit F1 fan_in 3 any_of cancel_remaining\n";
-    nobody_lets_the_child_go: "WakeupsArrive", lua!(
+    child_never_released: "WakeupsArrive", lua!(
         "  if plan.release then\n    dependency.release(k," => "  if plan.release and k.never then\n    dependency.release(k,",
         "define(\"ff_promote_blocked_to_eligible\"," => "define(\"ff_promote_nobody\","),
         "bound 200s\nat 0s caller-1 submit F1 chain 2\n";
-    poison_left_where_it_is: "PoisonAside", Plant::Engine(EngineBug::NeverCalls("set_aside")),
+    poison_never_set_aside: "PoisonAside", PlantedBug::Engine(EngineBug::NeverCalls("set_aside")),
         "fault PoisonTuple at 2s\nat 0s caller-1 create E1\n";
-    counted_from_a_sample: "SummaryTrue", lua!(
+    summary_counts_one_completion: "SummaryTrue", lua!(
         "    progress[bucket] = progress[bucket] + 1"
             => "    progress[bucket] = progress[bucket] + (bucket == \"completed\" and progress.completed > 0 and 0 or 1)"),
         "at 0s caller-1 submit F1 chain 3\n";
-    edges_never_resolved: "AllSettle", Plant::Engine(EngineBug::NeverCalls("resolve_outgoing")),
+    edges_never_resolved: "AllSettle", PlantedBug::Engine(EngineBug::NeverCalls("resolve_outgoing")),
         "bound 60s\nat 0s caller-1 submit F1 chain 2\n";
-    partition_forgotten: "OldestAgeBounded", Plant::World(WorldBug::PartitionForgotten),
+    partition_never_claimed: "OldestAgeBounded", PlantedBug::World(WorldBug::PartitionNotClaimed),
         "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:0\nat 0s caller-1 create E2 in fp:1\nat 30s caller-1 create E3 in fp:0 delay 5s\n";
-    all_wait_for_the_slowest: "CadenceKept", Plant::World(WorldBug::OneBatchAtATime),
+    one_batch_for_all_nodes: "CadenceKept", PlantedBug::World(WorldBug::OneBatchAtATime),
         "shards 2\nflow_partitions 2\nlength 90s\nfault SlowPartition at 1s to node-1 times 5000 for 80s\nat 0s caller-1 create E1 in fp:0 delay 30s\nat 0s caller-1 create E2 in fp:1 delay 30s\n";
-    nobody_is_ever_purged: "PurgedInTime",
-        Plant::Engine(EngineBug::NeverCalls("purge_execution")),
+    never_purged: "PurgedInTime",
+        PlantedBug::Engine(EngineBug::NeverCalls("purge_execution")),
         "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 60s\n";
-    repair_without_need: "QuietAtRest", lua!(
+    needless_repair_write: "QuietAtRest", lua!(
         "    if #changes == 0 then\n      local edges"
             => "    if #changes == 0 then\n      call(\"HSET\", k.exec_core, \"last_looked_at\", number.now())\n      local edges"),
         "at 0s caller-1 create E1\n";

@@ -1,95 +1,95 @@
-//! Planted bugs: what an oracle must find, or it is decoration.
+//! Planted bugs, to show that each oracle can fail.
 //!
-//! A [`Canary`] is data: where the bug is planted, and the one oracle that is meant to find it. It
-//! can be planted in the text of the library, in what an engine is told or wants, or in the
-//! simulated world; nothing of it exists in the crates that production runs.
+//! A [`Canary`] is data: where the bug is planted, and the oracle that must find it. Bugs are
+//! planted in the text of the library, between engines and servers, or in the simulated world,
+//! never in the crates that production runs.
 
 mod catalogue;
-mod sabotage;
+mod engine_bugs;
 
 pub use catalogue::CANARIES;
-pub(crate) use sabotage::{deafen, spoil};
+pub(crate) use engine_bugs::{change_answer, drops_call};
 
 use crate::oracle::Violation;
 use crate::plan::{Plan, Seed, plan_from_seed};
 use crate::runner::{RunOptions, run};
 
-/// A bug, and who must find it.
+/// A planted bug and the oracle that must find it.
 #[derive(Clone, Copy, Debug)]
 pub struct Canary {
     /// Its name.
     pub name: &'static str,
     /// The oracle that must find it.
     pub oracle: &'static str,
-    /// Where it is.
-    pub plant: Plant,
-    /// A plan in which it does harm; a swarm of seeds unless given.
+    /// The bug.
+    pub bug: PlantedBug,
+    /// A plan that shows the bug; seeds are tried if there is none.
     pub story: Option<&'static str>,
 }
 
 /// A bug to plant into a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
+pub enum PlantedBug {
     /// In the text of the library.
     Lua(&'static [Patch]),
-    /// In what an engine is told or wants.
+    /// Between an engine and the servers.
     Engine(EngineBug),
-    /// In the world itself.
+    /// In the simulator.
     World(WorldBug),
 }
 
-/// One place in the text of the library.
+/// A replacement in the text of the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patch {
-    /// What stands there, in one place only.
+    /// The original text, which occurs exactly once.
     pub from: &'static str,
-    /// What is put in its place.
+    /// The replacement.
     pub to: &'static str,
 }
 
-/// A bug in what an engine is told or wants.
+/// A bug between an engine and the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineBug {
-    /// An engine never gets this call through, and hears nothing.
+    /// This call of an engine never arrives, and is never answered.
     NeverCalls(&'static str),
-    /// Silence is taken for the answer that was hoped for.
-    SilenceIsConsent,
+    /// An unknown result is taken for the answer that the engine hopes for.
+    UnknownIsSuccess,
 }
 
-/// A bug in the world itself.
+/// A bug in the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorldBug {
-    /// A failover forgets to say what it lost.
-    LossNotNamed,
-    /// No worker ever asks for the work of the last partition.
-    PartitionForgotten,
-    /// An engine sends nothing to anybody before its last batch was answered.
+    /// A failover does not record the commits that it loses.
+    LossNotRecorded,
+    /// No worker claims from the last partition.
+    PartitionNotClaimed,
+    /// An engine has one batch in flight, for all nodes together.
     OneBatchAtATime,
 }
 
-/// A canary that was caught.
+/// A canary that was found.
 #[derive(Clone, Debug)]
 pub struct Caught {
-    /// By which seed; none for its story.
+    /// The seed that found it; none if its story did.
     pub seed: Option<Seed>,
-    /// How many plans it took.
+    /// How many plans were run.
     pub tries: u64,
     /// The plan.
     pub plan: Plan,
-    /// What the oracle said.
+    /// The finding of the oracle.
     pub violation: Violation,
 }
 
-/// Looks for a plan in which the canary's own oracle finds it: its story, or up to `seeds` seeds.
+/// Looks for a plan in which the oracle of a canary finds it: its story, or one of `seeds` seeds.
 ///
 /// # Errors
-/// When a run is impossible, or nothing was found.
+/// When a plan cannot be run, or when the oracle finds nothing.
 pub fn hunt(canary: &Canary, seeds: u64) -> Result<Caught, String> {
     if let Some(story) = canary.story {
         let plan: Plan = story.parse().map_err(|error| format!("{}: {error}", canary.name))?;
         return match caught(canary, &plan)? {
             Some(violation) => Ok(Caught { seed: None, tries: 1, plan, violation }),
-            None => Err(format!("{} did not notice {} in its story", canary.oracle, canary.name)),
+            None => Err(format!("{} did not find {} in its story", canary.oracle, canary.name)),
         };
     }
     for number in 0..seeds {
@@ -99,19 +99,16 @@ pub fn hunt(canary: &Canary, seeds: u64) -> Result<Caught, String> {
             return Ok(Caught { seed: Some(seed), tries: number + 1, plan, violation });
         }
     }
-    Err(format!("{} did not notice {} in {seeds} seeds", canary.oracle, canary.name))
+    Err(format!("{} did not find {} in {seeds} seeds", canary.oracle, canary.name))
 }
 
-/// Whether the canary's oracle speaks up in a plan; the others are not heard.
+/// Whether the oracle of a canary finds it in a plan.
 ///
 /// # Errors
-/// When the run is impossible.
+/// When the plan cannot be run.
 pub fn caught(canary: &Canary, plan: &Plan) -> Result<Option<Violation>, String> {
-    let options = RunOptions {
-        plant: Some(canary.plant),
-        only: Some(canary.oracle),
-        ..RunOptions::default()
-    };
+    let options =
+        RunOptions { bug: Some(canary.bug), only: Some(canary.oracle), ..RunOptions::default() };
     let outcome = run(plan, &options)?;
     Ok(outcome.violations.into_iter().find(|found| found.excuse.is_none()))
 }
@@ -120,12 +117,12 @@ pub fn caught(canary: &Canary, plan: &Plan) -> Result<Option<Violation>, String>
 ///
 /// # Errors
 /// When a patch does not fit in exactly one place.
-pub fn planted(library: &str, plant: Option<Plant>) -> Result<String, String> {
-    let Some(Plant::Lua(patches)) = plant else { return Ok(library.to_owned()) };
+pub fn planted(library: &str, bug: Option<PlantedBug>) -> Result<String, String> {
+    let Some(PlantedBug::Lua(patches)) = bug else { return Ok(library.to_owned()) };
     patches.iter().try_fold(library.to_owned(), |text, patch| {
         match text.matches(patch.from).count() {
             1 => Ok(text.replace(patch.from, patch.to)),
-            found => Err(format!("the library has {found} places like `{}`", patch.from)),
+            found => Err(format!("the library has {found} matches, not 1, for `{}`", patch.from)),
         }
     })
 }
@@ -153,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn every_patch_fits_and_every_story_can_be_read() {
+    fn every_patch_applies_and_every_story_parses() {
         for canary in CANARIES {
-            if let Err(why) = planted(library::SOURCE, Some(canary.plant)) {
+            if let Err(why) = planted(library::SOURCE, Some(canary.bug)) {
                 panic!("{}: {why}", canary.name);
             }
             if let Some(Err(why)) = canary.story.map(str::parse::<Plan>) {

@@ -4,31 +4,31 @@ use selvedge_sim::canary::{self, CANARIES, Canary, Caught};
 use selvedge_sim::failure::{Class, Failure};
 use selvedge_sim::plan::hint;
 use selvedge_sim::runner::{RunOptions, run as run_plan};
-use selvedge_sim::shrink::shrink;
+use selvedge_sim::shrink_plan::shrink_plan;
 
 use super::out::out;
-use super::{End, progress};
+use super::{CliError, progress};
 
-/// Which bugs, and how long to look.
+/// Which planted bugs, and how many seeds.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Only the bug of this name.
+    /// Only the planted bug of this name.
     name: Option<String>,
-    /// Seeds to look through for each.
+    /// Seeds to try for a bug without a story.
     #[arg(long, default_value_t = 500)]
     seeds: u64,
-    /// Leave plans as they were found, without shrinking them.
+    /// Do not shrink the plans.
     #[arg(long)]
     as_found: bool,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), End> {
+pub(crate) fn run(options: &Options) -> Result<(), CliError> {
     let wanted = |canary: &&Canary| options.name.as_ref().is_none_or(|name| canary.name == name);
     let canaries: Vec<&Canary> = CANARIES.iter().filter(wanted).collect();
     if canaries.is_empty() {
         let name = options.name.as_deref().unwrap_or_default();
         let hint = hint(name, CANARIES.iter().map(|canary| canary.name));
-        return Err(End::Usage(format!("there is no planted bug `{name}`{hint}")));
+        return Err(CliError::Usage(format!("there is no planted bug `{name}`{hint}")));
     }
     out!("{:<44} {:<22} {:>6} {:>6}", "planted bug", "oracle", "seeds", "lines");
     let (mut missed, mut sizes) = (0, Vec::new());
@@ -54,26 +54,23 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     }
     sizes.sort_unstable();
     let median = sizes.get(sizes.len() / 2).copied().unwrap_or(0);
-    out!("{} caught, {missed} missed, {median} lines in the median", sizes.len());
+    out!("{} found, {missed} missed, median {median} plan lines", sizes.len());
     let too_large = median > LINES_MAX && !options.as_found;
-    if missed > 0 || too_large { Err(End::Failed(Class::Coverage)) } else { Ok(()) }
+    if missed > 0 || too_large { Err(CliError::Failed(Class::Coverage)) } else { Ok(()) }
 }
 
-/// How many lines are left of a plan that shows the bug.
+/// The number of lines of the shrunk plan.
 fn shrunk(canary: &Canary, caught: &Caught) -> usize {
-    let options = RunOptions {
-        plant: Some(canary.plant),
-        only: Some(canary.oracle),
-        ..RunOptions::default()
-    };
+    let options =
+        RunOptions { bug: Some(canary.bug), only: Some(canary.oracle), ..RunOptions::default() };
     let Some(failure) = run_plan(&caught.plan, &options).ok().and_then(|done| Failure::of(&done))
     else {
         return caught.plan.lines();
     };
-    shrink(&caught.plan, &failure, &options, SHRINK_RUNS).plan.lines()
+    shrink_plan(&caught.plan, &failure, &options, SHRINK_RUNS).plan.lines()
 }
 
-/// A proof that is longer than this, in the median, is hard to read.
+/// A longer plan, in the median, is hard to read.
 const LINES_MAX: usize = 10;
-/// Runs that shrinking one plan may cost.
+/// The most runs for shrinking one plan.
 const SHRINK_RUNS: usize = 300;

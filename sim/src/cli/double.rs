@@ -1,17 +1,16 @@
-//! `cargo sim double`: two processes, the same seeds, every event compared.
+//! `cargo sim double`: runs seeds in two processes and compares every event.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
-use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::Class;
-use selvedge_sim::plan::Seed;
+use selvedge_sim::format;
+use selvedge_sim::plan::{Mode, Seed};
 use selvedge_sim::runner::{RunOptions, run as simulate};
-use selvedge_sim::say;
 use selvedge_sim::trace::CHECKPOINT_EVERY;
 
 use super::out::{err, out};
-use super::{End, Seeds, progress};
+use super::{CliError, Seeds, progress};
 
 /// Which seeds.
 #[derive(clap::Args)]
@@ -25,25 +24,25 @@ pub(crate) struct Options {
 pub(crate) struct Hashes {
     #[command(flatten)]
     seeds: Seeds,
-    /// Print the events of the first seed from this one on, instead of hashes.
+    /// Print the events of the first seed from this ordinal on, instead of hashes.
     #[arg(long)]
     events_from: Option<u64>,
 }
 
 /// Prints one line per seed: hash, digest, draws and checkpoints.
-pub(crate) fn hashes(options: &Hashes) -> Result<(), End> {
+pub(crate) fn hashes(options: &Hashes) -> Result<(), CliError> {
     for step in 0..options.seeds.seeds {
         let plan = options.seeds.mode().plan(options.seeds.seed.plus(step));
         let keep_events = Some(if options.events_from.is_some() { usize::MAX } else { 0 });
         let options_of_run = RunOptions { keep_events, ..RunOptions::default() };
-        let outcome = simulate(&plan, &options_of_run).map_err(End::Cannot)?;
+        let outcome = simulate(&plan, &options_of_run).map_err(CliError::Cannot)?;
         if let Some(from) = options.events_from {
             let block = from..from + CHECKPOINT_EVERY;
             outcome
                 .trace
                 .tail()
                 .filter(|event| block.contains(&event.ordinal))
-                .for_each(|event| out!("{}", say::line(event)));
+                .for_each(|event| out!("{}", format::line(event)));
             return Ok(());
         }
         let points: Vec<String> =
@@ -59,9 +58,9 @@ pub(crate) fn hashes(options: &Hashes) -> Result<(), End> {
     Ok(())
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), End> {
+pub(crate) fn run(options: &Options) -> Result<(), CliError> {
     let (mut one, mut two) =
-        (Twin::start(&options.seeds, None)?, Twin::start(&options.seeds, None)?);
+        (ChildRun::start(&options.seeds, None)?, ChildRun::start(&options.seeds, None)?);
     for step in 0..options.seeds.seeds {
         let seed = options.seeds.seed.plus(step);
         let (Some(first), Some(second)) = (one.next_line(), two.next_line()) else {
@@ -73,28 +72,30 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
             progress::done();
             err!("FAIL  seed {seed}: two runs differ");
             let alone = Seeds { seed, seeds: 1, ..options.seeds.clone() };
-            part(&alone, &first, &second)?;
-            return Err(End::Failed(Class::Nondeterminism));
+            print_first_difference(&alone, &first, &second)?;
+            return Err(CliError::Failed(Class::Nondeterminism));
         }
-        progress::show(&format!("{} of {} seeds are the same", step + 1, options.seeds.seeds));
+        progress::show(&format!("{} of {} seeds compared", step + 1, options.seeds.seeds));
     }
     progress::done();
     out!("{} seeds, each the same in two processes", options.seeds.seeds);
     Ok(())
 }
 
-/// What it means that a process ended before it had come to a seed's end.
-fn ended(seed: Seed, mode: Mode, code: Option<i32>) -> End {
+/// The error when a process ended before it printed a seed.
+fn ended(seed: Seed, mode: Mode, code: Option<i32>) -> CliError {
     let replay = mode.replay(seed);
     match code {
-        Some(PANIC) => End::Panicked(format!("seed {seed} panicked;  {replay}")),
-        Some(code) => End::Cannot(format!("seed {seed}: a process ended with {code};  {replay}")),
-        None => End::Cannot(format!("seed {seed}: a process was killed;  {replay}")),
+        Some(PANIC) => CliError::Panicked(format!("seed {seed} panicked;  {replay}")),
+        Some(code) => {
+            CliError::Cannot(format!("seed {seed}: a process ended with {code};  {replay}"))
+        }
+        None => CliError::Cannot(format!("seed {seed}: a process was killed;  {replay}")),
     }
 }
 
 /// Prints the first event in which two runs differ.
-fn part(seed: &Seeds, first: &str, second: &str) -> Result<(), End> {
+fn print_first_difference(seed: &Seeds, first: &str, second: &str) -> Result<(), CliError> {
     let points = |line: &str| -> Vec<String> {
         let after = line.split_once('|').map(|(_, points)| points).unwrap_or_default();
         after.split_whitespace().map(str::to_owned).collect()
@@ -102,7 +103,8 @@ fn part(seed: &Seeds, first: &str, second: &str) -> Result<(), End> {
     let (first, second) = (points(first), points(second));
     let same = first.iter().zip(&second).take_while(|(one, two)| one == two).count();
     let from = same as u64 * CHECKPOINT_EVERY;
-    let (mut one, mut two) = (Twin::start(seed, Some(from))?, Twin::start(seed, Some(from))?);
+    let (mut one, mut two) =
+        (ChildRun::start(seed, Some(from))?, ChildRun::start(seed, Some(from))?);
     loop {
         let (first, second) = (one.next_line(), two.next_line());
         if first != second {
@@ -111,20 +113,20 @@ fn part(seed: &Seeds, first: &str, second: &str) -> Result<(), End> {
             return Ok(());
         }
         if first.is_none() {
-            err!("  the events look the same; their bytes do not");
+            err!("  the printed events are the same, but their hashes differ");
             return Ok(());
         }
     }
 }
 
-/// Another process that runs the same seeds.
-struct Twin {
+/// A child process that runs the same seeds.
+struct ChildRun {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
 }
 
-impl Twin {
-    fn start(seeds: &Seeds, events_from: Option<u64>) -> Result<Self, End> {
+impl ChildRun {
+    fn start(seeds: &Seeds, events_from: Option<u64>) -> Result<Self, CliError> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["hashes", "--seed", &seeds.seed.to_string()]);
         command.args(["--seeds", &seeds.seeds.to_string()]);
@@ -136,7 +138,7 @@ impl Twin {
         }
         let mut child = command.stdout(Stdio::piped()).spawn()?;
         let Some(out) = child.stdout.take() else {
-            return Err(End::Cannot("a process without output".to_owned()));
+            return Err(CliError::Cannot("the child process has no output".to_owned()));
         };
         Ok(Self { child, lines: BufReader::new(out).lines() })
     }
@@ -145,15 +147,15 @@ impl Twin {
         self.lines.next().and_then(Result::ok)
     }
 
-    /// How it ended, if it did before its last line.
+    /// How the process ended, if it did.
     fn status(&mut self) -> Option<ExitStatus> {
         self.lines.by_ref().next().is_none().then(|| self.child.wait().ok()).flatten()
     }
 }
 
-impl Drop for Twin {
+impl Drop for ChildRun {
     fn drop(&mut self) {
-        // It has ended by itself, unless the other one differed.
+        // It ended already, unless the two runs differed.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -167,22 +169,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_that_dies_is_told_with_its_seed() {
+    fn a_child_that_dies_is_reported_with_its_seed() {
         let told = |code| ended(7.into(), Mode::Lite, code);
-        let End::Panicked(why) = told(Some(101)) else { panic!("a panic has its own code") };
+        let CliError::Panicked(why) = told(Some(101)) else { panic!("a panic has its own code") };
         assert!(why.contains("seed 7 panicked") && why.contains("replay 7 --lite"), "{why}");
         for (code, word) in [(Some(1), "ended with 1"), (None, "was killed")] {
-            let End::Cannot(why) = told(code) else { panic!("{code:?} is no panic") };
+            let CliError::Cannot(why) = told(code) else { panic!("{code:?} is no panic") };
             assert!(why.contains(word), "{why}");
         }
     }
 
     #[test]
-    fn a_process_tells_how_it_ended() {
+    fn a_child_reports_its_exit_code() {
         let mut child = Command::new("false").stdout(Stdio::piped()).spawn().expect("a process");
         let out = child.stdout.take().expect("a pipe");
-        let mut twin = Twin { child, lines: BufReader::new(out).lines() };
-        assert_eq!(twin.next_line(), None);
-        assert_eq!(twin.status().and_then(|status| status.code()), Some(1));
+        let mut child = ChildRun { child, lines: BufReader::new(out).lines() };
+        assert_eq!(child.next_line(), None);
+        assert_eq!(child.status().and_then(|status| status.code()), Some(1));
     }
 }

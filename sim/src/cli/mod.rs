@@ -3,7 +3,7 @@
 mod bench;
 mod canary;
 mod double;
-mod kept;
+mod failures;
 mod out;
 mod progress;
 mod run;
@@ -15,15 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::Class;
-use selvedge_sim::plan::{Plan, Seed};
-use selvedge_sim::shelf::Shelf;
+use selvedge_sim::failure_store::FailureStore;
+use selvedge_sim::plan::{Mode, Plan, Seed};
 use selvedge_sim::story::Story;
 
 use out::err;
 
-/// Seeded simulations: the same engine and the same Lua under virtual time.
+/// Deterministic simulation of Selvedge: the real engine and Lua functions on virtual time.
 #[derive(Parser)]
 #[command(name = "cargo sim", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
@@ -31,42 +30,42 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all is well, 1 cannot be run, 2 wrong usage, 12 something \
-did not come to rest, 13 something that must hold did not, 14 two runs of one seed differ, \
-15 a fault or a mark was never seen or too much was excused, 101 panic.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 cannot run, 2 wrong usage, 12 liveness: something \
+did not come to rest, 13 correctness: a safety oracle failed, 14 two runs of one seed differ, \
+15 coverage: a fault kind or a mark never occurred or too many seeds were excused, 101 panic.";
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run the world of each seed, and stop at the first that fails.
+    /// Run seeds and stop at the first failure.
     Run(run::Options),
-    /// Run very many seeds; count faults, marks and excuses. From 1,000 seeds on it fails as well
-    /// when a fault or a mark was never seen, or when too many seeds had to be excused.
+    /// Run many seeds and count faults, marks and excuses. From 1,000 seeds on, also fail if a
+    /// fault kind or a mark never occurred, or if too many seeds were excused.
     Soak(soak::Options),
-    /// Run a seed, a story or a plan file again, and say what happened.
+    /// Run a seed, a story or a plan file again and print the result.
     Replay(show::Options),
-    /// Let an engine die at every boundary of every call of a story, and at every pair.
+    /// Run a story with an engine crash at every boundary of every call, alone and in pairs.
     Sweep(sweep::Options),
     /// Run seeds in two processes and compare every event.
     Double(double::Options),
-    /// Make a failing plan as small as it can be.
-    Shrink(kept::Shrink),
-    /// List kept failures, grouped by oracle and shape.
-    List(kept::List),
-    /// Print every event of a run; with --page, write it as a page to look at.
+    /// Shrink a failing plan to the lines that the failure needs.
+    Shrink(failures::Shrink),
+    /// List saved failures, grouped by oracle and shape.
+    List(failures::List),
+    /// Print every event of a run, or write them as an HTML page with --page.
     Show(show::Options),
-    /// Turn the shrunk plan of a kept failure into a story.
-    Promote(kept::Promote),
-    /// Plant every known bug in turn; each must be caught by the oracle meant for it.
+    /// Turn the shrunk plan of a saved failure into a story.
+    Promote(failures::Promote),
+    /// Run with each planted bug; its oracle must find it.
     Canary(canary::Options),
-    /// Measure how fast seeds are run, 20 at least, and where the time goes.
+    /// Measure how fast seeds run (at least 20) and where the time goes.
     Bench(bench::Options),
-    /// Print what a run came to, for another process to compare.
+    /// Print hashes of runs, for comparison by another process.
     #[command(hide = true)]
     Hashes(double::Hashes),
 }
 
 impl Command {
-    /// Whether its exit code says how something fared.
+    /// Whether the exit code is the result of a simulation.
     const fn judges(&self) -> bool {
         match self {
             Self::Run(_)
@@ -91,10 +90,10 @@ pub(crate) struct Seeds {
     /// The first seed: a number or a commit id.
     #[arg(long, default_value_t = Seed::from(0))]
     seed: Seed,
-    /// How many seeds, counting up.
+    /// How many seeds to run, counting up from the first.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
-    /// Small worlds in which only engines die.
+    /// Small plans in which only engines crash.
     #[arg(long)]
     lite: bool,
 }
@@ -105,47 +104,47 @@ impl Seeds {
     }
 }
 
-/// Where failures are kept.
+/// Where failures are saved.
 #[derive(Args, Clone)]
 pub(crate) struct Failures {
-    /// The folder of kept failures.
+    /// The folder of saved failures.
     #[arg(long, default_value = "failures", value_name = "FOLDER")]
     failures: PathBuf,
 }
 
 impl Failures {
-    fn shelf(&self) -> Shelf {
-        Shelf::new(&self.failures)
+    fn store(&self) -> FailureStore {
+        FailureStore::new(&self.failures)
     }
 }
 
-/// Why a command ends badly.
-pub(crate) enum End {
-    /// A simulation failed; it has been told.
+/// Why a command fails.
+pub(crate) enum CliError {
+    /// A simulation failed and was reported.
     Failed(Class),
-    /// The command cannot be carried out.
+    /// The command could not be carried out.
     Cannot(String),
-    /// An input makes no sense.
+    /// Wrong arguments or input.
     Usage(String),
     /// A simulation panicked.
     Panicked(String),
 }
 
-impl From<std::io::Error> for End {
+impl From<std::io::Error> for CliError {
     fn from(error: std::io::Error) -> Self {
         Self::Cannot(error.to_string())
     }
 }
 
-/// What cannot be read or written, and why not.
-pub(crate) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> End {
-    move |error| End::Cannot(format!("{}: {error}", path.display()))
+/// Adds the path to an I/O error.
+pub(crate) fn at(path: &Path) -> impl FnOnce(std::io::Error) -> CliError {
+    move |error| CliError::Cannot(format!("{}: {error}", path.display()))
 }
 
 pub(crate) fn run() -> ExitCode {
     let command = Cli::parse().command;
     if command.judges() {
-        out::go_on_unread();
+        out::ignore_closed_output();
     }
     let done = match command {
         Command::Run(options) => run::run(&options),
@@ -153,53 +152,53 @@ pub(crate) fn run() -> ExitCode {
         Command::Replay(options) => show::replay(&options),
         Command::Sweep(options) => sweep::run(&options),
         Command::Double(options) => double::run(&options),
-        Command::Shrink(options) => kept::shrink(&options),
-        Command::List(options) => kept::list(&options),
+        Command::Shrink(options) => failures::shrink(&options),
+        Command::List(options) => failures::list(&options),
         Command::Show(options) => show::show(&options),
-        Command::Promote(options) => kept::promote(&options),
+        Command::Promote(options) => failures::promote(&options),
         Command::Canary(options) => canary::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Hashes(options) => double::hashes(&options),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(End::Failed(class)) => ExitCode::from(class.exit_code()),
-        Err(End::Cannot(why)) => {
+        Err(CliError::Failed(class)) => ExitCode::from(class.exit_code()),
+        Err(CliError::Cannot(why)) => {
             err!("cargo sim: {why}");
             ExitCode::FAILURE
         }
-        Err(End::Usage(why)) => {
+        Err(CliError::Usage(why)) => {
             err!("cargo sim: {why}");
             ExitCode::from(2)
         }
-        Err(End::Panicked(why)) => {
+        Err(CliError::Panicked(why)) => {
             err!("cargo sim: {why}");
             ExitCode::from(101)
         }
     }
 }
 
-/// A plan by what people call it: a seed, a story, or a file.
-pub(crate) fn plan_of(name: &str, mode: Mode) -> Result<Plan, End> {
+/// The plan of a seed, a story, or a file.
+pub(crate) fn plan_of(name: &str, mode: Mode) -> Result<Plan, CliError> {
     plan_and_text_of(name, mode).map(|(plan, _)| plan)
 }
 
-/// A plan, and the text that it was read from; a seed has none.
-pub(crate) fn plan_and_text_of(name: &str, mode: Mode) -> Result<(Plan, Option<String>), End> {
+/// A plan, and the text it was read from; a seed has no text.
+pub(crate) fn plan_and_text_of(name: &str, mode: Mode) -> Result<(Plan, Option<String>), CliError> {
     let text = if let Some(story) = Story::find(name) {
         story.text.to_owned()
     } else if let Ok(seed) = name.parse::<Seed>() {
         return Ok((mode.plan(seed), None));
     } else {
         let bytes = std::fs::read(name).map_err(|error| {
-            End::Usage(format!("`{name}` is no seed, no story and no readable file: {error}"))
+            CliError::Usage(format!("`{name}` is not a seed, a story or a readable file: {error}"))
         })?;
         String::from_utf8(bytes).map_err(|error| {
             let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
             let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
-            End::Usage(format!("{name}: line {line}: this is no text: not UTF-8"))
+            CliError::Usage(format!("{name}: line {line}: not UTF-8 text"))
         })?
     };
-    let plan = Plan::parse(&text).map_err(|error| End::Usage(format!("{name}: {error}")))?;
+    let plan = Plan::parse(&text).map_err(|error| CliError::Usage(format!("{name}: {error}")))?;
     Ok((plan, Some(text)))
 }

@@ -1,4 +1,4 @@
-//! What goes to the standard output and the standard error, which somebody may have stopped reading.
+//! Writes to standard output and standard error, also when the reader has closed them.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
@@ -11,35 +11,35 @@ macro_rules! out {
 }
 pub(crate) use out;
 
-/// Prints a line for people to the standard error. Nobody has to read it.
+/// Prints a line to standard error. Failures are ignored.
 macro_rules! err {
-    ($($word:tt)*) => { $crate::cli::out::aside(format_args!($($word)*)) };
+    ($($word:tt)*) => { $crate::cli::out::err_line(format_args!($($word)*)) };
 }
 pub(crate) use err;
 
-/// Whether the command has a verdict to come to, whoever reads along.
+/// Whether to go on when standard output is closed, since the exit code matters.
 static JUDGES: AtomicBool = AtomicBool::new(false);
-/// Whether nobody reads any more.
+/// Whether standard output is closed.
 static CLOSED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the command goes on in silence where nobody reads any more: its exit code counts.
-pub(crate) fn go_on_unread() {
+/// From now on, go on silently when standard output is closed: the exit code is the result.
+pub(crate) fn ignore_closed_output() {
     JUDGES.store(true, Ordering::Relaxed);
 }
 
-/// Prints a line. Where nobody reads any more and no verdict is awaited there is nothing left to do,
-/// and that is no failure: `cargo sim show lease-lost | head -1` got what it wanted.
+/// Prints a line. If standard output is closed and the exit code is not a result, the process ends
+/// with code 0, as in `cargo sim show lease-lost | head -1`.
 pub(crate) fn line(words: Arguments<'_>) {
     write(|out| writeln!(out, "{words}"));
 }
 
-/// Prints text as it is.
+/// Prints text without a newline.
 pub(crate) fn text(text: &str) {
     write(|out| out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Prints a line to the standard error.
-pub(crate) fn aside(words: Arguments<'_>) {
+/// Prints a line to standard error.
+pub(crate) fn err_line(words: Arguments<'_>) {
     drop(writeln!(io::stderr().lock(), "{words}"));
 }
 
@@ -56,7 +56,7 @@ fn write(words: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) {
             CLOSED.store(true, Ordering::Relaxed);
         }
         Err(error) => {
-            aside(format_args!("cargo sim: cannot write to the standard output: {error}"));
+            err_line(format_args!("cargo sim: cannot write to standard output: {error}"));
             process::exit(1)
         }
     }

@@ -1,10 +1,10 @@
-//! A line that says how far a long run is.
+//! A progress line for long runs.
 
 use std::io::{IsTerminal, Write};
 
 use super::out::err;
 
-/// Shows a line in place of the last one; nothing where nobody looks.
+/// Replaces the progress line, on a terminal only.
 pub(crate) fn show(line: &str) {
     let mut err = std::io::stderr();
     if err.is_terminal() {
@@ -12,7 +12,7 @@ pub(crate) fn show(line: &str) {
     }
 }
 
-/// Shows how far a run of so many steps is: in place where somebody looks, else twenty times.
+/// Shows progress: in place on a terminal, otherwise as twenty lines in all.
 pub(crate) fn step(done: u64, of: u64, line: &str) {
     if std::io::stderr().is_terminal() {
         show(line);
@@ -21,7 +21,7 @@ pub(crate) fn step(done: u64, of: u64, line: &str) {
     }
 }
 
-/// Ends the line.
+/// Clears the progress line.
 pub(crate) fn done() {
     show("");
 }

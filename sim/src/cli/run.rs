@@ -1,18 +1,17 @@
-//! `cargo sim run`
+//! `cargo sim run`: runs seeds up to the first failure. Failures of all commands are reported here.
 
-use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::{Class, Failure};
-use selvedge_sim::plan::{Plan, Seed};
+use selvedge_sim::failure_store::Record;
+use selvedge_sim::plan::{Mode, Plan, Seed};
 use selvedge_sim::report::report;
 use selvedge_sim::runner::{Outcome, RunOptions, run as simulate};
-use selvedge_sim::shelf::Record;
-use selvedge_sim::shrink::shrink;
-use selvedge_sim::{campaign, say};
+use selvedge_sim::shrink_plan::shrink_plan;
+use selvedge_sim::{format, soak};
 
 use super::out::{err, out};
-use super::{End, Failures, Seeds};
+use super::{CliError, Failures, Seeds};
 
-/// Which seeds, and what becomes of a failure.
+/// Which seeds, and where failures are saved.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
@@ -21,38 +20,47 @@ pub(crate) struct Options {
     failures: Failures,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), End> {
+pub(crate) fn run(options: &Options) -> Result<(), CliError> {
     for step in 0..options.seeds.seeds {
         let seed = options.seeds.seed.plus(step);
         let mode = options.seeds.mode();
         let plan = mode.plan(seed);
-        let outcome = simulate(&plan, &RunOptions::default()).map_err(End::Cannot)?;
+        let outcome = simulate(&plan, &RunOptions::default()).map_err(CliError::Cannot)?;
         out!("{}", line(&format!("seed {seed}"), &outcome));
         if let Some(failure) = Failure::of(&outcome) {
-            return Err(End::Failed(tell(seed, mode, &plan, &failure, &options.failures)));
+            return Err(CliError::Failed(report_failure(
+                seed,
+                mode,
+                &plan,
+                &failure,
+                &options.failures,
+            )));
         }
     }
     Ok(())
 }
 
-/// One line about a run.
+/// A run as one line.
 pub(crate) fn line(name: &str, outcome: &Outcome) -> String {
     format!(
         "{name}: {:?} after {}.{}s, {} calls, {} engines died, {} faults, trace {:016x}{}{}",
-        outcome.verdict,
+        outcome.result,
         outcome.elapsed_ms / 1_000,
         outcome.elapsed_ms % 1_000 / 100,
         outcome.counters.calls,
         outcome.counters.engine_deaths,
         outcome.counters.faults.values().sum::<u64>(),
         outcome.trace.hash(),
-        waiting(&outcome.unsignalled, ["a signal that nobody sends", "signals that nobody sends"]),
-        waiting(&outcome.unserved, ["a worker, and there is none", "workers, and there are none"]),
+        waiting(
+            &outcome.unsignalled,
+            ["a signal that is never sent", "signals that are never sent"]
+        ),
+        waiting(&outcome.unserved, ["a worker (workers 0)", "workers (workers 0)"]),
     )
 }
 
-/// A word about those who wait for somebody who never comes, if there are any; for what, told of one
-/// and of many.
+/// The executions that still wait, or nothing if there are none; `for_what` in the singular and the
+/// plural.
 fn waiting(names: &[String], for_what: [&str; 2]) -> String {
     let some = names.iter().take(NAMES_TOLD).map(String::as_str).collect::<Vec<_>>().join(", ");
     let more = if names.len() > NAMES_TOLD { " and others" } else { "" };
@@ -64,9 +72,9 @@ fn waiting(names: &[String], for_what: [&str; 2]) -> String {
     }
 }
 
-/// Reports a failing seed, shrinks its plan, and keeps both. Answers the class that it turned out to
-/// be of: what cannot be kept is still told.
-pub(crate) fn tell(
+/// Reports a failing seed, shrinks its plan and saves both. Returns the class of the failure, which
+/// is nondeterminism if a second run differs.
+pub(crate) fn report_failure(
     seed: Seed,
     mode: Mode,
     plan: &Plan,
@@ -87,14 +95,14 @@ pub(crate) fn tell(
         text.push_str(&format!("  commit   {commit}\n"));
     }
     text.push_str(&format!("  replay   {}\n", mode.replay(seed)));
-    let same = campaign::is_same(&outcome, &again);
+    let same = soak::is_same(&outcome, &again);
     let hash = outcome.trace.hash();
     let word = if same { "yes" } else { "NO" };
     text.push_str(&format!("  deterministic: {word} (2 runs, trace {hash:016x})"));
     err!("{text}");
-    let shrunk = shrink(plan, failure, &RunOptions::default(), SHRINK_RUNS);
-    let trace: Vec<String> = outcome.trace.tail().map(say::line).collect();
-    let kept = failures.shelf().keep(&Record {
+    let shrunk = shrink_plan(plan, failure, &RunOptions::default(), SHRINK_RUNS);
+    let trace: Vec<String> = outcome.trace.tail().map(format::line).collect();
+    let kept = failures.store().keep(&Record {
         seed,
         mode,
         commit: commit.as_deref(),
@@ -108,14 +116,14 @@ pub(crate) fn tell(
     let place = match kept {
         Ok(path) => format!("cargo sim replay {}", path.display()),
         Err(error) => {
-            format!("NOT KEPT, {}: {error}\n{}", failures.failures.display(), shrunk.plan)
+            format!("NOT SAVED to {}: {error}\n{}", failures.failures.display(), shrunk.plan)
         }
     };
     err!("  shrunk   {from} -> {to} plan lines in {runs} runs:  {place}");
     if same { failure.class } else { Class::Nondeterminism }
 }
 
-/// The commit that is checked out here, with a word when more was changed since.
+/// The commit that is checked out, marked if files were edited.
 fn commit() -> Option<String> {
     let words = ["describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=, edited"];
     let told = std::process::Command::new("git").args(words).output().ok()?;
@@ -123,11 +131,11 @@ fn commit() -> Option<String> {
     Some(text.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
-/// Events of a failing run that are looked through and kept.
+/// Events of a failing run that are searched and saved.
 const EVENTS_KEPT: usize = 20_000;
-/// Of more names only the first are told.
+/// Only this many names are printed.
 const NAMES_TOLD: usize = 3;
-/// Runs that shrinking may cost.
+/// The most runs for shrinking.
 const SHRINK_RUNS: usize = 400;
 
 #[cfg(test)]
@@ -135,8 +143,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_cannot_be_kept_is_still_of_its_class() {
-        // Nothing can be kept below a file.
+    fn a_failure_that_cannot_be_saved_keeps_its_class() {
+        // Nothing can be written below a file.
         let file = std::env::current_exe().expect("this test");
         let failures = Failures { failures: file.join("failures") };
         let plan = Plan::parse(
@@ -145,6 +153,9 @@ mod tests {
         let plan = plan.expect("a plan");
         let outcome = simulate(&plan, &RunOptions::default()).expect("it can be run");
         let failure = Failure::of(&outcome).expect("it is not done in time");
-        assert_eq!(tell(7.into(), Mode::Swarm, &plan, &failure, &failures), Class::Liveness);
+        assert_eq!(
+            report_failure(7.into(), Mode::Swarm, &plan, &failure, &failures),
+            Class::Liveness
+        );
     }
 }

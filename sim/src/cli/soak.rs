@@ -1,57 +1,57 @@
-//! `cargo sim soak`
+//! `cargo sim soak`: runs many seeds on all cores.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use selvedge_sim::campaign::{Campaign, Mode, campaign};
 use selvedge_sim::failure::{Class, Failure};
 use selvedge_sim::mark;
-use selvedge_sim::plan::Seed;
+use selvedge_sim::plan::{Mode, Seed};
 use selvedge_sim::runner::RunOptions;
+use selvedge_sim::soak::{SoakReport, soak};
 
 use super::bench::Stopwatch;
 use super::out::{err, out};
-use super::run::tell;
-use super::{End, Failures, Seeds, progress};
+use super::run::report_failure;
+use super::{CliError, Failures, Seeds, progress};
 
-/// How much, and with how many threads.
+/// Which seeds, and how to run them.
 #[derive(clap::Args)]
 pub(crate) struct Options {
     #[command(flatten)]
     seeds: Seeds,
-    /// Threads; as many as there are cores unless said. The result does not depend on it.
+    /// Number of threads; the number of cores by default. It does not change the result.
     #[arg(long)]
     jobs: Option<NonZeroUsize>,
     /// Print how often each fault was injected and each mark was hit.
     #[arg(long)]
     counts: bool,
-    /// Name failures without shrinking and keeping them.
+    /// Do not shrink and save failures.
     #[arg(long)]
     brief: bool,
     #[command(flatten)]
     failures: Failures,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), End> {
+pub(crate) fn run(options: &Options) -> Result<(), CliError> {
     let watch = Stopwatch::start();
     let seeds = &options.seeds;
-    let shown = |campaign: &Campaign| {
+    let shown = |report: &SoakReport| {
         let line = format!(
             "{} of {} seeds, {} failed{}, {} excused, {} s",
-            campaign.seeds,
+            report.seeds,
             seeds.seeds,
-            campaign.failed.len(),
-            first_of(&campaign.failed),
-            campaign.excused.len(),
+            report.failed.len(),
+            first_of(&report.failed),
+            report.excused.len(),
             watch.elapsed().as_secs()
         );
-        progress::step(campaign.seeds, seeds.seeds, &line);
+        progress::step(report.seeds, seeds.seeds, &line);
     };
     let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let jobs = options.jobs.unwrap_or_else(cores).get();
     let options_of_run = RunOptions::default();
-    let done = campaign(seeds.mode(), seeds.seed, seeds.seeds, jobs, &options_of_run, shown);
+    let done = soak(seeds.mode(), seeds.seed, seeds.seeds, jobs, &options_of_run, shown);
     progress::done();
     summary(&done, watch.elapsed());
     if options.counts {
@@ -60,16 +60,16 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
     judge(&done, options)
 }
 
-/// The first seeds that failed, in brackets: who watches can look at them at once.
+/// The first seeds that failed, in parentheses.
 fn first_of(failed: &BTreeMap<Seed, Failure>) -> String {
     let first: Vec<String> = failed.keys().take(FAILURES_TOLD).map(Seed::to_string).collect();
     if first.is_empty() { String::new() } else { format!(" ({})", first.join(" ")) }
 }
 
-fn summary(done: &Campaign, took: Duration) {
+fn summary(done: &SoakReport, took: Duration) {
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX).max(1);
     out!(
-        "{} seeds in {}.{}s: {} calls, {} simulated seconds per second, {} seeds a second",
+        "{} seeds in {}.{}s: {} calls, {} simulated seconds per second, {} seeds per second",
         done.seeds,
         ms / 1_000,
         ms % 1_000 / 100,
@@ -91,7 +91,7 @@ fn summary(done: &Campaign, took: Duration) {
     }
 }
 
-fn counts(done: &Campaign) {
+fn counts(done: &SoakReport) {
     for (fault, count) in &done.faults {
         out!("{count:>9}  {fault}");
     }
@@ -100,8 +100,9 @@ fn counts(done: &Campaign) {
     }
 }
 
-/// What outranks what: panics, then nondeterminism, then correctness, then liveness, then coverage.
-fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
+/// Prints all failures and returns the worst: a panic, then nondeterminism, correctness, liveness,
+/// coverage.
+fn judge(done: &SoakReport, options: &Options) -> Result<(), CliError> {
     let mode = options.seeds.mode();
     for (seed, words) in &done.panicked {
         err!("FAIL  seed {seed} panicked: {words};  {} --plan-too", mode.replay(*seed));
@@ -118,38 +119,41 @@ fn judge(done: &Campaign, options: &Options) -> Result<(), End> {
     }
     let told = if options.brief { 0 } else { FAILURES_TOLD };
     for (seed, failure) in done.failed.iter().take(told) {
-        worst = worst.max(Some(tell(*seed, mode, &mode.plan(*seed), failure, &options.failures)));
+        worst = worst.max(Some(report_failure(
+            *seed,
+            mode,
+            &mode.plan(*seed),
+            failure,
+            &options.failures,
+        )));
     }
     if !done.panicked.is_empty() {
-        return Err(End::Panicked(format!("{} seeds panicked", done.panicked.len())));
+        return Err(CliError::Panicked(format!("{} seeds panicked", done.panicked.len())));
     }
     if let Some((seed, why)) = done.broken.first_key_value() {
-        return Err(End::Cannot(format!("seed {seed} cannot be run: {why}")));
+        return Err(CliError::Cannot(format!("seed {seed} cannot be run: {why}")));
     }
     if let Some(class) = worst {
-        return Err(End::Failed(class));
+        return Err(CliError::Failed(class));
     }
-    // Small worlds know few faults, and reach few of the marks.
+    // Lite plans have few kinds of faults and reach few marks.
     let (faults, marks) = match mode {
         Mode::Swarm => (done.missing_faults(), mark::missed(&done.marks)),
         Mode::Lite => (Vec::new(), Vec::new()),
     };
     if done.seeds < SEEDS_TO_COVER {
-        out!(
-            "too few seeds to judge what was never seen, and how many are excused: \
-             {SEEDS_TO_COVER} are enough"
-        );
+        out!("too few seeds to check coverage and excuses: run at least {SEEDS_TO_COVER}");
         return Ok(());
     }
     if !faults.is_empty() || !marks.is_empty() || done.excuses_too_much() {
         err!("FAIL  never injected: {faults:?}\n      never hit: {marks:?}");
         err!("      excused: {} of {} seeds", done.excused.len(), done.seeds);
-        return Err(End::Failed(Class::Coverage));
+        return Err(CliError::Failed(Class::Coverage));
     }
     Ok(())
 }
 
-/// Failures that are shrunk and told; the rest is only counted.
+/// How many failures are shrunk and saved.
 const FAILURES_TOLD: usize = 5;
-/// Fewer seeds cannot be expected to see everything.
+/// With fewer seeds, some faults and marks are missed by chance.
 const SEEDS_TO_COVER: u64 = 1_000;

@@ -1,21 +1,21 @@
-//! `cargo sim sweep`
+//! `cargo sim sweep`: runs stories with crashes at every boundary.
 
-use selvedge_sim::campaign::Mode;
 use selvedge_sim::failure::Class;
+use selvedge_sim::plan::Mode;
 use selvedge_sim::runner::RunOptions;
 use selvedge_sim::story::{STORIES, Story, sweep};
 
 use super::out::{err, out};
-use super::{End, plan_of, progress};
+use super::{CliError, plan_of, progress};
 
 /// What to sweep.
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// The name of a story, a seed or a plan file; all stories unless said.
+    /// The name of a story, a seed or a plan file; all stories by default.
     story: Option<String>,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), End> {
+pub(crate) fn run(options: &Options) -> Result<(), CliError> {
     let names: Vec<&str> = match &options.story {
         Some(name) => vec![name],
         None => STORIES.iter().map(|story| story.name).collect(),
@@ -26,15 +26,15 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
             out!("{name}: {}", story.about());
         }
         let plan = plan_of(name, Mode::Swarm)?;
-        let shown = |done, of| progress::show(&format!("{name}: {done} of {of} crashes"));
+        let shown = |done, of| progress::show(&format!("{name}: {done} of {of} runs"));
         let swept = sweep(&plan, &RunOptions::default(), shown)
-            .map_err(|why| End::Cannot(format!("{name}: {why}")))?;
+            .map_err(|why| CliError::Cannot(format!("{name}: {why}")))?;
         progress::done();
         if swept.singles == 0 && !swept.failures.is_empty() {
-            out!("  it fails by itself, so that no engine dies in it");
+            out!("  fails without crashes, so no crashes were tried");
         }
         out!(
-            "  {} calls, a crash at {} boundaries, {} pairs: {} failed",
+            "  {} calls, {} single crashes, {} pairs: {} failed",
             swept.calls,
             swept.singles,
             swept.pairs,
@@ -46,8 +46,8 @@ pub(crate) fn run(options: &Options) -> Result<(), End> {
         }
         worst = worst.max(swept.failures.iter().map(|(_, failure)| failure.class).max());
     }
-    worst.map_or(Ok(()), |class| Err(End::Failed(class)))
+    worst.map_or(Ok(()), |class| Err(CliError::Failed(class)))
 }
 
-/// Failures that are told with their plans.
+/// How many failures are printed with their plan.
 const FAILURES_TOLD: usize = 3;

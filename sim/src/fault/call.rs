@@ -1,63 +1,69 @@
-//! Faults that strike a call on its way.
+//! Faults of single calls: which of them apply to a call, and what they do to it.
 
 use super::Fault;
+use super::effects::{FaultEffects, LateReply, RacingCall};
 use crate::event::{Actor, function_of};
-use crate::plan::{Rule, When};
+use crate::plan::{FaultRule, Trigger};
 use crate::world::World;
-use crate::world::servers::Manner;
-use crate::world::stream::Purpose;
-use crate::world::transport::{Meddle, Spell, Twice};
+use crate::world::random_streams::Purpose;
+use crate::world::servers::ServeOptions;
 
-/// How late a late call or reply is unless the plan says: past every sender's patience.
+/// The default delay of a late call or reply: longer than any timeout.
 const LATE_MS: u64 = 15_000;
 
 impl World {
-    /// What the plan does to each call of a batch; none when the sender dies over it.
-    pub(crate) fn spells(&mut self, sender: Actor, batch: &[Vec<Vec<u8>>]) -> Option<Vec<Spell>> {
-        let mut spells = Vec::with_capacity(batch.len());
+    /// The effects of the plan's faults on each call of a batch; none if the sender dies before it
+    /// is sent.
+    pub(crate) fn fault_effects(
+        &mut self,
+        sender: Actor,
+        commands: &[Vec<Vec<u8>>],
+    ) -> Option<Vec<FaultEffects>> {
+        let mut effects = Vec::with_capacity(commands.len());
         let mut cut = false;
-        for argv in batch {
-            let mut spell = Spell::default();
+        for argv in commands {
+            let mut call_effects = FaultEffects::default();
             for at in 0..self.plan.faults.len() {
-                if !self.meets(at, sender, argv) {
+                if !self.rule_matches(at, sender, argv) {
                     continue;
                 }
                 let (rule, before) = (self.rule(at).clone(), self.injected());
                 if kills_before(rule.fault) {
-                    self.inflict(rule.fault, about(sender, argv));
-                    self.note_struck(&[at], before);
-                    self.unsee(&batch[..spells.len()], sender);
+                    self.record_fault(rule.fault, about(sender, argv));
+                    self.note_fired(&[at], before);
+                    self.uncount_calls(&commands[..effects.len()], sender);
                     self.kill(sender);
                     return None;
                 }
                 if rule.fault == Fault::PartialPipeline {
-                    // A pipeline can only break in its middle: wait for a call that stands there.
+                    // A pipeline can only break after its first call: otherwise the rule waits for
+                    // another batch.
                     let first = rule.amount.and_then(|calls| usize::try_from(calls).ok());
-                    if spells.len() < first.unwrap_or(1).max(1) {
+                    if effects.len() < first.unwrap_or(1).max(1) {
                         self.wait_for_another(at);
                     } else {
                         cut = true;
-                        self.inflict(rule.fault, about(sender, argv));
+                        self.record_fault(rule.fault, about(sender, argv));
                     }
                 } else {
-                    self.bewitch(at, &rule, sender, argv, &mut spell);
-                    spell.rules.push(at);
+                    self.apply_rule(at, &rule, sender, argv, &mut call_effects);
+                    call_effects.rules.push(at);
                 }
-                self.note_struck(&[at], before);
+                self.note_fired(&[at], before);
             }
-            spell.request_lost |= cut;
-            spells.push(spell);
+            call_effects.request_lost |= cut;
+            effects.push(call_effects);
         }
-        Some(spells)
+        Some(effects)
     }
 
-    /// Whether this call is the one that a rule waits for.
-    fn meets(&mut self, at: usize, sender: Actor, argv: &[Vec<u8>]) -> bool {
+    /// Whether a rule applies to this call: it counts matching calls up to its own.
+    fn rule_matches(&mut self, at: usize, sender: Actor, argv: &[Vec<u8>]) -> bool {
         if !self.faults_are_on() {
             return false;
         }
-        let When::Call(pattern) = &self.plan.faults[at].when else { return false };
-        let strikes = self.plan.faults[at].fault.strikes_calls_of(sender);
+        let Trigger::Call(pattern) = &self.plan.faults[at].trigger else { return false };
+        let strikes = self.plan.faults[at].fault.applies_to_sender(sender);
         if !strikes || !pattern.fits(sender, argv) {
             return false;
         }
@@ -65,14 +71,14 @@ impl World {
         self.seen_calls[at] == pattern.nth
     }
 
-    /// Calls of a batch that was never sent are counted by nobody who still waits for his.
-    fn unsee(&mut self, batch: &[Vec<Vec<u8>>], sender: Actor) {
+    /// Calls of a batch that was never sent do not count.
+    fn uncount_calls(&mut self, commands: &[Vec<Vec<u8>>], sender: Actor) {
         for at in 0..self.plan.faults.len() {
-            let When::Call(pattern) = &self.plan.faults[at].when else { continue };
-            if !self.plan.faults[at].fault.strikes_calls_of(sender) {
+            let Trigger::Call(pattern) = &self.plan.faults[at].trigger else { continue };
+            if !self.plan.faults[at].fault.applies_to_sender(sender) {
                 continue;
             }
-            let unsent = batch.iter().filter(|argv| pattern.fits(sender, argv)).count();
+            let unsent = commands.iter().filter(|argv| pattern.fits(sender, argv)).count();
             if self.seen_calls[at] < pattern.nth {
                 let unsent = u32::try_from(unsent).unwrap_or(0);
                 self.seen_calls[at] = self.seen_calls[at].saturating_sub(unsent);
@@ -80,92 +86,103 @@ impl World {
         }
     }
 
-    /// Puts the spell of a rule on a call.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults do not strike calls")]
-    fn bewitch(
+    /// Adds the effects of a rule to a call.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults do not apply to calls")]
+    fn apply_rule(
         &mut self,
         at: usize,
-        rule: &Rule,
+        rule: &FaultRule,
         sender: Actor,
         argv: &[Vec<u8>],
-        spell: &mut Spell,
+        call_effects: &mut FaultEffects,
     ) {
-        let drawn = self.chance(Purpose::Faults, sender).any();
+        let drawn = self.random(Purpose::Faults, sender).bits();
         let ms = rule.amount.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(LATE_MS);
         match rule.fault {
-            Fault::CrashAfterApply => spell.crash_after = true,
-            Fault::ReplyLost => (spell.reply_lost, spell.silent) = (true, drawn.is_multiple_of(2)),
-            Fault::RequestLost => {
-                (spell.request_lost, spell.silent) = (true, drawn.is_multiple_of(2))
+            Fault::CrashAfterApply => call_effects.crash_after = true,
+            Fault::ReplyLost => {
+                (call_effects.reply_lost, call_effects.silent) = (true, drawn.is_multiple_of(2))
             }
-            Fault::LateApply => spell.late_ms = ms,
-            Fault::ReorderBetweenTickets => spell.late_ms = ms.min(2_000),
-            Fault::DuplicateDelivery => spell.again_ms = Some(ms),
+            Fault::RequestLost => {
+                (call_effects.request_lost, call_effects.silent) = (true, drawn.is_multiple_of(2))
+            }
+            Fault::LateApply => call_effects.late_ms = ms,
+            Fault::ReorderBetweenTickets => call_effects.late_ms = ms.min(2_000),
+            Fault::DuplicateDelivery => call_effects.duplicate_after_ms = Some(ms),
             Fault::ReplyForOldTicket => {
-                let twice = [Twice::No, Twice::Yes, Twice::ToAnyLife];
-                spell.late_reply = Some((ms, twice[(drawn % 3) as usize]));
+                let twice = [LateReply::Late, LateReply::Duplicate, LateReply::DuplicateToAny];
+                call_effects.late_reply = Some((ms, twice[(drawn % 3) as usize]));
             }
             Fault::StalePreRead => {
-                return spell.meddle = Some((Meddle::CancelBefore, rule.fault));
+                return call_effects.racing_call = Some((RacingCall::CancelBefore, rule.fault));
             }
             Fault::CancelRace if drawn.is_multiple_of(2) => {
-                return spell.meddle = Some((Meddle::CancelBefore, rule.fault));
+                return call_effects.racing_call = Some((RacingCall::CancelBefore, rule.fault));
             }
-            Fault::CancelRace => return spell.meddle = Some((Meddle::CancelAfter, rule.fault)),
+            Fault::CancelRace => {
+                return call_effects.racing_call = Some((RacingCall::CancelAfter, rule.fault));
+            }
             Fault::ReplayRace if drawn.is_multiple_of(2) => {
-                return spell.meddle = Some((Meddle::ReplayBefore, rule.fault));
+                return call_effects.racing_call = Some((RacingCall::ReplayBefore, rule.fault));
             }
-            Fault::ReplayRace => return spell.meddle = Some((Meddle::ReplayAfter, rule.fault)),
-            Fault::Moved if self.servers.shards() > 1 => return spell.misrouted = true,
-            Fault::Ask if self.servers.shards() > 1 => return spell.slot_moves = true,
+            Fault::ReplayRace => {
+                return call_effects.racing_call = Some((RacingCall::ReplayAfter, rule.fault));
+            }
+            Fault::Moved if self.servers.shards() > 1 => return call_effects.misrouted = true,
+            Fault::Ask if self.servers.shards() > 1 => return call_effects.slot_moves = true,
             Fault::Moved | Fault::Ask => return,
             Fault::ScriptErrorMidway => {
                 let at = rule
                     .amount
                     .and_then(|at| u64::try_from(at.saturating_sub(1)).ok())
                     .unwrap_or(drawn);
-                spell.manner = Manner { raise_at: Some(at), behind: None };
+                call_effects.options = ServeOptions { raise_at: Some(at), behind: None };
             }
             Fault::StaleReplicaRead if reads_only(argv) => {
                 let behind = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(5);
-                spell.manner = Manner { raise_at: None, behind: Some(behind) };
+                call_effects.options = ServeOptions { raise_at: None, behind: Some(behind) };
             }
             Fault::StaleReplicaRead => return self.wait_for_another(at),
-            Fault::EpochRepeats => spell.fail_over_after = true,
+            Fault::EpochRepeats => call_effects.fail_over_after = true,
             Fault::WorkerZombie | Fault::WorkerDoubleReport | Fault::ClaimReplyLost => {
-                return self.bewitch_worker(rule, sender, spell);
+                return self.apply_worker_rule(rule, sender, call_effects);
             }
             other => match refusal(other) {
-                Some(text) => spell.refused = Some(text.to_owned()),
+                Some(text) => call_effects.refused = Some(text.to_owned()),
                 None => return,
             },
         }
-        self.inflict(rule.fault, about(sender, argv));
+        self.record_fault(rule.fault, about(sender, argv));
     }
 
-    /// The rule strikes the next call that it can strike.
+    /// Lets the rule apply to the next matching call instead.
     fn wait_for_another(&mut self, at: usize) {
         self.seen_calls[at] -= 1;
     }
 
-    fn bewitch_worker(&mut self, rule: &Rule, sender: Actor, spell: &mut Spell) {
+    fn apply_worker_rule(
+        &mut self,
+        rule: &FaultRule,
+        sender: Actor,
+        call_effects: &mut FaultEffects,
+    ) {
         let Actor::Worker(number) = sender else { return };
         let ms = rule.amount.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(2_000);
         if rule.fault == Fault::ClaimReplyLost {
-            (spell.reply_lost, spell.silent) = (true, true);
+            (call_effects.reply_lost, call_effects.silent) = (true, true);
         }
         let worker = self.worker(number);
-        #[expect(clippy::wildcard_enum_match_arm, reason = "only these three come here")]
+        #[expect(clippy::wildcard_enum_match_arm, reason = "only these three are passed here")]
         match rule.fault {
             Fault::WorkerZombie => worker.zombie_ms = Some(ms),
-            Fault::ClaimReplyLost => worker.forgetful = true,
-            _ => worker.says_it_twice = true,
+            Fault::ClaimReplyLost => worker.drops_claim = true,
+            _ => worker.reports_twice = true,
         }
-        self.inflict(rule.fault, sender.to_string());
+        self.record_fault(rule.fault, sender.to_string());
     }
 }
 
-/// Faults in which the sender dies before the call is sent.
+/// Whether the sender dies before the call is sent.
 const fn kills_before(fault: Fault) -> bool {
     matches!(
         fault,
@@ -176,8 +193,8 @@ const fn kills_before(fault: Fault) -> bool {
     )
 }
 
-/// What a node answers that cannot or will not serve.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the other faults are no refusals")]
+/// The error of a node that cannot or will not serve.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other faults are not error replies")]
 pub(crate) const fn refusal(fault: Fault) -> Option<&'static str> {
     Some(match fault {
         Fault::TryAgain => "TRYAGAIN Multiple keys request during rehashing of slot",
@@ -201,7 +218,7 @@ pub(crate) const fn refusal(fault: Fault) -> Option<&'static str> {
     })
 }
 
-/// Whether a node with this refusal still answers reads.
+/// Whether a node with this error still serves reads.
 pub(crate) const fn reads_pass(fault: Fault) -> bool {
     matches!(fault, Fault::ReadOnly | Fault::Misconf | Fault::NoReplicas | Fault::OutOfMemory)
 }
@@ -228,25 +245,25 @@ fn about(sender: Actor, argv: &[Vec<u8>]) -> String {
 #[cfg(test)]
 mod tests {
     use crate::plan::Plan;
-    use crate::runner::{RunOptions, Verdict, run};
+    use crate::runner::{RunOptions, RunResult, run};
 
     #[test]
-    fn two_equal_rules_wait_for_a_call_each_of_their_own() {
+    fn two_equal_rules_apply_to_different_calls() {
         let rule = "fault StaleReplicaRead on 1st claim_next\n";
         let text = format!("length 5s\n{rule}{rule}at 0s caller-1 submit F1 chain 2\n");
         let outcome = run(&Plan::parse(&text).unwrap(), &RunOptions::default()).unwrap();
-        assert_eq!(outcome.verdict, Verdict::Passed);
-        assert_eq!(outcome.unstruck, [0, 1], "a claim is no read");
+        assert_eq!(outcome.result, RunResult::Passed);
+        assert_eq!(outcome.unused_faults, [0, 1], "a claim is no read");
     }
 
     #[test]
-    fn faults_that_never_came_about_are_told() {
+    fn faults_that_were_never_injected_are_listed() {
         let text = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_next\n\
                     fault ReplyLost on 1st cancel_flow\n\
                     fault CancelRace on 1st complete_execution\n\
                     fault CancelRace on 9th fail_execution\nfault EnginePause at 1s for 1s\n\
                     fault SignalEarlyLateTwice at 1s\n";
         let outcome = run(&Plan::parse(text).unwrap(), &RunOptions::default()).unwrap();
-        assert_eq!(outcome.unstruck, [1, 3, 5], "{:?}", outcome.counters.faults);
+        assert_eq!(outcome.unused_faults, [1, 3, 5], "{:?}", outcome.counters.faults);
     }
 }

@@ -1,5 +1,5 @@
-//! Faults in the data: what strangers and operators do to keys of ours, and what falls due or
-//! grows too large.
+//! Faults in the data: evicted, overwritten and foreign keys, malformed members, and very much work
+//! at once.
 
 use selvedge_core::audit::Stored;
 use selvedge_core::key::{Key, LaneIndex, PartitionIndex};
@@ -8,20 +8,20 @@ use selvedge_core::partition::{Family, Partition};
 use uuid::Uuid;
 
 use super::Fault;
-use crate::event::{Actor, What};
-use crate::plan::{Deed, FlowSpec, Group, MEMBERS_MAX, Rule, Shape, TaskSpec};
+use crate::event::{Actor, EventKind};
+use crate::plan::{Action, FaultRule, FlowSpec, Group, MEMBERS_MAX, Shape, TaskSpec};
 use crate::world::World;
-use crate::world::ledger::Damage;
-use crate::world::servers::Manner;
-use crate::world::stream::Purpose;
+use crate::world::commit_log::Damage;
+use crate::world::random_streams::Purpose;
+use crate::world::servers::ServeOptions;
 
-/// Most children of one upstream: workers have to run them all.
+/// The most children of one upstream: workers have to run them all.
 const FAN_OUT_MAX: usize = 260;
-/// Who does this.
-pub(super) const STRANGER: Actor = Actor::Foreign(1);
-/// What a stranger writes.
+/// The client that damages data.
+pub(super) const FOREIGN_CLIENT: Actor = Actor::Foreign(1);
+/// The value of a foreign key.
 const FOREIGN_TEXT: &str = "none of yours";
-/// Indexes that engines read whether anything stands there or not.
+/// Indexes that engines read even if they do not exist.
 const READ_BY_SCANS: [PartitionIndex; 7] = [
     PartitionIndex::LeaseExpiry,
     PartitionIndex::SuspensionTimeout,
@@ -33,8 +33,8 @@ const READ_BY_SCANS: [PartitionIndex; 7] = [
 ];
 
 impl World {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults strike elsewhere")]
-    pub(crate) fn strike_data(&mut self, rule: &Rule) {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults are injected elsewhere")]
+    pub(crate) fn inject_data_fault(&mut self, rule: &FaultRule) {
         match rule.fault {
             Fault::Eviction => self.evict(rule),
             Fault::OperatorEdit => self.edit(rule),
@@ -47,36 +47,40 @@ impl World {
             }
             Fault::TimerStorm => self.storm(rule),
             Fault::OversizeGroup => self.oversize(rule),
-            Fault::SignalEarlyLateTwice => self.signal_oddly(rule),
+            Fault::SignalEarlyLateTwice => self.send_odd_signals(rule),
             _ => {}
         }
     }
 
     fn drawn_partition(&mut self) -> Partition {
         let partitions = self.plan.config.flow_partitions.max(1);
-        let drawn = self.chance(Purpose::Faults, STRANGER).below(partitions);
+        let drawn = self.random(Purpose::Faults, FOREIGN_CLIENT).below(partitions);
         Partition::flow((drawn % 65_536) as u16)
     }
 
-    /// Carries out a plain command on the spot.
+    /// Applies a plain command at once, without a link.
     pub(crate) fn command(&mut self, partition: Partition, words: &[&str]) {
         let argv: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-        self.command_by(STRANGER, partition, argv);
+        self.command_by(FOREIGN_CLIENT, partition, argv);
     }
 
-    /// Carries out a command on the spot, as somebody whose link is perfect.
+    /// Applies a command at once, without a link.
     pub(crate) fn command_by(&mut self, by: Actor, partition: Partition, argv: Vec<Vec<u8>>) {
         let node = self.servers.primary(self.servers.owner(partition.slot()));
         let call = self.next_call;
         self.next_call += 1;
         let argv = std::sync::Arc::new(argv);
         let number = crate::world::transport::number(node);
-        self.emit(by, What::Sent { call, node: number, argv: argv.clone() });
-        self.apply(by, node, call, &argv, Manner::default());
+        self.emit(by, EventKind::Sent { call, node: number, argv: argv.clone() });
+        self.apply(by, node, call, &argv, ServeOptions::default());
     }
 
-    /// A key of ours that `wanted` picks, drawn; or the one that the plan names, if it is there.
-    pub(super) fn drawn_key(&mut self, rule: &Rule, wanted: impl Fn(&Key) -> bool) -> Option<Key> {
+    /// A random key that `wanted` accepts, or the key that the plan names, if it exists.
+    pub(super) fn drawn_key(
+        &mut self,
+        rule: &FaultRule,
+        wanted: impl Fn(&Key) -> bool,
+    ) -> Option<Key> {
         if let Some(key) = rule.subject.as_ref().and_then(|text| text.parse().ok()) {
             return self.servers.audited.iter().any(|shard| shard.holds(&key)).then_some(key);
         }
@@ -87,7 +91,7 @@ impl World {
             .flat_map(|shard| shard.iter().map(|(key, _)| key.clone()))
             .filter(wanted)
             .collect();
-        self.chance(Purpose::Faults, STRANGER).pick(&keys).cloned()
+        self.random(Purpose::Faults, FOREIGN_CLIENT).pick(&keys).cloned()
     }
 
     pub(super) fn partition_of(key: &Key) -> Partition {
@@ -107,17 +111,17 @@ impl World {
         }
     }
 
-    fn evict(&mut self, rule: &Rule) {
-        let Some(key) = self.drawn_key(rule, |key| rule.fault.may_strike(key)) else { return };
+    fn evict(&mut self, rule: &FaultRule) {
+        let Some(key) = self.drawn_key(rule, |key| rule.fault.applies_to_key(key)) else { return };
         let text = key.to_string();
-        self.inflict(rule.fault, text.clone());
-        self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
+        self.record_fault(rule.fault, text.clone());
+        self.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
         self.command(Self::partition_of(&key), &["DEL", &text]);
     }
 
-    /// Somebody else's text stands where an index of ours would begin, or under a name like ours.
-    /// Whoever reads or writes that index is refused, until the stranger tidies up.
-    fn foreign_key(&mut self, rule: &Rule) {
+    /// Puts a foreign string where an index may be created, or under a similar name. Calls that use
+    /// the index fail until the string is removed.
+    fn foreign_key(&mut self, rule: &FaultRule) {
         let partition = self.drawn_partition();
         let shard = &self.servers.audited[self.servers.owner(partition.slot())];
         let index = Key::index(partition);
@@ -125,18 +129,18 @@ impl World {
         let mut names: Vec<String> =
             free.filter(|key| !shard.holds(key)).map(|key| key.to_string()).collect();
         names.push(format!("ff:custom:{partition}:stranger"));
-        let Some(key) = self.chance(Purpose::Faults, STRANGER).pick(&names).cloned() else {
+        let Some(key) = self.random(Purpose::Faults, FOREIGN_CLIENT).pick(&names).cloned() else {
             return;
         };
-        self.inflict(rule.fault, key.clone());
-        self.servers.ledger.damage(key.as_bytes(), Damage::Passing);
-        self.strangers.push((partition, key.clone()));
+        self.record_fault(rule.fault, key.clone());
+        self.servers.commit_log.damage(key.as_bytes(), Damage::Passing);
+        self.foreign_keys.push((partition, key.clone()));
         self.command(partition, &["SET", &key, FOREIGN_TEXT]);
     }
 
-    /// Whoever left keys among ours takes them away, where they still are what they were.
-    pub(crate) fn strangers_leave(&mut self) {
-        for (partition, key) in std::mem::take(&mut self.strangers) {
+    /// Removes foreign keys, unless they have been overwritten.
+    pub(crate) fn remove_foreign_keys(&mut self) {
+        for (partition, key) in std::mem::take(&mut self.foreign_keys) {
             let shard = &self.servers.audited[self.servers.owner(partition.slot())];
             let ours = key.parse::<Key>().is_ok_and(|key| {
                 shard.holds(&key) && shard.text(&key) != Some(FOREIGN_TEXT.as_bytes())
@@ -147,8 +151,8 @@ impl World {
         }
     }
 
-    fn wrong_type(&mut self, rule: &Rule) {
-        let Some(key) = self.drawn_key(rule, |key| rule.fault.may_strike(key)) else { return };
+    fn wrong_type(&mut self, rule: &FaultRule) {
+        let Some(key) = self.drawn_key(rule, |key| rule.fault.applies_to_key(key)) else { return };
         let text = key.to_string();
         let partition = Self::partition_of(&key);
         let shard = self.servers.owner(partition.slot());
@@ -156,8 +160,8 @@ impl World {
             .iter()
             .find(|(known, _)| **known == key)
             .is_some_and(|(_, entry)| matches!(entry.stored, Stored::Text(_)));
-        self.inflict(rule.fault, text.clone());
-        self.servers.ledger.damage(text.as_bytes(), Damage::Lasting);
+        self.record_fault(rule.fault, text.clone());
+        self.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
         self.command(partition, &["DEL", &text]);
         if is_text {
             self.command(partition, &["SADD", &text, "not what you expect"]);
@@ -166,8 +170,8 @@ impl World {
         }
     }
 
-    /// Members that nobody can make sense of, at the head of an index.
-    fn poison(&mut self, rule: &Rule, count: usize) {
+    /// Adds members to an index that cannot be processed.
+    fn poison(&mut self, rule: &FaultRule, count: usize) {
         let partition = self.drawn_partition();
         let index = Key::index(partition);
         let due = [
@@ -178,11 +182,11 @@ impl World {
             PartitionIndex::PendingWaitpointExpiry,
         ];
         let listed = [PartitionIndex::PendingCancelGroups, PartitionIndex::CancelBacklog];
-        let draw = self.chance(Purpose::Faults, STRANGER).any();
+        let draw = self.random(Purpose::Faults, FOREIGN_CLIENT).bits();
         let odd = |at: usize| match (draw >> 8) as usize % 5 + at {
             n if n % 5 == 0 => format!("no-id-at-all-{at}"),
             n if n % 5 == 1 => format!("{{fp:{}}}:not-a-uuid-{at}", partition.index),
-            // Well-formed, and nobody's.
+            // Well-formed, but of no execution.
             n if n % 5 == 2 => format!("{partition}:{}", Uuid::from_u128(at as u128 + 1)),
             n if n % 5 == 3 => format!("{}|{at}", "x".repeat(300)),
             _ => format!("\u{fffd}{at}"),
@@ -197,11 +201,11 @@ impl World {
             }
         };
         let text = key.to_string();
-        self.inflict(rule.fault, format!("{count} into {text}"));
+        self.record_fault(rule.fault, format!("{count} into {text}"));
         let sorted = sorted || text.ends_with("cancel_backlog");
         for at in 0..count {
             let member = odd(at);
-            self.servers.ledger.damage(member.as_bytes(), Damage::Passing);
+            self.servers.commit_log.damage(member.as_bytes(), Damage::Passing);
             if sorted {
                 self.command(partition, &["ZADD", &text, &at.to_string(), &member]);
             } else {
@@ -210,32 +214,32 @@ impl World {
         }
     }
 
-    /// Very many delayed executions that fall due together.
-    fn storm(&mut self, rule: &Rule) {
+    /// Many delayed executions that are due at the same time.
+    fn storm(&mut self, rule: &FaultRule) {
         let count = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(60).min(5_000);
-        self.inflict(rule.fault, format!("{count} at once"));
+        self.record_fault(rule.fault, format!("{count} at once"));
         for at in 0..count {
             let task = TaskSpec {
                 delay_ms: Some(3_000),
                 partition: Some(0),
                 ..TaskSpec::named(format!("storm-{}-{at}", self.now_ms))
             };
-            self.do_deed(Actor::Caller(1), Deed::Create(task));
+            self.start_action(Actor::Caller(1), Action::Create(task));
         }
     }
 
-    /// More siblings than any batch: they all lead to one child, or all wait for one.
-    fn oversize(&mut self, rule: &Rule) {
+    /// A flow with more siblings than a batch holds: with one child, or one upstream.
+    fn oversize(&mut self, rule: &FaultRule) {
         let count = rule.amount.and_then(|n| usize::try_from(n).ok()).unwrap_or(130);
         let count = count.clamp(1, MEMBERS_MAX);
-        self.inflict(rule.fault, format!("{count} siblings"));
+        self.record_fault(rule.fault, format!("{count} siblings"));
         let group = Group::AnyOf { cancel_remaining: true };
-        let shape = match self.chance(Purpose::Faults, STRANGER).below(2) {
+        let shape = match self.random(Purpose::Faults, FOREIGN_CLIENT).below(2) {
             0 => Shape::FanIn(count, group),
             _ => Shape::FanOut(count.min(FAN_OUT_MAX)),
         };
         let name = format!("big-{}", self.now_ms);
         let flow = FlowSpec { chunk: Some(200), ..FlowSpec::new(name, shape) };
-        self.do_deed(Actor::Caller(1), Deed::Submit(flow));
+        self.start_action(Actor::Caller(1), Action::Submit(flow));
     }
 }

@@ -1,25 +1,25 @@
-//! What operators do by hand: to one entry of an index, to its score, to a field of a record, to a
-//! whole index. The index reconciler is there to put all of it right.
+//! Edits by an operator: of an index entry, its score, a field of a record, or a whole index. The
+//! index reconciler must repair all of them.
 
 use selvedge_core::audit::Stored;
 use selvedge_core::key::Key;
 
-use super::data::STRANGER;
+use super::data::FOREIGN_CLIENT;
 use super::keys::{in_lane, is_core, of_worker};
-use crate::plan::Rule;
+use crate::plan::FaultRule;
 use crate::world::World;
-use crate::world::ledger::Damage;
-use crate::world::stream::Purpose;
+use crate::world::commit_log::Damage;
+use crate::world::random_streams::Purpose;
 
-/// Scores that nothing of ours ever has, before and behind all of them.
+/// Scores below and above all real ones.
 const ODD_SCORES: [&str; 2] = ["1", "4102444800000"];
-/// Priorities that an operator would like.
+/// Priorities to set.
 const PRIORITIES: [&str; 2] = ["0", "777"];
 
 impl World {
-    pub(super) fn edit(&mut self, rule: &Rule) {
+    pub(super) fn edit(&mut self, rule: &FaultRule) {
         let kinds: [fn(&Key) -> bool; 4] = [in_lane, in_lane, of_worker, is_core];
-        let drawn = self.chance(Purpose::Faults, STRANGER).below(4);
+        let drawn = self.random(Purpose::Faults, FOREIGN_CLIENT).below(4);
         let kind = kinds[usize::try_from(drawn).unwrap_or(0)];
         let key = self.drawn_key(rule, kind).or_else(|| self.drawn_key(rule, in_lane));
         let Some(key) = key else { return };
@@ -32,7 +32,7 @@ impl World {
             _ => return,
         };
         let sorted = shard.zset(&key).len() == members.len();
-        let stream = self.chance(Purpose::Faults, STRANGER);
+        let stream = self.random(Purpose::Faults, FOREIGN_CLIENT);
         let (way, score) = (stream.below(3), stream.below(2));
         let Some(member) = stream.pick(&members).cloned() else { return };
         let text = key.to_string();
@@ -43,20 +43,20 @@ impl World {
             (_, true) => (vec!["ZREM", &text, &member], vec![member.clone()]),
             (_, false) => (vec!["SREM", &text, &member], vec![member.clone()]),
         };
-        self.inflict(rule.fault, words.join(" "));
+        self.record_fault(rule.fault, words.join(" "));
         for harmed in hurt.iter().chain([&text]) {
-            self.servers.ledger.damage(harmed.as_bytes(), Damage::Passing);
+            self.servers.commit_log.damage(harmed.as_bytes(), Damage::Passing);
         }
         self.command(partition, &words);
     }
 
-    /// The record says another priority than the one that its place in line was made from.
-    fn edit_priority(&mut self, rule: &Rule, key: &Key) {
-        let drawn = self.chance(Purpose::Faults, STRANGER).below(2);
+    /// Sets a priority in the record that does not match the score in the index.
+    fn edit_priority(&mut self, rule: &FaultRule, key: &Key) {
+        let drawn = self.random(Purpose::Faults, FOREIGN_CLIENT).below(2);
         let priority = PRIORITIES[usize::try_from(drawn).unwrap_or(0)];
         let text = key.to_string();
-        self.inflict(rule.fault, format!("HSET {text} priority {priority}"));
-        self.servers.ledger.damage(text.as_bytes(), Damage::Passing);
+        self.record_fault(rule.fault, format!("HSET {text} priority {priority}"));
+        self.servers.commit_log.damage(text.as_bytes(), Damage::Passing);
         self.command(Self::partition_of(key), &["HSET", &text, "priority", priority]);
     }
 }

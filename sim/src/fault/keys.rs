@@ -1,14 +1,14 @@
-//! Which keys are struck by what strangers and operators do: those whose loss or change can be told
-//! from a fault of the engine afterwards.
+//! Which keys a data fault may damage: those for which the damage can be told apart from a bug
+//! afterwards.
 
 use selvedge_core::key::{ExecutionPart, IndexPart, Key, LaneIndex};
 
 use super::Fault;
 
 impl Fault {
-    /// Whether it may strike this key.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults strike no key by name")]
-    pub(crate) fn may_strike(self, key: &Key) -> bool {
+    /// Whether it may damage this key.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults damage no key")]
+    pub(crate) fn applies_to_key(self, key: &Key) -> bool {
         match self {
             Self::Eviction => is_record(key),
             Self::WrongType => is_side_record(key),
@@ -17,9 +17,9 @@ impl Fault {
         }
     }
 
-    /// The same in words.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults strike no key by name")]
-    pub(crate) const fn may_strike_told(self) -> &'static str {
+    /// The keys that it may damage, for error messages.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other faults damage no key")]
+    pub(crate) const fn key_description(self) -> &'static str {
         match self {
             Self::Eviction => {
                 "an execution's core, payload, lease:current, suspension:current, deps:meta or \
@@ -38,7 +38,7 @@ impl Fault {
     }
 }
 
-/// Keys whose loss hurts an execution or a flow.
+/// Records whose loss affects an execution or a flow.
 fn is_record(key: &Key) -> bool {
     matches!(
         key,
@@ -55,7 +55,7 @@ fn is_record(key: &Key) -> bool {
     )
 }
 
-/// Records beside the core one, which an item needs and nobody else does.
+/// Records besides the core record, used by one execution only.
 fn is_side_record(key: &Key) -> bool {
     matches!(
         key,

@@ -1,10 +1,14 @@
-//! Everything that the simulator does to a world on purpose. One variant per name; the table in
-//! `sim/FAULTS.md` is written from here.
+//! The fault catalogue: everything that the simulator does to a world. The table in `sim/FAULTS.md`
+//! is generated from here.
 
 pub(crate) mod call;
 mod data;
 mod edit;
+pub(crate) mod effects;
+mod engine;
 mod keys;
+mod link;
+mod node;
 pub(crate) mod timed;
 
 use std::collections::BTreeMap;
@@ -13,19 +17,19 @@ use std::str::FromStr;
 
 use crate::plan::hint;
 
-/// Declares the catalogue: row, name, what the number in a rule counts, how it is injected (the
-/// doc comment) and the question that it asks.
+/// Declares the catalogue: row, name, unit of the number in a rule, how it is injected (the doc
+/// comment), and the question that it asks.
 macro_rules! faults {
     ($( #[doc = $how:literal] $row:literal $name:ident $( [$unit:literal] )? asks $question:literal; )+) => {
-        /// One thing that can go wrong.
+        /// A kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Fault { $( #[doc = $how] $name, )+ }
 
         impl Fault {
-            /// All of them, in the order of the catalogue.
+            /// All faults, in the order of the catalogue.
             pub const ALL: &[Self] = &[$( Self::$name, )+];
 
-            /// The name, as plans spell it.
+            /// The name, as in plans.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $( Self::$name => stringify!($name), )+ }
@@ -43,13 +47,13 @@ macro_rules! faults {
                 match self { $( Self::$name => $how, )+ }
             }
 
-            /// What it asks of the engine.
+            /// The question that it asks about the engine.
             #[must_use]
             pub const fn question(self) -> &'static str {
                 match self { $( Self::$name => $question, )+ }
             }
 
-            /// What the number of a rule counts; empty when it takes none.
+            /// The unit of the number in a rule; empty if it takes none.
             #[must_use]
             pub const fn unit(self) -> &'static str {
                 match self { $( Self::$name => concat!($( $unit )?), )+ }
@@ -63,131 +67,130 @@ faults! {
     1 CrashBeforeSend asks "is work re-derived from the keyspace alone?";
     /// the engine, or another sender, dies when the call is applied, its reply unseen
     2 CrashAfterApply asks "does the next engine see it as done?";
-    /// the engine dies between the cancels of siblings and the drain of their note
-    3 CrashBetweenSaddAndDrain asks "is it finished by anyone, drained once, none missed?";
+    /// the engine dies between the cancels of siblings and the drain of their group
+    3 CrashBetweenSaddAndDrain asks "is it finished by any engine, and drained exactly once?";
     /// the engine or caller dies between two batches of a dispatch, a purge, a chunked submission
-    4 CrashMidFanOut asks "resumable in any order, nothing claimable too early?";
-    /// an edge is staged, its child never told by the one who staged it
-    5 CrashBetweenStageAndApply asks "enforced or undone, never forgotten?";
-    /// the call is applied, its reply goes missing
-    6 ReplyLost asks "one symptom, opposite truths";
+    4 CrashMidFanOut asks "can any engine resume it, and is nothing claimable too early?";
+    /// a caller stages an edge and dies before it applies the edge to the child
+    5 CrashBetweenStageAndApply asks "is the edge enforced or undone, but never forgotten?";
+    /// the call is applied, its reply is lost
+    6 ReplyLost asks "is the call handled as perhaps applied?";
     /// the call never arrives
-    6 RequestLost asks "one symptom, opposite truths";
+    6 RequestLost asks "is the call handled as perhaps applied?";
     /// the same call arrives a second time, later
-    7 DuplicateDelivery ["ms"] asks "no second effect, also after the record is terminal or purged?";
-    /// the call arrives after its sender gave it up
-    8 LateApply ["ms"] asks "refused by fence or dueness?";
+    7 DuplicateDelivery ["ms"] asks "is there no second effect, even after the record is terminal or purged?";
+    /// the call arrives after its sender has given up
+    8 LateApply ["ms"] asks "is it refused by its fence, or because it is not due?";
     /// the reply comes late, twice, or to a restarted engine
-    9 ReplyForOldTicket ["ms"] asks "dropped without a trace in state?";
+    9 ReplyForOldTicket ["ms"] asks "is it ignored?";
     /// the first calls of a batch are applied, the connection breaks before the rest
-    10 PartialPipeline ["calls"] asks "is each call judged alone?";
-    /// two batches of one sender arrive in the other order
+    10 PartialPipeline ["calls"] asks "is the result of each call handled on its own?";
+    /// two batches of one sender arrive in reverse order
     11 ReorderBetweenTickets ["ms"] asks "does anything rely on their order?";
-    /// the execution moves between a scan's read and its act
-    12 StalePreRead asks "rechecked inside the call?";
+    /// another client changes the execution between a scan's read and its call
+    12 StalePreRead asks "is the state checked again inside the call?";
     /// the node answers MOVED, and the client follows
-    13 Moved asks "delay at most, never a second apply?";
-    /// the node answers ASK in the middle of a slot's move
-    13 Ask asks "delay at most, never a second apply?";
-    /// the node answers TRYAGAIN in the middle of a slot's move
-    13 TryAgain asks "delay at most, never a second apply?";
-    /// a slot moves to another node while calls are on their way
-    13 SlotMove asks "delay at most, never a second apply?";
-    /// a node says that its cluster is down
-    14 ClusterDown asks "candidate stays, no failure charged, other partitions go on?";
+    13 Moved asks "is it only a delay, and never a second apply?";
+    /// the node answers ASK while a slot moves
+    13 Ask asks "is it only a delay, and never a second apply?";
+    /// the node answers TRYAGAIN while a slot moves
+    13 TryAgain asks "is it only a delay, and never a second apply?";
+    /// a slot moves to another node while calls are in flight
+    13 SlotMove asks "is it only a delay, and never a second apply?";
+    /// a node answers that the cluster is down
+    14 ClusterDown asks "is no failure charged to the candidate, and do other partitions go on?";
     /// a node is loading its data
-    14 Loading asks "candidate stays, no failure charged, other partitions go on?";
-    /// a node has lost its primary
-    14 MasterDown asks "candidate stays, no failure charged, other partitions go on?";
+    14 Loading asks "is no failure charged to the candidate, and do other partitions go on?";
+    /// a node answers that the link to its primary is down
+    14 MasterDown asks "is no failure charged to the candidate, and do other partitions go on?";
     /// a node is busy with a script
-    14 Busy asks "candidate stays, no failure charged, other partitions go on?";
-    /// a node refuses writes as a replica
-    15 ReadOnly asks "unhealthy and visible, paced?";
-    /// a node refuses writes since it cannot save
-    15 Misconf asks "unhealthy and visible, paced?";
-    /// a node refuses writes for want of replicas
-    15 NoReplicas asks "unhealthy and visible, paced?";
+    14 Busy asks "is no failure charged to the candidate, and do other partitions go on?";
+    /// a node refuses writes because it is a replica
+    15 ReadOnly asks "is it reported, and retried at a limited rate?";
+    /// a node refuses writes because it cannot save
+    15 Misconf asks "is it reported, and retried at a limited rate?";
+    /// a node refuses writes because it has too few replicas
+    15 NoReplicas asks "is it reported, and retried at a limited rate?";
     /// a node refuses writes above its memory limit
-    16 OutOfMemory ["keys"] asks "completions, cancels and drains still wanted first?";
-    /// a node wants a password from now on
-    17 NoAuth asks "loud, no hot loop?";
-    /// a right is taken away
-    17 NoPerm asks "loud, no hot loop?";
-    /// another type stands under a key of ours
-    18 WrongType asks "that item fails alone, nothing half written?";
-    /// a text that is none of ours stands where an index of ours would, or under a name like ours
-    18 ForeignKey asks "that item fails alone, nothing half written?";
-    /// a script raises at one of its inner commands
-    19 ScriptErrorMidway ["inner"] asks "no rollback exists: had anything been written?";
+    16 OutOfMemory ["keys"] asks "are completions, cancels and drains still tried first?";
+    /// a node asks for a password
+    17 NoAuth asks "is it reported, without a busy loop?";
+    /// a permission is taken away
+    17 NoPerm asks "is it reported, without a busy loop?";
+    /// a key of ours holds another type
+    18 WrongType asks "does only that item fail, with nothing half written?";
+    /// a foreign string is stored where an index may be created, or under a similar name
+    18 ForeignKey asks "does only that item fail, with nothing half written?";
+    /// a function fails at one of its inner commands
+    19 ScriptErrorMidway ["inner"] asks "was anything written before? There is no rollback.";
     /// the new primary lacks the last commits
-    20 FailoverLosesSuffix ["commits"] asks "is every vanished acknowledged fact accounted for?";
-    /// the old primary keeps acknowledging; its branch is dropped later
-    21 SplitBrainBranch asks "do holders from both branches ever both succeed?";
-    /// a failover loses the commit that stepped a lease's epoch
-    22 EpochRepeats asks "does only the whole fence triple tell them apart?";
-    /// a node returns empty, or some seconds old
-    23 AmnesiaRestart ["ms"] asks "noticed, and not taken for all done?";
-    /// a node has no functions any more
-    24 LibraryMissing asks "reload, one retry, no ack meanwhile?";
-    /// a node has another library under our name
-    25 LibraryReplaced asks "noticed before acting, no replace war?";
+    20 FailoverLosesSuffix ["commits"] asks "is every lost acknowledged change accounted for?";
+    /// the old primary keeps acknowledging writes; its branch is dropped later
+    21 SplitBrainBranch asks "can holders of both branches both succeed?";
+    /// a failover loses the commit that increased the epoch of a lease
+    22 EpochRepeats asks "does the whole fence triple tell the two leases apart?";
+    /// a node restarts empty, or with older data
+    23 AmnesiaRestart ["ms"] asks "is it noticed, and not taken for finished work?";
+    /// a node loses all functions
+    24 LibraryMissing asks "is it loaded again, with one retry and nothing acknowledged meanwhile?";
+    /// a node gets another library under our name
+    25 LibraryReplaced asks "is it noticed before acting, without a war of replacements?";
     /// a read is served by a lagging replica
-    26 StaleReplicaRead ["commits"] asks "fit for display, never for a decision?";
-    /// a node's clock leaps ahead or steps back
-    27 ServerClockJump ["ms"] asks "paced mass expiry, no negative age, no stuck lease?";
-    /// one node of a cluster has another time than the rest, for good
-    28 NodeClockSkew ["ms"] asks "dueness judged by the serving node?";
-    /// an engine's clock is ahead, or behind since its start
-    28 EngineClockSkew ["ms"] asks "dueness judged by the serving node?";
-    /// an engine is frozen past its beliefs, then goes on
-    29 EnginePause asks "does it act on them?";
-    /// very many things fall due at one instant
-    30 TimerStorm ["timers"] asks "full batches loop on, oldest first?";
-    /// a key of a related set vanishes
-    31 Eviction asks "repaired or set aside, never a wedge?";
-    /// somebody edits an entry, a score, a field or a whole index by hand
-    31 OperatorEdit asks "repaired or set aside, never a wedge?";
-    /// a malformed, dangling, oversized or unparsable member turns up in an index
-    32 PoisonTuple asks "set aside with a reason, neighbours not delayed?";
-    /// a full batch of hopeless candidates stands at the head of an index
-    33 PoisonHead ["members"] asks "does the window move on?";
-    /// siblings, edges or members beyond a stated limit
-    34 OversizeGroup ["members"] asks "all of them in the end, in bounded steps?";
-    /// several engines scan one partition at the same instant
-    35 ScannerOverlap asks "same result as one, no double charge?";
+    26 StaleReplicaRead ["commits"] asks "is it never the basis of a decision?";
+    /// a node's clock jumps forward or back
+    27 ServerClockJump ["ms"] asks "are mass expiries paced, with no negative ages and no stuck leases?";
+    /// one node of a cluster has another time than the rest
+    28 NodeClockSkew ["ms"] asks "is the clock of the serving node used for due times?";
+    /// an engine's clock is ahead, or behind since a restart
+    28 EngineClockSkew ["ms"] asks "is the clock of the serving node used for due times?";
+    /// an engine is frozen for longer than its leases and tickets, then goes on
+    29 EnginePause asks "does it act on outdated state?";
+    /// many timers are due at the same time
+    30 TimerStorm ["timers"] asks "do full batches follow each other, oldest first?";
+    /// a key is evicted
+    31 Eviction asks "is it repaired or set aside, without blocking other work?";
+    /// an operator edits an entry, a score, a field or a whole index
+    31 OperatorEdit asks "is it repaired or set aside, without blocking other work?";
+    /// an index gets a malformed, dangling, oversized or unparsable member
+    32 PoisonTuple asks "is it set aside with a reason, without delaying its neighbours?";
+    /// a full batch of members that cannot be processed is first in an index
+    33 PoisonHead ["members"] asks "does the scan get past them?";
+    /// more siblings, edges or members than a stated limit
+    34 OversizeGroup ["members"] asks "are all of them processed, in bounded steps?";
+    /// several engines scan one partition at the same time
+    35 ScannerOverlap asks "is the result the same as with one engine, with nothing counted twice?";
     /// the link to one node is many times slower
-    36 SlowPartition ["times"] asks "do others keep their cadence?";
-    /// an engine cares for one tenant only, and the other tenant's engine is down
-    37 FilteredEngine asks "own work found behind foreign candidates?";
+    36 SlowPartition ["times"] asks "do other partitions keep their pace?";
+    /// an engine only handles one tenant, and the engine of the other tenant is down
+    37 FilteredEngine asks "does it find its own work behind that of other tenants?";
     /// many engines start at once
-    38 EngineFlood ["engines"] asks "jitter?";
-    /// an engine is told to stop in the middle of a scan
-    38 StopMidScan asks "prompt stop, nothing half done?";
+    38 EngineFlood ["engines"] asks "do their scans spread out?";
+    /// an engine is told to stop during a scan
+    38 StopMidScan asks "does it stop promptly, with nothing half done?";
     /// a worker completes, renews or cancels after losing its lease
-    39 WorkerZombie ["ms"] asks "refused with the right code, new holder undisturbed?";
+    39 WorkerZombie ["ms"] asks "is it refused with the right code, without affecting the new holder?";
     /// a worker reports twice, the same or two different results
-    40 WorkerDoubleReport asks "first wins, second is told so?";
-    /// a lease is granted, and its holder never learns
-    41 ClaimReplyLost asks "does work come back without an operator?";
-    /// a signal comes before the wait, after its end, twice, or to a stale waitpoint
-    42 SignalEarlyLateTwice asks "one defined answer each, no wrong resume?";
+    40 WorkerDoubleReport asks "does the first win, and is the second refused?";
+    /// a claim is applied, but the worker never learns of it
+    41 ClaimReplyLost asks "does the work come back without an operator?";
+    /// a signal arrives before the wait, after its end, twice, or for an old waitpoint
+    42 SignalEarlyLateTwice asks "does each get its defined answer, without a wrong resume?";
     /// a cancel races claim, complete, signal, expiry, purge or dispatch
-    43 CancelRace asks "one winner, no leftovers?";
+    43 CancelRace asks "is there one winner, with no leftovers?";
     /// a replay races claim, complete, signal, expiry, purge or dispatch
-    43 ReplayRace asks "one winner, no leftovers?";
+    43 ReplayRace asks "is there one winner, with no leftovers?";
     /// completion pushes are dropped, and the subscriber reconnects
-    44 WakeupLost asks "pushes are hints: does scanning alone suffice?";
-    /// requests pass, replies never do
-    45 OneWayCut asks "no livelock of claim, expire, claim?";
-    /// links are clogged, and freed in another order
-    45 SwizzleClog asks "no livelock of claim, expire, claim?";
+    44 WakeupLost asks "is scanning alone enough?";
+    /// an actor's requests arrive, but it gets no replies
+    45 OneWayCut asks "is there no endless loop of claim and expiry?";
+    /// links are blocked, and freed in another order
+    45 SwizzleClog asks "is there no endless loop of claim and expiry?";
 }
 
 impl Fault {
-    /// Whether it only makes the work more, or one part of the world slow: others have to go on as
-    /// if nothing had happened.
+    /// Whether it only adds load, or slows down a part of the world: the rest must go on as usual.
     #[must_use]
-    pub const fn burdens(self) -> bool {
+    pub const fn only_adds_load(self) -> bool {
         matches!(self, Self::SlowPartition | Self::TimerStorm | Self::OversizeGroup)
     }
 }
@@ -208,16 +211,16 @@ impl FromStr for Fault {
         let found = Self::ALL.iter().find(|fault| fault.name() == text);
         found.copied().ok_or_else(|| {
             let hint = hint(text, Self::ALL.iter().map(|fault| fault.name()));
-            format!("`{text}` is no fault of the catalogue, sim/FAULTS.md{hint}")
+            format!("`{text}` is not a fault of the catalogue in sim/FAULTS.md{hint}")
         })
     }
 }
 
-/// The catalogue as a table.
+/// The catalogue as a Markdown table.
 #[must_use]
 pub fn table() -> String {
     let mut table = String::from(
-        "| # | Fault | Takes | Injected as | The question it asks |\n| --- | --- | --- | --- | --- |\n",
+        "| # | Fault | Unit | Injected as | The question it asks |\n| --- | --- | --- | --- | --- |\n",
     );
     for fault in Fault::ALL {
         let (row, how, question) = (fault.row(), fault.injected_as(), fault.question());
@@ -232,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_catalogue_has_all_rows_and_each_name_is_read_back() {
+    fn the_catalogue_has_all_rows_and_every_name_parses() {
         let rows: std::collections::BTreeSet<u8> = Fault::ALL.iter().map(|f| f.row()).collect();
         assert_eq!(rows, (1..=45).collect());
         for fault in Fault::ALL {
@@ -242,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_in_the_repository_is_this_one() {
+    fn faults_md_holds_the_generated_table() {
         let page = include_str!("../../FAULTS.md");
         assert!(page.contains(&table()), "sim/FAULTS.md is stale; it should hold:\n{}", table());
     }

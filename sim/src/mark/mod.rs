@@ -1,58 +1,58 @@
-//! Marks prove that the hard states were reached: named predicates over the event stream, counted
-//! per run. A soak in which a mark was never hit has not tested what it says.
+//! Marks show that the hard states were reached: named predicates over the event stream, counted in
+//! every run. A soak that never hits a mark fails.
 
 mod catalogue;
-mod trail;
+mod history;
 
 use std::collections::BTreeMap;
 
-use crate::event::{Actor, Event, What};
+use crate::event::{Actor, Event, EventKind};
 use crate::oracle::View;
 use crate::oracle::call::{Answer, Call};
-use crate::oracle::scene::Scene;
+use crate::oracle::changes::Changes;
 
 pub use catalogue::MARKS;
-use trail::Trail;
+use history::History;
 
-/// Something that must happen sometimes.
+/// A situation that must occur in some runs.
 #[derive(Clone, Copy)]
 pub struct Mark {
     /// Its name, which says what happened.
     pub name: &'static str,
-    seen: fn(&Glance<'_>) -> bool,
+    seen: fn(&MarkContext<'_>) -> bool,
 }
 
 /// How often each mark was hit.
 pub type Marks = BTreeMap<&'static str, u64>;
 
-/// The marks that none of these runs hit.
+/// The marks that were not hit.
 #[must_use]
 pub fn missed(marks: &Marks) -> Vec<&'static str> {
     MARKS.iter().map(|mark| mark.name).filter(|name| !marks.contains_key(name)).collect()
 }
 
-/// One event, with what a mark may ask about it.
-struct Glance<'a> {
+/// An event, and what a mark can ask about it.
+struct MarkContext<'a> {
     event: &'a Event,
-    scene: &'a Scene,
+    changes: &'a Changes,
     view: &'a View<'a>,
     call: Option<Call<'a>>,
     answer: &'a Answer,
-    trail: &'a Trail,
+    history: &'a History,
 }
 
-impl Glance<'_> {
-    /// Whether a server carried out this function, and one word of its answer is this.
+impl MarkContext<'_> {
+    /// Whether this function was applied, with this word in its answer.
     fn did(&self, function: &str, word: &str) -> bool {
         self.called(function) && self.answer.says(word)
     }
 
-    /// Whether a server carried out this function and did not refuse it.
+    /// Whether this function was applied and not refused.
     fn done(&self, function: &str) -> bool {
         self.called(function) && self.answer.is_done()
     }
 
-    /// Whether a server refused this function with this code.
+    /// Whether this function was refused with this code.
     fn refused(&self, function: &str, code: &str) -> bool {
         self.called(function) && matches!(self.answer, Answer::Refused(said) if said == code)
     }
@@ -70,39 +70,39 @@ impl Glance<'_> {
     }
 }
 
-/// Looks out for all marks during one run.
+/// Counts all marks during a run.
 #[derive(Default)]
-pub(crate) struct Lookout {
+pub(crate) struct MarkCounter {
     marks: Marks,
-    trail: Trail,
+    history: History,
 }
 
-impl Lookout {
+impl MarkCounter {
     pub(crate) const fn marks(&self) -> &Marks {
         &self.marks
     }
 
-    pub(crate) fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>) {
-        let (call, answer) = match &event.what {
-            What::Applied(applied) => (Call::of(applied), &applied.answer),
-            What::Observed(_)
-            | What::Delivered { .. }
-            | What::Lost { .. }
-            | What::Died
-            | What::Started
-            | What::CommitsLost { .. }
-            | What::Fault { .. } => (None, &Answer::Plain),
-            What::Sent { .. }
-            | What::Invoked { .. }
-            | What::Returned { .. }
-            | What::Phase(_)
-            | What::Note(_) => return self.trail.follow(event, scene),
+    pub(crate) fn on_event(&mut self, event: &Event, changes: &Changes, view: &View<'_>) {
+        let (call, answer) = match &event.kind {
+            EventKind::Applied(applied) => (Call::of(applied), &applied.answer),
+            EventKind::Observed(_)
+            | EventKind::Delivered { .. }
+            | EventKind::Lost { .. }
+            | EventKind::Died
+            | EventKind::Started
+            | EventKind::CommitsLost { .. }
+            | EventKind::Fault { .. } => (None, &Answer::Plain),
+            EventKind::Sent { .. }
+            | EventKind::Invoked { .. }
+            | EventKind::Returned { .. }
+            | EventKind::Phase(_)
+            | EventKind::Note(_) => return self.history.record(event, changes),
         };
-        let glance = Glance { event, scene, view, call, answer, trail: &self.trail };
-        for mark in MARKS.iter().filter(|mark| (mark.seen)(&glance)) {
+        let context = MarkContext { event, changes, view, call, answer, history: &self.history };
+        for mark in MARKS.iter().filter(|mark| (mark.seen)(&context)) {
             *self.marks.entry(mark.name).or_default() += 1;
         }
-        self.trail.follow(event, scene);
+        self.history.record(event, changes);
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_are_enough_marks_and_no_name_stands_twice() {
+    fn mark_names_are_unique() {
         let names: std::collections::BTreeSet<_> = MARKS.iter().map(|mark| mark.name).collect();
         assert_eq!(names.len(), MARKS.len());
         assert!(names.len() >= 40, "{}", names.len());

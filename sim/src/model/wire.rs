@@ -1,14 +1,14 @@
-//! What the wire tells the model: how a record shows a life, and what an answer says about one.
+//! How records and replies on the wire are read as statuses and replies of the model.
 
 use selvedge_core::audit::Snapshot;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::TerminalOutcome;
 
-use super::{End, Life, Operation, Told};
+use super::{End, Operation, Reply, Status};
 use crate::oracle::call::Answer;
 
-impl Life {
-    /// What the keyspace says about an execution.
+impl Status {
+    /// The status of an execution in the keyspace.
     #[must_use]
     pub fn of(snapshot: &Snapshot, id: &ExecutionId) -> Self {
         let Some(execution) = snapshot.execution(id) else { return Self::Absent };
@@ -23,10 +23,11 @@ impl Life {
     }
 }
 
-impl Told {
-    /// What an answer tells about a life; none when it does not say whether anything was done.
+impl Reply {
+    /// The reply of the model for an answer; none if the answer does not say whether anything was
+    /// done.
     #[must_use]
-    pub fn by(answer: &Answer, operation: Operation) -> Option<Self> {
+    pub fn read(answer: &Answer, operation: Operation) -> Option<Self> {
         Some(match answer {
             Answer::Done(words) => match words.first().map(String::as_str) {
                 Some("DUPLICATE") => Self::Already,

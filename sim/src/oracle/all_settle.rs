@@ -1,4 +1,4 @@
-//! `AllSettle`
+//! `AllSettle`, and which executions have not settled.
 
 use std::collections::BTreeSet;
 
@@ -7,88 +7,89 @@ use selvedge_core::id::ExecutionId;
 use selvedge_core::key::{ExecutionPart, Key, PartitionIndex};
 use selvedge_core::state::{LifecyclePhase, PublicState};
 
-use super::scene::Seen;
-use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
+use super::changes::ExecutionState;
+use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
 use crate::event::Event;
-use crate::world::ledger::{Damage, Ledger};
+use crate::world::commit_log::{CommitLog, Damage};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "AllSettle",
-    statement: "every execution with a capable worker ends, or waits for a signal that nobody sends",
+    statement: "every execution with a capable worker ends, or waits for a signal that is never sent",
     class: Class::Liveness,
-    judge: || Box::new(AllSettle::default()),
+    checker: || Box::new(AllSettle::default()),
 };
 
 #[derive(Default)]
 struct AllSettle {
-    /// When somebody ended last.
+    /// When the last execution ended.
     last_end_ms: Option<u64>,
 }
 
-impl Judge for AllSettle {
-    fn see(&mut self, event: &Event, scene: &Scene, _: &View<'_>, _: &mut Findings) {
-        let ended = |one: &Option<Seen>| one.as_ref().is_some_and(Seen::is_terminal);
-        if scene.executions.iter().any(|one| ended(&one.is) && !ended(&one.was)) {
+impl Checker for AllSettle {
+    fn on_event(&mut self, event: &Event, changes: &Changes, _: &View<'_>, _: &mut Findings) {
+        let ended =
+            |one: &Option<ExecutionState>| one.as_ref().is_some_and(ExecutionState::is_terminal);
+        if changes.executions.iter().any(|one| ended(&one.is) && !ended(&one.was)) {
             self.last_end_ms = Some(event.at_ms);
         }
     }
 
-    fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
-        // A large or slow world may need more time than it was given.
+    fn on_end(&mut self, _: RunEnd, view: &View<'_>, findings: &mut Findings) {
+        // A large or slow world may need more time.
         let lately = view.now_ms.saturating_sub(view.config.bound.0 / LATELY);
         let how = match self.last_end_ms.filter(|at| *at >= lately) {
-            Some(_) => "still, but others ended to the last: raise `bound`?",
-            None => "and stays so",
+            Some(_) => "but other executions ended recently: raise `bound`?",
+            None => "and does not change",
         };
         for shard in view.shards {
-            // What rings later is not waited for: the run is over.
-            let waits = Waits { somebody_works: view.config.workers > 0, left_ms: 0 };
-            for Unsettled { id, state, excuse } in unsettled(shard, view.ledger, waits) {
+            // The run is over: later timers do not matter.
+            let waits = Waits { has_workers: view.config.workers > 0, left_ms: 0 };
+            for Unsettled { id, state, excuse } in unsettled(shard, view.commit_log, waits) {
                 findings.add_unless(view, id, format!("is {state} {how}"), excuse);
             }
         }
     }
 }
 
-/// Who ended within this part of the bound ended lately.
+/// An end within this fraction of the bound is recent.
 const LATELY: u64 = 2;
 
-/// Somebody who has not ended, and does not wait for nobody.
+/// An execution that has not ended and does not wait forever.
 pub(crate) struct Unsettled {
     pub(crate) id: ExecutionId,
-    /// What it is instead.
+    /// Its state.
     pub(crate) state: String,
-    /// Why that cannot be helped: a record of it, or of somebody it waits for, was damaged.
+    /// The excuse, if one of its records or of an upstream's was damaged.
     pub(crate) excuse: Option<String>,
 }
 
-/// What somebody can wait for in a run.
+/// What executions can wait for.
 #[derive(Clone, Copy)]
 pub(crate) struct Waits {
-    /// Whether there are workers; where nobody works, all work waits.
-    pub(crate) somebody_works: bool,
-    /// How much time the run has left: what is due later does not come.
+    /// Whether there are workers; otherwise all work may wait.
+    pub(crate) has_workers: bool,
+    /// How much time the run has left: later timers do not matter.
     pub(crate) left_ms: u64,
 }
 
-/// Who has not ended and does not wait for nobody.
-pub(crate) fn unsettled(shard: &Snapshot, ledger: &Ledger, waits: Waits) -> Vec<Unsettled> {
-    // This is asked every second of a run, in which most have ended: a word tells who has not.
+/// All executions that have not ended and do not wait forever.
+pub(crate) fn unsettled(shard: &Snapshot, commit_log: &CommitLog, waits: Waits) -> Vec<Unsettled> {
+    // This runs every second of virtual time, so it filters by one field first.
     let ended = LifecyclePhase::Terminal.as_str();
     let open = shard.executions().filter(|one| one.core.text("lifecycle_phase") != ended);
     let open: Vec<(Execution<'_>, PublicState)> =
         open.filter_map(|one| one.vector().ok().map(|vector| (one, vector.public))).collect();
-    let waiting = waiting_for_nobody(shard, &open, waits);
+    let waiting = waiting_forever(shard, &open, waits);
     let open = open.iter().map(|(one, _)| one).filter(|one| !waiting.contains(one.id));
     open.map(|open| Unsettled {
         id: open.id.clone(),
         state: open.core.text("public_state").to_owned(),
-        excuse: excuse(shard, ledger, open.id),
+        excuse: excuse(shard, commit_log, open.id),
     })
     .collect()
 }
 
-/// Executions that wait for a signal that nobody sends.
+/// Executions that wait for a signal that is never sent.
 pub(crate) fn unsignalled(shard: &Snapshot) -> Vec<ExecutionId> {
     which(shard, |id, public| waits_for_a_signal(shard, id, public, 0))
 }
@@ -104,8 +105,7 @@ fn which(shard: &Snapshot, wanted: impl Fn(&ExecutionId, PublicState) -> bool) -
     found.map(|one| one.id.clone()).collect()
 }
 
-/// Whether a signal is all that it waits for: neither a timeout nor a deadline comes within the time
-/// that is left.
+/// Whether it waits for a signal only: no timeout or deadline ends before the run does.
 fn waits_for_a_signal(
     shard: &Snapshot,
     id: &ExecutionId,
@@ -122,25 +122,25 @@ fn waits_for_a_signal(
     public == PublicState::Suspended && !timed() && !has_alarm(shard, id, left_ms)
 }
 
-/// Whether a time comes while the run goes on.
+/// Whether a time is before the end of the run.
 fn comes(shard: &Snapshot, left_ms: u64, at: i64) -> bool {
     at <= shard.now().0.saturating_add_unsigned(left_ms)
 }
 
-/// Executions that wait for a worker where there is none, for a signal without a timeout or
-/// deadline, for the seal of their flow or for a replay of an upstream, and all that wait for one of
-/// them.
-fn waiting_for_nobody(
+/// Executions that wait forever: for a worker in a plan without workers, for a signal without a
+/// timeout or deadline, for the seal of their flow, for a replay of an upstream, or for another
+/// such execution.
+fn waiting_forever(
     shard: &Snapshot,
     open: &[(Execution<'_>, PublicState)],
-    Waits { somebody_works, left_ms }: Waits,
+    Waits { has_workers, left_ms }: Waits,
 ) -> BTreeSet<ExecutionId> {
     let mut waiting: BTreeSet<ExecutionId> = open
         .iter()
         .filter(|(one, public)| {
-            // Whoever began to submit a flow may be gone before its seal.
+            // The submitter of a flow may have crashed before the seal.
             let unsealed = !one.core.text("unsealed").is_empty();
-            let unserved = !somebody_works && *public == PublicState::Waiting;
+            let unserved = !has_workers && *public == PublicState::Waiting;
             unsealed
                 || waits_for_a_signal(shard, one.id, *public, left_ms)
                 || (unserved && !has_alarm(shard, one.id, left_ms))
@@ -165,7 +165,7 @@ fn waiting_for_nobody(
     }
 }
 
-/// Whether an execution ends by itself within the time that is left.
+/// Whether a timer ends the execution before the end of the run.
 fn has_alarm(shard: &Snapshot, id: &ExecutionId, left_ms: u64) -> bool {
     let alarms = [PartitionIndex::ExecutionDeadline, PartitionIndex::AttemptTimeout];
     alarms.into_iter().any(|alarm| {
@@ -175,12 +175,12 @@ fn has_alarm(shard: &Snapshot, id: &ExecutionId, left_ms: u64) -> bool {
     })
 }
 
-/// What damage done on purpose explains that somebody waits: to it, or to whom it waits for.
-fn excuse(shard: &Snapshot, ledger: &Ledger, id: &ExecutionId) -> Option<String> {
+/// The excuse for an execution that waits: damage of its records, or of an upstream's.
+fn excuse(shard: &Snapshot, commit_log: &CommitLog, id: &ExecutionId) -> Option<String> {
     let mut seen = BTreeSet::new();
     let mut next = vec![id.clone()];
     while let Some(id) = next.pop() {
-        if let Some(excuse) = ledger.damage_excuse(id.as_str(), Damage::Lasting) {
+        if let Some(excuse) = commit_log.damage_excuse(id.as_str(), Damage::Lasting) {
             return Some(excuse);
         }
         if seen.insert(id.clone()) {
@@ -196,7 +196,7 @@ struct OpenEdge {
     outlived: bool,
 }
 
-/// The edges that somebody waits for.
+/// The edges that an execution waits for.
 fn open_edges(shard: &Snapshot, child: &ExecutionId) -> Vec<OpenEdge> {
     shard
         .of_execution(child)

@@ -9,37 +9,37 @@ use selvedge_core::value::Value;
 use selvedge_lua::library;
 
 use super::call::Call;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Actor, Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Actor, Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "BoundedWork",
     statement: "commands per call, members per reply and calls in flight stay under stated limits",
     class: Class::Safety,
-    judge: || Box::<BoundedWork>::default(),
+    checker: || Box::<BoundedWork>::default(),
 };
 
-/// Most elements of one reply, nested ones included.
+/// The most elements of a reply, including nested ones.
 const ELEMENTS_MAX: usize = 20_000;
 
 #[derive(Default)]
 struct BoundedWork {
-    /// Calls of each engine that are on their way.
+    /// Calls in flight, by engine.
     open: BTreeMap<Actor, u64>,
     /// The size of the largest collection so far.
     largest: usize,
 }
 
-/// How many commands a function says that it may ask for: so many, and so many for each element of
-/// the largest collection or list that is involved.
+/// The stated number of commands of a function: a constant, plus a number for each element of the
+/// largest collection or list involved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Bound {
     fixed: usize,
     each: usize,
 }
 
-/// What the functions of the library state in their headers, by name without prefix. Of several the
-/// lowest holds.
+/// The bounds that the library states above each function, by name without prefix. If there are
+/// several, the smallest applies.
 fn bounds() -> &'static BTreeMap<String, Vec<Bound>> {
     static BOUNDS: OnceLock<BTreeMap<String, Vec<Bound>>> = OnceLock::new();
     BOUNDS.get_or_init(|| {
@@ -64,10 +64,10 @@ fn read_bound(text: &str) -> Option<Bound> {
     Some(Bound { fixed: fixed.trim().parse().ok()?, each: each.parse().ok()? })
 }
 
-impl Judge for BoundedWork {
-    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
-        match &event.what {
-            What::Applied(applied) => {
+impl Checker for BoundedWork {
+    fn on_event(&mut self, event: &Event, _: &Changes, view: &View<'_>, findings: &mut Findings) {
+        match &event.kind {
+            EventKind::Applied(applied) => {
                 self.measure(view);
                 let function = Call::of(applied).map_or("a command", |call| call.function);
                 let most = self.largest.max(applied.argv.len());
@@ -75,46 +75,46 @@ impl Judge for BoundedWork {
                 let limit = stated.map(|bound| bound.fixed + bound.each * most).min().unwrap_or(0);
                 if applied.inner_commands > limit {
                     let asked = applied.inner_commands;
-                    let what = format!("asked for {asked} commands, its bound is {limit}");
+                    let what = format!("ran {asked} commands, its bound is {limit}");
                     findings.add(view, function, what);
                 }
                 let elements = elements(&applied.reply);
                 if elements > ELEMENTS_MAX {
-                    findings.add(view, function, format!("answered {elements} elements"));
+                    findings.add(view, function, format!("replied with {elements} elements"));
                 }
             }
-            What::Sent { .. } if matches!(event.actor, Actor::Engine(_)) => {
+            EventKind::Sent { .. } if matches!(event.actor, Actor::Engine(_)) => {
                 let open = self.open.entry(event.actor).or_default();
                 *open += 1;
                 let limit = view.config.window.max(1) * u64::try_from(BATCH_MAX).unwrap_or(1);
                 if *open > limit {
                     let open = *open;
-                    findings.add(view, event.actor, format!("has {open} calls on their way"));
+                    findings.add(view, event.actor, format!("has {open} calls in flight"));
                 }
             }
-            What::Delivered { .. } => {
+            EventKind::Delivered { .. } => {
                 if let Some(open) = self.open.get_mut(&event.actor) {
                     *open = open.saturating_sub(1);
                 }
             }
-            // What nobody hears of again is given up with its ticket.
-            What::Lost { .. } | What::Started | What::Died => {
+            // Lost calls end with their ticket.
+            EventKind::Lost { .. } | EventKind::Started | EventKind::Died => {
                 self.open.remove(&event.actor);
             }
-            What::Fault { .. }
-            | What::Observed(_)
-            | What::Invoked { .. }
-            | What::Returned { .. }
-            | What::Phase(_)
-            | What::CommitsLost { .. }
-            | What::Sent { .. }
-            | What::Note(_) => {}
+            EventKind::Fault { .. }
+            | EventKind::Observed(_)
+            | EventKind::Invoked { .. }
+            | EventKind::Returned { .. }
+            | EventKind::Phase(_)
+            | EventKind::CommitsLost { .. }
+            | EventKind::Sent { .. }
+            | EventKind::Note(_) => {}
         }
     }
 }
 
 impl BoundedWork {
-    /// Takes in what the last call wrote.
+    /// Measures the collections that the last call wrote.
     fn measure(&mut self, view: &View<'_>) {
         let keys = view.touched.iter().filter_map(|key| std::str::from_utf8(key).ok());
         for key in keys.filter_map(|key| key.parse::<Key>().ok()) {

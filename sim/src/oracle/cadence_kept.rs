@@ -6,27 +6,27 @@ use selvedge_core::id::ExecutionId;
 use selvedge_core::state::{EligibilityState, LifecyclePhase};
 
 use super::call::Call;
-use super::scene::{Change, Seen, look_at};
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use super::changes::{Change, ExecutionState, execution_state};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind};
 use crate::fault::Fault;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "CadenceKept",
-    statement: "what falls due is acted on in its scanner's time, whatever slows down elsewhere",
+    statement: "due actions are performed within the interval of their scanner, even if other shards are slow",
     class: Class::Liveness,
-    judge: || Box::<CadenceKept>::default(),
+    checker: || Box::<CadenceKept>::default(),
 };
 
-/// Engines stay away from who refused them for as long as this, and some may have been given up on.
+/// How long engines may avoid a node after it refused calls.
 const RECOVERY_MS: u64 = 40_000;
 
-/// Nobody promises a time to who stands in a crowd of the same partition.
-const CROWD: usize = 50;
+/// In a partition with more executions than this, no time is guaranteed.
+const EXECUTIONS_MAX: usize = 50;
 
-/// Something that a scanner does when its time has come.
+/// An action that a scanner performs at a due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Duty {
+enum TimedAction {
     Promotion,
     LeaseExpiry,
     SuspensionTimeout,
@@ -34,7 +34,7 @@ enum Duty {
     Deadline,
 }
 
-impl Duty {
+impl TimedAction {
     const ALL: [Self; 5] = [
         Self::Promotion,
         Self::LeaseExpiry,
@@ -43,7 +43,7 @@ impl Duty {
         Self::Deadline,
     ];
 
-    /// The longest pause of its scanner, unless the world has an interval of its own.
+    /// The longest default pause of its scanner.
     const fn pause_ms(self) -> u64 {
         match self {
             Self::Promotion => 1_500,
@@ -53,8 +53,8 @@ impl Duty {
         }
     }
 
-    /// When it is due, by the server's clock, if it is ever.
-    fn due(self, of: &Seen) -> Option<i64> {
+    /// When it is due by the server's clock, if ever.
+    fn due(self, of: &ExecutionState) -> Option<i64> {
         let vector = of.vector.filter(|vector| !vector.is_terminal())?;
         let (applies, due) = match self {
             Self::Promotion => (
@@ -71,12 +71,12 @@ impl Duty {
     }
 }
 
-/// Something due, by the time at which it must have been done.
+/// A due action, ordered by the time when it must have been performed.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Alarm {
     latest_ms: u64,
     since_ms: u64,
-    duty: Duty,
+    action: TimedAction,
     of: ExecutionId,
     /// By the server's clock.
     due: i64,
@@ -87,32 +87,38 @@ struct CadenceKept {
     alarms: BTreeSet<Alarm>,
     /// Until when the links of a shard were slow.
     slow_until: BTreeMap<usize, u64>,
-    /// By how much the clock of a shard was ahead of the world when it was last heard.
+    /// The offset of the clock of a shard, when it was last seen.
     clocks: BTreeMap<usize, i64>,
 }
 
-impl Judge for CadenceKept {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
+impl Checker for CadenceKept {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
         while self.alarms.first().is_some_and(|alarm| alarm.latest_ms < event.at_ms) {
             let Some(alarm) = self.alarms.pop_first() else { return };
-            match self.put_off(&alarm, view) {
+            match self.postponed(&alarm, view) {
                 Some(later) => drop(self.alarms.insert(later)),
-                None => self.ring(&alarm, view, findings),
+                None => self.report(&alarm, view, findings),
             }
         }
-        if let What::Applied(applied) = &event.what {
+        if let EventKind::Applied(applied) = &event.kind {
             let clock_ms = (applied.server_time_us / 1_000).cast_signed();
             if let (false, Some(id)) =
-                (applied.stray, Call::of(applied).and_then(|call| call.execution()))
+                (applied.superseded, Call::of(applied).and_then(|call| call.execution()))
             {
                 let ahead_ms = clock_ms - event.at_ms.cast_signed();
                 self.clocks.insert(shard_of(&id, view), ahead_ms);
             }
-            for change in &scene.executions {
+            for change in &changes.executions {
                 self.set_alarms(change, event.at_ms, clock_ms, view);
             }
         }
-        if matches!(event.what, What::Fault { fault: Fault::SlowPartition, .. }) {
+        if matches!(event.kind, EventKind::Fault { fault: Fault::SlowPartition, .. }) {
             for shard in 0..view.shards.len() {
                 let until = self.slow_until.entry(shard).or_default();
                 *until = (*until).max((view.slow_until)(shard));
@@ -124,39 +130,38 @@ impl Judge for CadenceKept {
 impl CadenceKept {
     fn set_alarms(
         &mut self,
-        change: &Change<ExecutionId, Seen>,
+        change: &Change<ExecutionId, ExecutionState>,
         now_ms: u64,
         clock_ms: i64,
         view: &View<'_>,
     ) {
         let Some(is) = &change.is else { return };
-        for duty in Duty::ALL {
-            let Some(due) = duty.due(is) else { continue };
-            if change.was.as_ref().and_then(|was| duty.due(was)) == Some(due) {
+        for action in TimedAction::ALL {
+            let Some(due) = action.due(is) else { continue };
+            if change.was.as_ref().and_then(|was| action.due(was)) == Some(due) {
                 continue;
             }
             let since_ms = now_ms + u64::try_from(due - clock_ms).unwrap_or(0);
-            let latest_ms = since_ms + view.config.pass_ms(duty.pause_ms());
-            self.alarms.insert(Alarm { latest_ms, since_ms, duty, of: change.of.clone(), due });
+            let latest_ms = since_ms + view.config.pass_ms(action.pause_ms());
+            self.alarms.insert(Alarm { latest_ms, since_ms, action, of: change.of.clone(), due });
         }
     }
 
-    /// The same alarm at a later time, where a clock that was set back says that it is not over yet.
-    fn put_off(&self, alarm: &Alarm, view: &View<'_>) -> Option<Alarm> {
+    /// The same alarm at a later time, if the clock was set back.
+    fn postponed(&self, alarm: &Alarm, view: &View<'_>) -> Option<Alarm> {
         let ahead_ms = self.clocks.get(&shard_of(&alarm.of, view))?;
         let since_ms = u64::try_from(alarm.due - ahead_ms).unwrap_or(0);
-        let latest_ms = since_ms + view.config.pass_ms(alarm.duty.pause_ms());
-        let (duty, of, due) = (alarm.duty, alarm.of.clone(), alarm.due);
-        (latest_ms > view.now_ms).then_some(Alarm { latest_ms, since_ms, duty, of, due })
+        let latest_ms = since_ms + view.config.pass_ms(alarm.action.pause_ms());
+        let (action, of, due) = (alarm.action, alarm.of.clone(), alarm.due);
+        (latest_ms > view.now_ms).then_some(Alarm { latest_ms, since_ms, action, of, due })
     }
 
-    /// It should have been done by now. If it was not, was there a reason other than what went on
-    /// elsewhere?
-    fn ring(&self, alarm: &Alarm, view: &View<'_>, findings: &mut Findings) {
-        let Alarm { since_ms, duty, of, due, .. } = alarm;
+    /// Reports an action that was not performed in time, unless its own shard had a fault.
+    fn report(&self, alarm: &Alarm, view: &View<'_>, findings: &mut Findings) {
+        let Alarm { since_ms, action, of, due, .. } = alarm;
         let partition = of.partition();
         let snapshot = view.of(partition);
-        if look_at(snapshot, of).and_then(|is| duty.due(&is)) != Some(*due) {
+        if execution_state(snapshot, of).and_then(|is| action.due(&is)) != Some(*due) {
             return;
         }
         let shard = shard_of(of, view);
@@ -164,11 +169,11 @@ impl CadenceKept {
         let hurt_until = slow_until.max(view.disturbed_until_ms);
         let excused = hurt_until > 0 && hurt_until.saturating_add(RECOVERY_MS) > *since_ms;
         let crowd = || snapshot.executions().filter(|one| one.id.partition() == partition).count();
-        if excused || !has_room(view) || crowd() > CROWD {
+        if excused || !has_room(view) || crowd() > EXECUTIONS_MAX {
             return;
         }
         let waited = view.now_ms - since_ms;
-        let what = format!("{duty:?} is due for {waited} ms, and nothing hurts its shard");
+        let what = format!("{action:?} is due for {waited} ms, and its shard has no fault");
         findings.add(view, of, what);
     }
 }
@@ -177,8 +182,8 @@ fn shard_of(id: &ExecutionId, view: &View<'_>) -> usize {
     if view.shards.len() > 1 { (view.owners)(id.partition().slot()) } else { 0 }
 }
 
-/// Whether the batches of every partition can be under way at once: with less room, one that gets
-/// no answer does hold up the others.
+/// Whether there is room for the batches of all partitions at once: otherwise one without a reply
+/// delays the others.
 fn has_room(view: &View<'_>) -> bool {
     let config = view.config;
     let partitions = config.flow_partitions + config.budget_partitions + config.quota_partitions;

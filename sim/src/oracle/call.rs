@@ -1,4 +1,4 @@
-//! A function call and its reply as the oracles read them: arguments by name, answers by word.
+//! Function calls and replies, parsed for oracles: arguments by name, answers by word.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -31,14 +31,14 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// Reads a command; none when it calls no function of the library.
+    /// Parses a command; none if it does not call a function of the library.
     #[must_use]
     pub fn read(argv: &'a [Vec<u8>]) -> Option<Self> {
         let signature = signature_of(argv)?;
         Some(Self { function: &signature.name, argv, signature })
     }
 
-    /// The call that a server carried out. All oracles ask, so that it is looked up only once.
+    /// The call that a server applied. Its signature is already known.
     #[must_use]
     pub fn of(applied: &'a Applied) -> Option<Self> {
         let signature = applied.signature?;
@@ -91,18 +91,18 @@ impl<'a> Call<'a> {
 /// What a function answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It did as asked, or says why there was nothing to do; its words.
+    /// It was done, or there was nothing to do; the words of the reply.
     Done(Vec<String>),
     /// It refused with this code.
     Refused(String),
-    /// The server or the script answered an error.
+    /// The server or the function returned an error.
     Raised(String),
-    /// Something else.
+    /// Any other reply.
     Plain,
 }
 
 impl Answer {
-    /// Reads a reply.
+    /// Parses a reply.
     #[must_use]
     pub fn read(reply: &Value) -> Self {
         match reply {
@@ -120,13 +120,13 @@ impl Answer {
         }
     }
 
-    /// Whether it did as asked.
+    /// Whether it was done.
     #[must_use]
     pub const fn is_done(&self) -> bool {
         matches!(self, Self::Done(_))
     }
 
-    /// Whether one of its words is this.
+    /// Whether one of its words is this one.
     #[must_use]
     pub fn says(&self, wanted: &str) -> bool {
         matches!(self, Self::Done(words) if words.iter().any(|word| word == wanted))
@@ -148,7 +148,7 @@ pub fn signature_of(argv: &[Vec<u8>]) -> Option<&'static Signature> {
     signatures().get(crate::event::function_of(argv)?)
 }
 
-/// The signatures of the library, read from its text.
+/// The signatures of all functions, from the text of the library.
 fn signatures() -> &'static BTreeMap<String, Signature> {
     static SIGNATURES: OnceLock<BTreeMap<String, Signature>> = OnceLock::new();
     SIGNATURES.get_or_init(|| library::SOURCE.split("define(\"").skip(1).filter_map(read).collect())
@@ -162,7 +162,7 @@ fn read(text: &str) -> Option<(String, Signature)> {
     Some((name.to_owned(), Signature { name: short, keys, arguments }))
 }
 
-/// The names in the next pair of braces, without what they say about types.
+/// The names in the next pair of braces, without types and defaults.
 fn names(text: &str) -> Option<(Vec<String>, &str)> {
     let (_, inside) = text.split_once('{')?;
     let (inside, rest) = inside.split_once('}')?;

@@ -3,21 +3,21 @@
 use selvedge_core::id::FlowId;
 use selvedge_core::key::Key;
 
-use super::{Class, Findings, Judge, Oracle, Scene, View};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
 use crate::event::Event;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "CancelledStaysStill",
     statement: "a flow that was cancelled with its members starts no new attempt",
     class: Class::Safety,
-    judge: || Box::new(CancelledStaysStill),
+    checker: || Box::new(CancelledStaysStill),
 };
 
 struct CancelledStaysStill;
 
-impl Judge for CancelledStaysStill {
-    fn see(&mut self, _: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        for change in &scene.executions {
+impl Checker for CancelledStaysStill {
+    fn on_event(&mut self, _: &Event, changes: &Changes, view: &View<'_>, findings: &mut Findings) {
+        for change in &changes.executions {
             if change.got_a_lease().is_none() || change.was.is_none() {
                 continue;
             }

@@ -4,40 +4,49 @@ use selvedge_core::id::ExecutionId;
 use selvedge_core::key::Key;
 
 use super::call::Call;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "DrainOnlyWhenPaid",
-    statement: "a note goes only when each execution that it names has ended or is gone",
+    statement: "a pending cancel is cleared only when every execution that it names has ended or is purged",
     class: Class::Safety,
-    judge: || Box::new(DrainOnlyWhenPaid),
+    checker: || Box::new(DrainOnlyWhenPaid),
 };
 
 struct DrainOnlyWhenPaid;
 
-impl Judge for DrainOnlyWhenPaid {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        let What::Applied(applied) = &event.what else { return };
+impl Checker for DrainOnlyWhenPaid {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        let EventKind::Applied(applied) = &event.kind else { return };
         let function = Call::of(applied).map_or("a command", |call| call.function);
-        // The child of a replay needs again what its failed group had given up.
+        // A replay of the child clears the group of its failed run.
         if function != "replay_execution" {
-            for change in &scene.groups {
-                let Some(was) = change.was.as_ref().filter(|was| was.owes) else { continue };
-                if change.is.as_ref().is_some_and(|is| is.owes) {
+            for change in &changes.groups {
+                let Some(was) = change.was.as_ref().filter(|was| was.cancels_pending) else {
+                    continue;
+                };
+                if change.is.as_ref().is_some_and(|is| is.cancels_pending) {
                     continue;
                 }
                 for sibling in running(view, was.siblings.iter()) {
-                    let what = format!("{function} drained it, its sibling {sibling} still runs");
+                    let what =
+                        format!("{function} drained it while its sibling {sibling} still runs");
                     findings.add(view, &change.of, what);
                 }
             }
         }
-        for change in &scene.owed {
+        for change in &changes.pending_cancels {
             let left = change.is.clone().unwrap_or_default();
             let paid = change.was.iter().flatten().filter(|id| !left.contains(*id));
             for member in running(view, paid) {
-                // Its cancel may have been answered, and lost since.
+                // The cancel may have been acknowledged, and lost since.
                 findings.add_or_lost(
                     view,
                     &change.of,
@@ -49,7 +58,7 @@ impl Judge for DrainOnlyWhenPaid {
     }
 }
 
-/// Those that have not ended and are not gone.
+/// Executions that exist and have not ended.
 fn running<'a>(
     view: &View<'_>,
     ids: impl Iterator<Item = &'a String>,

@@ -1,30 +1,29 @@
-//! `EdgeByTruth`: what a history can show of it. Whether a skip follows from its edges, any state
-//! shows.
+//! `EdgeByTruth`: the part that needs the history. The state oracle checks skips against edges.
 
 use std::collections::BTreeMap;
 
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::TerminalOutcome;
 
-use super::{Class, Findings, Judge, Oracle, Scene, View};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
 use crate::event::Event;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "EdgeByTruth",
     statement: "an edge takes the outcome of an upstream that ended, never an empty one",
     class: Class::Safety,
-    judge: || Box::<EdgeByTruth>::default(),
+    checker: || Box::<EdgeByTruth>::default(),
 };
 
 #[derive(Default)]
 struct EdgeByTruth {
-    /// How executions ended that are gone by now.
+    /// The outcomes of executions that were purged.
     gone: BTreeMap<ExecutionId, TerminalOutcome>,
 }
 
-impl Judge for EdgeByTruth {
-    fn see(&mut self, _: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        for change in &scene.executions {
+impl Checker for EdgeByTruth {
+    fn on_event(&mut self, _: &Event, changes: &Changes, view: &View<'_>, findings: &mut Findings) {
+        for change in &changes.executions {
             let Some(is) = &change.is else {
                 let outcome = change.was.as_ref().and_then(|was| was.vector).map(|v| v.outcome);
                 self.gone.extend(outcome.map(|outcome| (change.of.clone(), outcome)));
@@ -56,7 +55,9 @@ impl Judge for EdgeByTruth {
                     findings.add(
                         view,
                         &change.of,
-                        format!("the edge from {upstream} is {state}, which is {truth:?}"),
+                        format!(
+                            "the edge from {upstream} is {state}, but the upstream is {truth:?}"
+                        ),
                     );
                 }
             }

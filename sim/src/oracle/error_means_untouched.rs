@@ -1,19 +1,19 @@
 //! `ErrorMeansUntouched`
 
 use super::call::{Answer, Call};
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "ErrorMeansUntouched",
-    statement: "an error leaves the keyspace as it was, but for what the contract ties to it, and \
-                no call ever raises",
+    statement: "a refusal changes nothing, except where the contract says so, and no function \
+                raises an error",
     class: Class::Safety,
-    judge: || Box::new(ErrorMeansUntouched),
+    checker: || Box::new(ErrorMeansUntouched),
 };
 
-/// Refusals to which the contract ties a write.
-const TIED: [&str; 6] = [
+/// Refusals that the contract combines with a write.
+const WRITES_ALLOWED: [&str; 6] = [
     "lease_expired",
     "max_retries_exhausted",
     "capability_mismatch",
@@ -24,15 +24,15 @@ const TIED: [&str; 6] = [
 
 struct ErrorMeansUntouched;
 
-impl Judge for ErrorMeansUntouched {
-    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
-        let What::Applied(applied) = &event.what else { return };
+impl Checker for ErrorMeansUntouched {
+    fn on_event(&mut self, event: &Event, _: &Changes, view: &View<'_>, findings: &mut Findings) {
+        let EventKind::Applied(applied) = &event.kind else { return };
         let Some(call) = Call::of(applied) else { return };
         let subject =
             || call.execution().map_or_else(|| call.function.to_owned(), |id| id.to_string());
         match &applied.answer {
             Answer::Refused(code) if !applied.writes.is_empty() => {
-                if !TIED.contains(&code.as_str()) {
+                if !WRITES_ALLOWED.contains(&code.as_str()) {
                     let first = applied.writes.first().map(|argv| spelled(argv));
                     findings.add(
                         view,
@@ -56,12 +56,12 @@ impl Judge for ErrorMeansUntouched {
     }
 }
 
-/// Whether a script broke by itself, and nobody made it.
+/// Whether a function failed by itself, without an injected error.
 fn is_ours(text: &str) -> bool {
     text.contains("user_function") && !text.contains(INJECTED)
 }
 
-/// What an error says that was injected on purpose.
+/// The text of injected errors.
 pub(super) const INJECTED: &str = "injected";
 
 fn spelled(argv: &[Vec<u8>]) -> String {

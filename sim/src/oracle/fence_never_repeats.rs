@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::key::Key;
 
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Actor, Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Actor, Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "FenceNeverRepeats",
-    statement: "every new lease has a higher epoch, and no triple is issued to two, lost branches \
-                included",
+    statement: "every new lease has a higher epoch, and no fence triple is issued twice, not even on \
+                a lost branch",
     class: Class::Safety,
-    judge: || Box::<FenceNeverRepeats>::default(),
+    checker: || Box::<FenceNeverRepeats>::default(),
 };
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct FenceNeverRepeats {
     epochs: BTreeMap<ExecutionId, i64>,
 }
 
-/// Who got a triple, for what, and when.
+/// Who got a triple, for which execution, and when.
 struct Issued {
     to: Actor,
     of: ExecutionId,
@@ -30,21 +30,27 @@ struct Issued {
 }
 
 impl Issued {
-    /// Whether it was lost together with its lease, so that who asks again, not having heard, gets
-    /// a lease under the same triple: one holder, as before.
-    fn may_go_again(&self, to: Actor, view: &View<'_>) -> bool {
+    /// Whether its lease was lost: then the same worker may get the same triple again with a
+    /// repeated claim.
+    fn may_repeat(&self, to: Actor, view: &View<'_>) -> bool {
         let record = Key::execution(&self.of).core().to_string();
-        self.to == to && view.ledger.loss_excuse(record.as_bytes(), self.at_ms).is_some()
+        self.to == to && view.commit_log.loss_excuse(record.as_bytes(), self.at_ms).is_some()
     }
 }
 
-impl Judge for FenceNeverRepeats {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        if matches!(event.what, What::CommitsLost { .. }) {
-            // With the commit its epoch is gone; the triples stay issued.
+impl Checker for FenceNeverRepeats {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        if matches!(event.kind, EventKind::CommitsLost { .. }) {
+            // The epoch is lost with the commit; the triples stay issued.
             self.epochs.clear();
         }
-        for change in &scene.executions {
+        for change in &changes.executions {
             if change.is.is_none() {
                 self.epochs.remove(&change.of);
             }
@@ -52,9 +58,9 @@ impl Judge for FenceNeverRepeats {
             let last = self.epochs.insert(change.of.clone(), is.epoch);
             let issued = Issued { to: event.actor, of: change.of.clone(), at_ms: event.at_ms };
             let before = self.fences.insert(is.fence.clone(), issued);
-            let again = before.is_some_and(|before| !before.may_go_again(event.actor, view));
+            let again = before.is_some_and(|before| !before.may_repeat(event.actor, view));
             if again || last.is_some_and(|last| is.epoch <= last) {
-                findings.add(view, &change.of, format!("{:?} after epoch {last:?}", is.fence));
+                findings.add(view, &change.of, format!("got {:?} after epoch {last:?}", is.fence));
             }
         }
     }

@@ -1,32 +1,38 @@
-//! `GroupCounts`: what a history can show of it. Whether counters add up, any state shows.
+//! `GroupCounts`: the part that needs the history. The state oracle checks the counters.
 
 use selvedge_core::key::Key;
 
 use super::call::Call;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "GroupCounts",
-    statement: "the verdict of an any-of or quorum group follows from its counters when it is given, \
-                and is given once, until a replay",
+    statement: "the state of an any-of or quorum group follows from its counters, and is decided once \
+                until a replay",
     class: Class::Safety,
-    judge: || Box::new(GroupCounts),
+    checker: || Box::new(GroupCounts),
 };
 
 struct GroupCounts;
 
-impl Judge for GroupCounts {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        let What::Applied(applied) = &event.what else { return };
+impl Checker for GroupCounts {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        let EventKind::Applied(applied) = &event.kind else { return };
         if Call::of(applied).is_some_and(|call| call.function == "replay_execution") {
             return;
         }
-        for change in &scene.groups {
+        for change in &changes.groups {
             let (Some(was), Some(is)) = (&change.was, &change.is) else { continue };
             let counted = matches!(was.variant.as_str(), "any_of" | "quorum");
             if counted && was.state == "pending" && is.state == "impossible" {
-                judge_verdict(&change.of, view, findings);
+                check_impossible(&change.of, view, findings);
             }
             if counted && was.state != "pending" && was.state != is.state {
                 findings.add(
@@ -39,9 +45,9 @@ impl Judge for GroupCounts {
     }
 }
 
-/// A group is given up only when too many of its edges are lost. Any state shows that, but for what
-/// is applied to a child that was skipped: so it is judged at the moment of the verdict.
-fn judge_verdict(key: &Key, view: &View<'_>, findings: &mut Findings) {
+/// A group becomes impossible only if too many edges failed. This is checked at that moment, since
+/// edges may be applied to a skipped child later.
+fn check_impossible(key: &Key, view: &View<'_>, findings: &mut Findings) {
     let Key::Flow(partition, ..) = key else { return };
     let Some(group) = view.of(*partition).hash(key) else { return };
     let needed =
@@ -49,7 +55,9 @@ fn judge_verdict(key: &Key, view: &View<'_>, findings: &mut Findings) {
     let voices = group.number("n") - group.number("repeats");
     let lost = group.number("failed") + group.number("skipped") - group.number("repeats_lost");
     if lost <= voices - needed {
-        let what = format!("is impossible with {lost} of {voices} lost, {needed} needed");
+        let what = format!(
+            "is impossible although only {lost} of {voices} edges failed and {needed} are needed"
+        );
         findings.add(view, key, what);
     }
 }

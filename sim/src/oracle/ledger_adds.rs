@@ -1,80 +1,80 @@
-//! `LedgerAdds`: what a history can show of it. Whether counts equal their holders, any state
-//! shows.
+//! `LedgerAdds`: the part that needs the history. The state oracle compares counts with their
+//! holders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::key::{BudgetPart, Key, QuotaPart};
 
 use super::call::Call;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Applied, Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Applied, Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "LedgerAdds",
-    statement: "usage is the sum of what was accepted, less what was given back; who holds a slot \
-                was admitted",
+    statement: "usage is the sum of the accepted reports, less what was released, and every holder of \
+                a slot was admitted",
     class: Class::Safety,
-    judge: || Box::<LedgerAdds>::default(),
+    checker: || Box::<LedgerAdds>::default(),
 };
 
-/// How long a report is known by its dedup key.
+/// How long a dedup key is valid.
 const DEDUP_MS: u64 = 86_400_000;
 
-/// What a budget must say, by what it accepted.
+/// What a budget must contain, according to the accepted reports.
 #[derive(Clone, Debug, Default)]
-struct Book {
+struct Account {
     usage: BTreeMap<String, i64>,
     by_execution: BTreeMap<String, BTreeMap<String, i64>>,
-    /// Until when a report with this dedup key must not count again, by the server's clock.
+    /// Until when a report with this dedup key does not count again, by the server's clock.
     reported: BTreeMap<String, u64>,
 }
 
 #[derive(Default)]
 struct LedgerAdds {
     /// By the key of the usage.
-    books: BTreeMap<Key, Book>,
+    accounts: BTreeMap<Key, Account>,
     /// By the key of the admitted set.
     holders: BTreeMap<Key, BTreeSet<String>>,
-    /// Which node keeps an account. What another takes over need not be all that was accepted.
-    keepers: BTreeMap<Key, u8>,
+    /// The node that serves an account. After a failover it may lack some reports.
+    nodes: BTreeMap<Key, u8>,
 }
 
-impl Judge for LedgerAdds {
-    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
-        match &event.what {
-            What::CommitsLost { .. } => self.look_again(view),
-            // On a branch that will be lost, nothing counts.
-            What::Applied(applied) if !applied.stray && applied.answer.is_done() => {
+impl Checker for LedgerAdds {
+    fn on_event(&mut self, event: &Event, _: &Changes, view: &View<'_>, findings: &mut Findings) {
+        match &event.kind {
+            EventKind::CommitsLost { .. } => self.reload(view),
+            // Writes to a branch that will be lost do not count.
+            EventKind::Applied(applied) if !applied.superseded && applied.answer.is_done() => {
                 let Some(call) = Call::of(applied) else { return };
                 let Some(account) = call.key("usage").or_else(|| call.key("admitted_set")) else {
                     return;
                 };
-                let keeper = self.keepers.insert(account.clone(), applied.node);
-                if keeper.is_some_and(|keeper| keeper != applied.node) {
+                let node = self.nodes.insert(account.clone(), applied.node);
+                if node.is_some_and(|node| node != applied.node) {
                     self.read(&account, view);
                 } else {
-                    self.book(&call, applied);
+                    self.account(&call, applied);
                     self.compare(&call, view, findings);
                 }
             }
-            What::Applied(_)
-            | What::Sent { .. }
-            | What::Delivered { .. }
-            | What::Lost { .. }
-            | What::Fault { .. }
-            | What::Observed(_)
-            | What::Invoked { .. }
-            | What::Returned { .. }
-            | What::Started
-            | What::Died
-            | What::Phase(_)
-            | What::Note(_) => {}
+            EventKind::Applied(_)
+            | EventKind::Sent { .. }
+            | EventKind::Delivered { .. }
+            | EventKind::Lost { .. }
+            | EventKind::Fault { .. }
+            | EventKind::Observed(_)
+            | EventKind::Invoked { .. }
+            | EventKind::Returned { .. }
+            | EventKind::Started
+            | EventKind::Died
+            | EventKind::Phase(_)
+            | EventKind::Note(_) => {}
         }
     }
 }
 
 impl LedgerAdds {
-    fn book(&mut self, call: &Call<'_>, applied: &Applied) {
+    fn account(&mut self, call: &Call<'_>, applied: &Applied) {
         let answer = &applied.answer;
         let added = answer.says("OK") || answer.says("SOFT_BREACH");
         let now_ms = applied.server_time_us / 1000;
@@ -82,37 +82,38 @@ impl LedgerAdds {
             "report_usage_and_check" if added => {
                 let count = size(call.argument("dim_count"));
                 let words = texts(call);
-                let book = self.book_of(call);
-                let fresh = book.is_new(words.get(count * 2 + 2), now_ms);
+                let account = self.account_of(call);
+                let fresh = account.is_new(words.get(count * 2 + 2), now_ms);
                 for at in (1..=count).filter(|_| fresh) {
                     let (name, delta) = (words.get(at), words.get(at + count));
-                    book.add(None, name, delta);
+                    account.add(None, name, delta);
                 }
             }
             "record_spend" if added => {
                 let count = size(call.argument("pair_count"));
                 let words = texts(call);
                 let spender = words.get(count * 2 + 3).cloned();
-                let book = self.book_of(call);
-                let fresh = book.is_new(words.get(count * 2 + 2), now_ms);
+                let account = self.account_of(call);
+                let fresh = account.is_new(words.get(count * 2 + 2), now_ms);
                 for at in (0..count).filter(|_| fresh) {
                     let (name, delta) = (words.get(1 + at * 2), words.get(2 + at * 2));
-                    book.add(spender.as_deref(), name, delta);
+                    account.add(spender.as_deref(), name, delta);
                 }
             }
             "release_budget" => {
                 let spender = call.argument("execution_id");
-                self.book_of(call).give_back(spender);
+                self.account_of(call).give_back(spender);
             }
             "forget_ledger" => {
                 if let Some(Key::Budget(partition, id, _)) = call.key("by_exec_index")
-                    && let Some(book) = self.books.get_mut(&Key::budget(partition, id).usage())
+                    && let Some(account) =
+                        self.accounts.get_mut(&Key::budget(partition, id).usage())
                 {
-                    book.by_execution.remove(call.argument("execution_id"));
+                    account.by_execution.remove(call.argument("execution_id"));
                 }
             }
-            "reset_budget" => self.book_of(call).start_period(),
-            "reset_budget_if_due" if answer.says("reset") => self.book_of(call).start_period(),
+            "reset_budget" => self.account_of(call).start_period(),
+            "reset_budget_if_due" if answer.says("reset") => self.account_of(call).start_period(),
             "check_admission_and_record" if answer.says("ADMITTED") => {
                 let id = call.argument("execution_id").to_owned();
                 self.holders_of(call).insert(id);
@@ -125,8 +126,8 @@ impl LedgerAdds {
         }
     }
 
-    fn book_of(&mut self, call: &Call<'_>) -> &mut Book {
-        self.books.entry(call.key("usage").unwrap_or(Key::Lanes)).or_default()
+    fn account_of(&mut self, call: &Call<'_>) -> &mut Account {
+        self.accounts.entry(call.key("usage").unwrap_or(Key::Lanes)).or_default()
     }
 
     fn holders_of(&mut self, call: &Call<'_>) -> &mut BTreeSet<String> {
@@ -135,7 +136,7 @@ impl LedgerAdds {
 
     fn compare(&self, call: &Call<'_>, view: &View<'_>, findings: &mut Findings) {
         if let Some(key @ Key::Budget(partition, ..)) = call.key("usage")
-            && let Some(book) = self.books.get(&key)
+            && let Some(account) = self.accounts.get(&key)
         {
             let stored = view.of(partition).hash(&key);
             let stored = stored.map(|usage| {
@@ -143,7 +144,7 @@ impl LedgerAdds {
                 names.map(|name| (name.to_owned(), usage.number(name))).collect()
             });
             let stored = nonzero(stored.unwrap_or_default());
-            let accepted = nonzero(book.usage.clone());
+            let accepted = nonzero(account.usage.clone());
             if stored != accepted {
                 let what = format!("{stored:?} is stored, {accepted:?} was accepted");
                 findings.add(view, &key, what);
@@ -153,36 +154,36 @@ impl LedgerAdds {
             && let Some(holders) = self.holders.get(&key)
         {
             let stored = view.of(partition).set(&key);
-            // A reconciler drops whoever has ended; nobody may turn up who was not admitted.
+            // A reconciler removes ended executions, but adds nothing.
             if let Some(id) = stored.iter().find(|id| !holders.contains(*id)) {
-                findings.add(view, &key, format!("{id} holds a slot, and was not admitted"));
+                findings.add(view, &key, format!("{id} holds a slot, but was not admitted"));
             }
         }
     }
 
-    /// After a loss, what is stored is what was accepted.
-    fn look_again(&mut self, view: &View<'_>) {
-        (self.books, self.holders) = (BTreeMap::new(), BTreeMap::new());
+    /// After a loss, takes the stored state of all accounts.
+    fn reload(&mut self, view: &View<'_>) {
+        (self.accounts, self.holders) = (BTreeMap::new(), BTreeMap::new());
         for (key, _) in view.shards.iter().flat_map(|shard| shard.iter()) {
             self.read(key, view);
         }
     }
 
-    /// Takes an account as it is stored.
+    /// Takes the stored state of an account.
     #[expect(clippy::wildcard_enum_match_arm, reason = "no other key is an account")]
     fn read(&mut self, key: &Key, view: &View<'_>) {
         match key {
             Key::Budget(partition, id, BudgetPart::Usage) => {
                 let snapshot = view.of(*partition);
-                let mut book = Book::default();
+                let mut account = Account::default();
                 for (name, _) in snapshot.hash(key).iter().flat_map(|usage| usage.iter()) {
                     let used = snapshot.hash(key).map_or(0, |usage| usage.number(name));
-                    book.usage.insert(name.to_owned(), used);
+                    account.usage.insert(name.to_owned(), used);
                 }
                 for spender in snapshot.set(&Key::budget(*partition, *id).ledger_index()) {
-                    book.read_ledger(snapshot, *partition, *id, spender);
+                    account.read_ledger(snapshot, *partition, *id, spender);
                 }
-                self.books.insert(key.clone(), book);
+                self.accounts.insert(key.clone(), account);
             }
             Key::Quota(partition, _, QuotaPart::AdmittedSet) => {
                 let stored = view.of(*partition).set(key).clone();
@@ -193,8 +194,8 @@ impl LedgerAdds {
     }
 }
 
-impl Book {
-    /// Whether a report with this dedup key counts; from now on it does not.
+impl Account {
+    /// Whether a report with this dedup key counts; records it.
     fn is_new(&mut self, dedup_key: Option<&String>, now_ms: u64) -> bool {
         let Some(dedup_key) = dedup_key.filter(|key| !key.is_empty()) else { return true };
         let known = self.reported.get(dedup_key).is_some_and(|until_ms| now_ms < *until_ms);
@@ -204,7 +205,7 @@ impl Book {
         !known
     }
 
-    /// All is given back; who has reported is still known.
+    /// Starts a new period. Dedup keys stay valid.
     fn start_period(&mut self) {
         (self.usage, self.by_execution) = (BTreeMap::new(), BTreeMap::new());
     }

@@ -3,23 +3,29 @@
 use selvedge_core::state::{AttemptState, BlockingReason, OwnershipState, StateVector, table};
 
 use super::call::Call;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "LegalTransition",
-    statement: "each observed change is a row of the transition table; only replay leaves the end",
+    statement: "every change of state is in the transition table, and only a replay leaves a terminal state",
     class: Class::Safety,
-    judge: || Box::new(LegalTransition),
+    checker: || Box::new(LegalTransition),
 };
 
 struct LegalTransition;
 
-impl Judge for LegalTransition {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        let What::Applied(applied) = &event.what else { return };
+impl Checker for LegalTransition {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        let EventKind::Applied(applied) = &event.kind else { return };
         let function = Call::of(applied).map_or("a command", |call| call.function);
-        for change in &scene.executions {
+        for change in &changes.executions {
             if let Some([was, is]) = change.vectors()
                 && let Some(why) = illegal(function, was, is)
             {
@@ -31,14 +37,17 @@ impl Judge for LegalTransition {
 
 fn illegal(function: &str, was: Option<StateVector>, is: Option<StateVector>) -> Option<String> {
     let Some(is) = is else {
-        // A purge removes what ended; VectorWhole speaks about vectors that cannot be read.
-        return was.filter(|was| !was.is_terminal()).map(|was| format!("{was:?} is gone"));
+        // Only ended executions are purged. Invalid vectors are reported by VectorWhole.
+        return was
+            .filter(|was| !was.is_terminal())
+            .map(|was| format!("was deleted in state {was:?}"));
     };
     if was.is_some_and(|was| was.is_terminal()) && function != "replay_execution" {
-        return Some(format!("{function} left the end for {is:?}"));
+        return Some(format!("{function} changed a terminal execution to {is:?}"));
     }
     let direct = table::transition(was.as_ref(), &is).is_some();
-    // Two steps in one call: a lapsed lease is marked and brought back, a member is made and held.
+    // Some calls make two transitions: a lease expires and is requeued, or a member is created and
+    // blocked.
     let middle = match was {
         Some(was) if was.ownership == OwnershipState::Leased => Some(StateVector {
             ownership: OwnershipState::LeaseExpiredReclaimable,
@@ -46,15 +55,15 @@ fn illegal(function: &str, was: Option<StateVector>, is: Option<StateVector>) ->
             attempt: AttemptState::AttemptInterrupted,
             ..was
         }),
-        None => StateVector::read(AT_BIRTH).ok(),
+        None => StateVector::read(NEW_EXECUTION).ok(),
         Some(_) => None,
     };
     let indirect = middle.is_some_and(|middle| table::transition(Some(&middle), &is).is_some());
-    (!direct && !indirect).then(|| format!("{function} led from {was:?} to {is:?}"))
+    (!direct && !indirect).then(|| format!("{function} changed {was:?} to {is:?}"))
 }
 
-/// The vector of an execution that was just made.
-const AT_BIRTH: [&str; 7] = [
+/// The state vector of a new execution.
+const NEW_EXECUTION: [&str; 7] = [
     "runnable",
     "unowned",
     "eligible_now",

@@ -1,9 +1,9 @@
-//! What must hold. State oracles live in [`selvedge_core::audit`]; history oracles live here, one
-//! file each, and see nothing but the event stream and the keyspace.
+//! Oracles: what must hold in every run. State oracles are in [`selvedge_core::audit`]; history
+//! oracles are here, one file each, and read only the event stream and the keyspace.
 //!
-//! A [`Bench`] of judges sits through one run. Each is told every event, with the [`Scene`] of what
-//! a call changed, and may say what is wrong. Some damage cannot be repaired; a finding then
-//! carries an excuse that names the lost commit or the damaged key.
+//! An [`OracleSet`] checks one run. Every oracle gets every event, with the [`Changes`] that a call
+//! made. Damage that cannot be repaired is an excuse: the finding then names the lost commit or the
+//! damaged key.
 
 mod all_settle;
 mod attempts_honest;
@@ -11,6 +11,7 @@ mod bounded_work;
 mod cadence_kept;
 pub mod call;
 mod cancelled_stays_still;
+pub mod changes;
 mod drain_only_when_paid;
 mod edge_by_truth;
 mod error_means_untouched;
@@ -28,7 +29,6 @@ mod one_slot;
 mod purged_in_time;
 mod quiet_at_rest;
 mod repeat_is_harmless;
-pub mod scene;
 mod signal_counts_once;
 
 use selvedge_core::audit;
@@ -37,37 +37,37 @@ use selvedge_core::key::Key;
 use selvedge_core::partition::Partition;
 
 use crate::event::{Event, Phase};
-use crate::mark::{Lookout, Marks};
+use crate::mark::{MarkCounter, Marks};
 use crate::plan::Config;
-use crate::world::ledger::{Damage, Ledger};
+use crate::world::commit_log::{CommitLog, Damage};
 
 pub(crate) use all_settle::{Unsettled, Waits, runnable, unsettled, unsignalled};
-use scene::{Memory, Scene};
+use changes::{Changes, KnownState};
 
-/// What an oracle may look at besides the event.
+/// What an oracle can read besides the event.
 pub struct View<'a> {
     /// Virtual time.
     pub now_ms: u64,
-    /// The part of the run.
+    /// The phase of the run.
     pub phase: Phase,
-    /// The settings of the world.
+    /// The settings of the plan.
     pub config: &'a Config,
-    /// What each shard's primary holds.
+    /// The keyspace of each shard.
     pub shards: &'a [audit::Snapshot],
-    /// Keys that the event may have changed; empty for events that change none.
+    /// Keys that the call wrote.
     pub touched: &'a [Vec<u8>],
-    /// Everything that was ever written, and what of it was lost.
-    pub ledger: &'a Ledger,
-    /// Which shard serves a slot.
+    /// All writes, and which were lost.
+    pub commit_log: &'a CommitLog,
+    /// The shard that serves a slot.
     pub owners: &'a dyn Fn(u16) -> usize,
-    /// Until when the links to a shard are slow, or were.
+    /// Until when the links of a shard are or were slow.
     pub slow_until: &'a dyn Fn(usize) -> u64,
-    /// Until when anything else goes wrong, or did: more than slow links and crowds.
+    /// Until when faults other than slow links and high load have an effect.
     pub disturbed_until_ms: u64,
 }
 
 impl View<'_> {
-    /// The keyspace in which a partition lives.
+    /// The keyspace of a partition.
     #[must_use]
     pub fn of(&self, partition: Partition) -> &audit::Snapshot {
         if let [only] = self.shards {
@@ -78,56 +78,62 @@ impl View<'_> {
     }
 }
 
-/// Something that should not be so.
+/// A finding of an oracle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The oracle that found it.
     pub oracle: &'static str,
-    /// The record, key or call that it is about.
+    /// The record, key or call with the problem.
     pub subject: String,
-    /// What is wrong with it.
+    /// The problem.
     pub what: String,
-    /// Why it may be so all the same, naming a lost commit or a damaged key.
+    /// A lost commit or a damaged key that explains it.
     pub excuse: Option<String>,
 }
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
-    /// The bound has passed, and something has not come to rest.
+pub enum RunEnd {
+    /// Something has not come to rest within the bound.
     Overdue,
     /// Everything has come to rest, and two more cycles have passed.
-    Reached,
+    AtRest,
 }
 
-/// When an oracle speaks.
+/// The two classes of oracles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// After every event.
+    /// Must hold after every event.
     Safety,
-    /// When faults have stopped, and a bound has passed.
+    /// Must hold some time after the faults have ended.
     Liveness,
 }
 
-/// One thing that must be true of every run.
+/// An oracle: a statement that must hold in every run.
 #[derive(Clone, Copy)]
 pub struct Oracle {
     /// Its name, by which code, planted bugs and reports refer to it.
     pub name: &'static str,
-    /// What it says, in a sentence.
+    /// The statement.
     pub statement: &'static str,
-    /// When it speaks.
+    /// Its class.
     pub class: Class,
-    judge: fn() -> Box<dyn Judge>,
+    checker: fn() -> Box<dyn Checker>,
 }
 
-/// An oracle during one run.
-trait Judge {
-    /// Looks at one event.
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings);
+/// The check of an oracle, with its state, during one run.
+trait Checker {
+    /// Checks an event.
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    );
 
-    /// Looks at the end.
-    fn rest(&mut self, _end: Rest, _view: &View<'_>, _findings: &mut Findings) {}
+    /// Checks the end of the run.
+    fn on_end(&mut self, _end: RunEnd, _view: &View<'_>, _findings: &mut Findings) {}
 }
 
 /// All history oracles.
@@ -157,7 +163,7 @@ pub const ORACLES: &[Oracle] = &[
     matches_model::ORACLE,
 ];
 
-/// Whether what an oracle found is that something did not come to rest.
+/// The class of an oracle, by name.
 #[must_use]
 pub fn class_of(name: &str) -> Class {
     let resting = audit::ORACLES
@@ -168,27 +174,27 @@ pub fn class_of(name: &str) -> Class {
     if resting || waiting { Class::Liveness } else { Class::Safety }
 }
 
-/// All oracles and marks, ready for one run.
-pub struct Bench {
-    judges: Vec<(&'static str, Box<dyn Judge>)>,
-    memory: Memory,
-    lookout: Lookout,
+/// All history oracles and marks, for one run.
+pub struct OracleSet {
+    checkers: Vec<(&'static str, Box<dyn Checker>)>,
+    known: KnownState,
+    mark_counter: MarkCounter,
     only: Option<&'static str>,
 }
 
-impl Bench {
-    /// Judges who have seen nothing yet; with `only`, all but one of them are not heard.
+impl OracleSet {
+    /// Oracles at the start of a run; with `only`, just this one.
     #[must_use]
     pub fn new(only: Option<&'static str>) -> Self {
         let heard = |oracle: &&Oracle| only.is_none_or(|only| only == oracle.name);
-        let judges = ORACLES.iter().filter(heard);
-        let judges = judges.map(|oracle| (oracle.name, (oracle.judge)())).collect();
-        Self { judges, memory: Memory::default(), lookout: Lookout::default(), only }
+        let checkers = ORACLES.iter().filter(heard);
+        let checkers = checkers.map(|oracle| (oracle.name, (oracle.checker)())).collect();
+        Self { checkers, known: KnownState::default(), mark_counter: MarkCounter::default(), only }
     }
 
-    /// Those findings that are heard.
+    /// The findings of the selected oracles.
     #[must_use]
-    pub fn heed(&self, mut found: Vec<Violation>) -> Vec<Violation> {
+    pub fn selected(&self, mut found: Vec<Violation>) -> Vec<Violation> {
         found.retain(|found| self.only.is_none_or(|only| only == found.oracle));
         found
     }
@@ -196,57 +202,57 @@ impl Bench {
     /// How often each mark was hit.
     #[must_use]
     pub const fn marks(&self) -> &Marks {
-        self.lookout.marks()
+        self.mark_counter.marks()
     }
 
-    /// What the history oracles say about one event.
+    /// Checks an event with all history oracles.
     #[must_use]
-    pub fn see(&mut self, event: &Event, view: &View<'_>) -> Vec<Violation> {
-        let scene = self.memory.scene(event, view);
-        self.lookout.see(event, &scene, view);
+    pub fn on_event(&mut self, event: &Event, view: &View<'_>) -> Vec<Violation> {
+        let changes = self.known.changes(event, view);
+        self.mark_counter.on_event(event, &changes, view);
         let mut findings = Findings::new(Damage::Passing);
-        for (name, judge) in &mut self.judges {
+        for (name, checker) in &mut self.checkers {
             findings.oracle = name;
-            judge.see(event, &scene, view, &mut findings);
+            checker.on_event(event, &changes, view, &mut findings);
         }
         findings.violations
     }
 
-    /// What the history oracles and the state oracles of rest say about the end.
+    /// Checks the end of a run with all history oracles, and with the state oracles for rest.
     #[must_use]
-    pub fn rest(&mut self, end: Rest, view: &View<'_>) -> Vec<Violation> {
+    pub fn on_end(&mut self, end: RunEnd, view: &View<'_>) -> Vec<Violation> {
         let mut findings = Findings::new(Damage::Lasting);
-        for (name, judge) in &mut self.judges {
+        for (name, checker) in &mut self.checkers {
             findings.oracle = name;
-            judge.rest(end, view, &mut findings);
+            checker.on_end(end, view, &mut findings);
         }
         for shard in view.shards {
-            let found = excused(audit::judge_rest(shard), view.ledger, Damage::Lasting);
-            findings.violations.extend(self.heed(found));
+            let found = excused(audit::judge_rest(shard), view.commit_log, Damage::Lasting);
+            findings.violations.extend(self.selected(found));
         }
         findings.violations
     }
 }
 
-/// What the state oracles say about those whom the last changes concerned.
+/// Checks the records that the last calls changed with the state oracles.
 #[must_use]
-pub fn audit_touched(snapshot: &mut audit::Snapshot, ledger: &Ledger) -> Vec<Violation> {
-    excused(audit::judge_touched(snapshot), ledger, Damage::Passing)
+pub fn audit_touched(snapshot: &mut audit::Snapshot, commit_log: &CommitLog) -> Vec<Violation> {
+    excused(audit::judge_touched(snapshot), commit_log, Damage::Passing)
 }
 
-/// What the state oracles say about one keyspace in full, in the end.
+/// Checks a whole keyspace with the state oracles, at the end.
 #[must_use]
-pub fn audit(snapshot: &audit::Snapshot, ledger: &Ledger) -> Vec<Violation> {
-    excused(audit::judge(snapshot), ledger, Damage::Lasting)
+pub fn audit(snapshot: &audit::Snapshot, commit_log: &CommitLog) -> Vec<Violation> {
+    excused(audit::judge(snapshot), commit_log, Damage::Lasting)
 }
 
-fn excused(found: Vec<audit::Violation>, ledger: &Ledger, least: Damage) -> Vec<Violation> {
+fn excused(found: Vec<audit::Violation>, commit_log: &CommitLog, least: Damage) -> Vec<Violation> {
     found
         .into_iter()
         .map(|found| Violation {
-            // Poison is damage done on purpose; that it was left there is not.
+            // Poison is injected damage, but leaving it in place is a bug.
             excuse: (found.oracle != "PoisonAside")
-                .then(|| damage(ledger, &found.subject, &found.what, least))
+                .then(|| damage(commit_log, &found.subject, &found.what, least))
                 .flatten(),
             oracle: found.oracle,
             subject: found.subject,
@@ -255,15 +261,15 @@ fn excused(found: Vec<audit::Violation>, ledger: &Ledger, least: Damage) -> Vec<
         .collect()
 }
 
-fn damage(ledger: &Ledger, subject: &str, what: &str, least: Damage) -> Option<String> {
-    ledger.damage_excuse(subject, least).or_else(|| ledger.damage_excuse(what, least))
+fn damage(commit_log: &CommitLog, subject: &str, what: &str, least: Damage) -> Option<String> {
+    commit_log.damage_excuse(subject, least).or_else(|| commit_log.damage_excuse(what, least))
 }
 
-/// Where judges put what they find.
+/// Collects findings.
 struct Findings {
     oracle: &'static str,
     violations: Vec<Violation>,
-    /// What it takes to excuse anything: in the end, what can be put right has been.
+    /// The least damage that is an excuse: at the end, repairable damage is none.
     least: Damage,
 }
 
@@ -272,13 +278,13 @@ impl Findings {
         Self { oracle: "", violations: Vec::new(), least }
     }
 
-    /// Adds a finding that only damage done on purpose can excuse.
+    /// Adds a finding that only damaged keys can excuse.
     fn add(&mut self, view: &View<'_>, subject: impl ToString, what: impl Into<String>) {
         self.add_unless(view, subject, what, None);
     }
 
-    /// Adds a finding that a loss explains too: of a commit that had written the record of this
-    /// execution by the time that somebody was told of it.
+    /// Adds a finding that is also excused by a lost commit: one that had written the record of
+    /// this execution by this time.
     fn add_or_lost(
         &mut self,
         view: &View<'_>,
@@ -287,11 +293,11 @@ impl Findings {
         (id, told_ms): (&ExecutionId, u64),
     ) {
         let record = Key::execution(id).core().to_string();
-        let excuse = view.ledger.loss_excuse(record.as_bytes(), told_ms);
+        let excuse = view.commit_log.loss_excuse(record.as_bytes(), told_ms);
         self.add_unless(view, subject, what, excuse);
     }
 
-    /// Adds a finding with its excuse, if there is one.
+    /// Adds a finding with an excuse, if there is one.
     fn add_unless(
         &mut self,
         view: &View<'_>,
@@ -300,7 +306,7 @@ impl Findings {
         excuse: Option<String>,
     ) {
         let (subject, what) = (subject.to_string(), what.into());
-        let excuse = excuse.or_else(|| damage(view.ledger, &subject, &what, self.least));
+        let excuse = excuse.or_else(|| damage(view.commit_log, &subject, &what, self.least));
         self.violations.push(Violation { oracle: self.oracle, subject, what, excuse });
     }
 }

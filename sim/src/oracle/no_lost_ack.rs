@@ -6,75 +6,81 @@ use selvedge_core::id::ExecutionId;
 use selvedge_core::state::TerminalOutcome;
 
 use super::call::{Answer, Call};
-use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
-use crate::event::{CallId, Event, Learned, What};
+use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
+use crate::event::{CallId, Event, EventKind, Learned};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "NoLostAck",
-    statement: "every acknowledged change is present, or named in the ledger of lost commits",
+    statement: "every acknowledged change is present, or its commit is recorded as lost",
     class: Class::Safety,
-    judge: || Box::<NoLostAck>::default(),
+    checker: || Box::<NoLostAck>::default(),
 };
 
-/// What somebody was promised by an answer.
+/// What an answer acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Promise {
-    /// It is there.
+    /// The execution exists.
     Made,
-    /// It ended like this.
+    /// The execution has ended with this outcome.
     Ended(TerminalOutcome),
 }
 
-/// A promise that was given.
+/// An acknowledgement.
 struct Given {
     promise: Promise,
-    /// When somebody heard it.
+    /// When the client got it.
     told_ms: u64,
-    /// The node that gave it after another had taken its place: what that node wrote is there for
-    /// nobody else, and named as lost when the split ends.
+    /// The node that gave it, if that node had been replaced: its writes are lost when the split
+    /// brain ends.
     branch: Option<u8>,
 }
 
-/// A promise that was asked for.
+/// A call whose answer will be an acknowledgement.
 struct Asked {
     about: Vec<ExecutionId>,
     promise: Promise,
-    /// The flow that it submits, whose members are promised when all of it is there.
+    /// The flow that it submits; its members are acknowledged with the seal.
     flow: Option<String>,
 }
 
 #[derive(Default)]
 struct NoLostAck {
     asked: BTreeMap<CallId, Asked>,
-    /// Those of them that were carried out, and on which branch; their senders have not heard yet.
+    /// Calls that were applied and not answered yet, with the replaced node if one applied them.
     applied: BTreeMap<CallId, Option<u8>>,
-    /// The members of flows whose submitter has heard of some chunks, and not of the seal.
+    /// Members of flows whose seal is not acknowledged yet.
     submitted: BTreeMap<String, BTreeSet<ExecutionId>>,
     promised: BTreeMap<ExecutionId, Given>,
-    /// Those that were purged: nobody who hears late that they were made is promised anything.
+    /// Purged executions: an acknowledgement that arrives later means nothing.
     purged: BTreeSet<ExecutionId>,
 }
 
-impl Judge for NoLostAck {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        match &event.what {
-            What::Sent { call, argv, .. } => {
+impl Checker for NoLostAck {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        match &event.kind {
+            EventKind::Sent { call, argv, .. } => {
                 self.asked.extend(Asked::read(argv).map(|asked| (*call, asked)));
             }
-            What::Delivered { call, learned } => {
+            EventKind::Delivered { call, learned } => {
                 let Some(asked) = self.asked.remove(call) else { return };
                 let branch = self.applied.remove(call).flatten();
                 if let Learned::Reply(reply) = learned {
                     self.promise(asked, &Answer::read(reply), event.at_ms, branch);
                 }
             }
-            What::Applied(applied) => {
-                for change in &scene.executions {
-                    // Replays and purges may take back what was promised.
+            EventKind::Applied(applied) => {
+                for change in &changes.executions {
+                    // Replays and purges end an acknowledgement.
                     let over = change.is.as_ref().is_none_or(|is| !is.is_terminal());
                     if over && change.was.as_ref().is_some_and(|was| was.is_terminal()) {
                         self.promised.remove(&change.of);
-                        // Nor does it hold for who hears of an end before this one only now.
+                        // This includes answers that have not arrived yet.
                         self.asked.retain(|call, asked| {
                             asked.flow.is_some()
                                 || !asked.about.contains(&change.of)
@@ -90,24 +96,24 @@ impl Judge for NoLostAck {
                     }
                 }
                 if self.asked.contains_key(&applied.call) {
-                    let branch = applied.stray.then_some(applied.node);
+                    let branch = applied.superseded.then_some(applied.node);
                     self.applied.entry(applied.call).or_insert(branch);
                 }
             }
-            What::CommitsLost { node, .. } => self.compare(view, findings, Some(*node)),
-            What::Lost { .. }
-            | What::Fault { .. }
-            | What::Observed(_)
-            | What::Invoked { .. }
-            | What::Returned { .. }
-            | What::Started
-            | What::Died
-            | What::Phase(_)
-            | What::Note(_) => {}
+            EventKind::CommitsLost { node, .. } => self.compare(view, findings, Some(*node)),
+            EventKind::Lost { .. }
+            | EventKind::Fault { .. }
+            | EventKind::Observed(_)
+            | EventKind::Invoked { .. }
+            | EventKind::Returned { .. }
+            | EventKind::Started
+            | EventKind::Died
+            | EventKind::Phase(_)
+            | EventKind::Note(_) => {}
         }
     }
 
-    fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
+    fn on_end(&mut self, _: RunEnd, view: &View<'_>, findings: &mut Findings) {
         self.compare(view, findings, None);
     }
 }
@@ -134,7 +140,7 @@ impl Asked {
 }
 
 impl NoLostAck {
-    /// Somebody hears an answer.
+    /// A client gets an answer.
     fn promise(&mut self, asked: Asked, answer: &Answer, told_ms: u64, branch: Option<u8>) {
         if !answer.is_done() {
             return;
@@ -157,9 +163,9 @@ impl NoLostAck {
         }
     }
 
-    /// Compares promises with what there is, when a node has lost something and in the end. One
-    /// that a loss broke may still be kept: what was lost is done again; so it is held up again in
-    /// the end. What another branch promised has its turn when that branch is dropped.
+    /// Compares acknowledgements with the stored state, after a loss and at the end. After a loss
+    /// the work may be done again, so it is checked again at the end. What a replaced node
+    /// acknowledged is checked when its branch is dropped.
     fn compare(&self, view: &View<'_>, findings: &mut Findings, loser: Option<u8>) {
         let its_turn =
             |given: &Given| loser.is_none() || given.branch.is_none() || given.branch == loser;
@@ -176,8 +182,8 @@ impl NoLostAck {
                 }
             };
             if !kept {
-                let when = if loser.is_none() { "in the end" } else { "after a loss" };
-                let what = format!("was promised {promise:?}: {outcome:?} {when}");
+                let when = if loser.is_none() { "at the end" } else { "after a loss" };
+                let what = format!("was acknowledged as {promise:?}, but is {outcome:?} {when}");
                 findings.add_or_lost(view, id, what, (id, *told_ms));
             }
         }

@@ -6,26 +6,26 @@ use selvedge_core::id::{EdgeId, ExecutionId, FlowId};
 use selvedge_core::key::Key;
 use selvedge_core::state::LifecyclePhase;
 
-use super::scene::Seen;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
+use super::changes::ExecutionState;
+use super::{Changes, Checker, Class, Findings, Oracle, View};
 use crate::event::Event;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "NoRunBeforeParents",
     statement: "no attempt starts while a declared edge is open",
     class: Class::Safety,
-    judge: || Box::<NoRunBeforeParents>::default(),
+    checker: || Box::<NoRunBeforeParents>::default(),
 };
 
 #[derive(Default)]
 struct NoRunBeforeParents {
-    /// Edges that came when their child had begun: it is not held back any more.
+    /// Edges that were added after their child had started: they do not block it.
     late: BTreeSet<(ExecutionId, EdgeId)>,
 }
 
-impl Judge for NoRunBeforeParents {
-    fn see(&mut self, _: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        for change in &scene.executions {
+impl Checker for NoRunBeforeParents {
+    fn on_event(&mut self, _: &Event, changes: &Changes, view: &View<'_>, findings: &mut Findings) {
+        for change in &changes.executions {
             let id = &change.of;
             let Some(is) = &change.is else {
                 self.late.retain(|(child, _)| child != id);
@@ -48,12 +48,12 @@ impl Judge for NoRunBeforeParents {
     }
 }
 
-/// Whether it ran before, or is past the point where edges hold it.
-fn has_begun(seen: &Seen) -> bool {
+/// Whether it has run, or cannot be blocked by edges any more.
+fn has_begun(seen: &ExecutionState) -> bool {
     seen.attempts > 0 || seen.vector.is_none_or(|vector| vector.phase != LifecyclePhase::Runnable)
 }
 
-/// Whether enough of its edges succeeded for its any-of or quorum group.
+/// Whether its any-of or quorum group is satisfied.
 fn is_met(view: &View<'_>, id: &ExecutionId) -> bool {
     let snapshot = view.of(id.partition());
     let flow = snapshot.execution(id).and_then(|e| e.core.text("flow_id").parse::<FlowId>().ok());

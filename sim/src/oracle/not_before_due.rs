@@ -3,32 +3,38 @@
 use selvedge_core::state::{EligibilityState, LifecyclePhase, OwnershipState, TerminalOutcome};
 
 use super::call::Call;
+use super::changes::{Change, ExecutionState};
 use super::purged_in_time::RETENTION_MS;
-use super::scene::{Change, Seen};
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "NotBeforeDue",
-    statement: "no promotion, expiry, closing, purge or reset before its time by the serving node's \
-                clock",
+    statement: "nothing is promoted, expired, closed, purged or reset before it is due by the clock of \
+                the serving node",
     class: Class::Safety,
-    judge: || Box::<NotBeforeDue>::default(),
+    checker: || Box::<NotBeforeDue>::default(),
 };
 
 #[derive(Default)]
 struct NotBeforeDue {
-    /// The latest time that a node has shown: a clock that steps back does not make things early.
+    /// The latest time of any node: a clock that steps back makes nothing early.
     latest_ms: i64,
 }
 
-impl Judge for NotBeforeDue {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        let What::Applied(applied) = &event.what else { return };
+impl Checker for NotBeforeDue {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        let EventKind::Applied(applied) = &event.kind else { return };
         let Some(call) = Call::of(applied) else { return };
         self.latest_ms = self.latest_ms.max((applied.server_time_us / 1000).cast_signed());
         let now_ms = self.latest_ms;
-        for change in &scene.executions {
+        for change in &changes.executions {
             let Some(was) = &change.was else { continue };
             if let Some((what, due_ms)) = early(&call, was, change.is.as_ref())
                 && due_ms > now_ms
@@ -38,7 +44,7 @@ impl Judge for NotBeforeDue {
                 findings.add(view, &change.of, format!("{function} {what} {early_ms} ms early"));
             }
         }
-        for Change { of, was, is } in &scene.waitpoints {
+        for Change { of, was, is } in &changes.waitpoints {
             if let (Some(was), Some(is)) = (was, is)
                 && was.state == "pending"
                 && is.close_reason == "never_committed"
@@ -47,7 +53,7 @@ impl Judge for NotBeforeDue {
                 findings.add(view, of, format!("closed {} ms early", was.expires_at - now_ms));
             }
         }
-        for Change { of, was, is } in &scene.budgets {
+        for Change { of, was, is } in &changes.budgets {
             if let (Some(was), Some(is)) = (was, is)
                 && call.function == "reset_budget_if_due"
                 && was.resets != is.resets
@@ -59,14 +65,18 @@ impl Judge for NotBeforeDue {
     }
 }
 
-/// What a call did that has its time, and when that is.
-fn early(call: &Call<'_>, was: &Seen, is: Option<&Seen>) -> Option<(&'static str, i64)> {
+/// The timed action that a call performed, and when it was due.
+fn early(
+    call: &Call<'_>,
+    was: &ExecutionState,
+    is: Option<&ExecutionState>,
+) -> Option<(&'static str, i64)> {
     let before = was.vector?;
     if call.function == "purge_execution" {
-        // What has begun goes on, whatever it is asked then.
+        // A purge that has begun may be continued at any time.
         let begins = !was.is_being_purged && is.is_none_or(|is| is.is_being_purged);
         let asked_ms = call.number("retention_ms").unwrap_or(RETENTION_MS);
-        let due_ms = was.completed_at.saturating_add(was.kept_ms.unwrap_or(asked_ms));
+        let due_ms = was.completed_at.saturating_add(was.retention_ms.unwrap_or(asked_ms));
         return begins.then_some(("purged it", due_ms));
     }
     let after = is.and_then(|is| is.vector)?;

@@ -1,26 +1,26 @@
-//! `OneSlot`: what a history can show of it. Where stored ids live, any state shows.
+//! `OneSlot`: the part that needs the history. The state oracle checks stored ids.
 
 use selvedge_core::partition::slot;
 
 use super::call::Call;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What, keys_of};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind, keys_of};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "OneSlot",
     statement: "all keys that a call touches, declared or derived, share its slot",
     class: Class::Safety,
-    judge: || Box::new(OneSlot),
+    checker: || Box::new(OneSlot),
 };
 
 struct OneSlot;
 
-/// Functions of the contract whose keys have no hash tag; they cannot run on a cluster.
+/// Functions of the contract whose keys have no hash tag. They cannot run on a cluster.
 const UNTAGGED: [&str; 2] = ["register_worker", "heartbeat_worker"];
 
-impl Judge for OneSlot {
-    fn see(&mut self, event: &Event, _: &Scene, view: &View<'_>, findings: &mut Findings) {
-        let What::Applied(applied) = &event.what else { return };
+impl Checker for OneSlot {
+    fn on_event(&mut self, event: &Event, _: &Changes, view: &View<'_>, findings: &mut Findings) {
+        let EventKind::Applied(applied) = &event.kind else { return };
         let Some(call) = Call::of(applied) else { return };
         if UNTAGGED.contains(&call.function) {
             return;

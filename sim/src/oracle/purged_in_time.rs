@@ -7,22 +7,22 @@ use selvedge_core::id::{ExecutionId, LaneId};
 use selvedge_core::key::{Key, LaneIndex};
 
 use super::call::Call;
-use super::scene::kept_ms;
-use super::{Class, Findings, Judge, Oracle, Rest, Scene, View};
-use crate::event::{Event, Phase, What};
+use super::changes::retention_ms;
+use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
+use crate::event::{Event, EventKind, Phase};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "PurgedInTime",
-    statement: "who ended and was kept long enough is purged, unless a child still needs it",
+    statement: "ended executions are purged after their retention, unless a child still needs them",
     class: Class::Liveness,
-    judge: || Box::<PurgedInTime>::default(),
+    checker: || Box::<PurgedInTime>::default(),
 };
 
-/// How long an execution is kept when its policy does not say.
+/// The default retention.
 pub(super) const RETENTION_MS: i64 = 86_400_000;
-/// Ended executions of a lane that one cycle looks at.
+/// How many ended executions of a lane a cycle visits.
 const LOOKED_AT_PER_CYCLE: u64 = 20;
-/// After so many failures in a row an engine leaves a candidate alone for so many cycles.
+/// After this many failures an engine skips an execution for this many cycles.
 const FAILURES_MAX: u64 = 3;
 const BACKOFF_CYCLES: u64 = 10;
 
@@ -30,18 +30,18 @@ const BACKOFF_CYCLES: u64 = 10;
 struct PurgedInTime {
     /// When faults stopped.
     calm_since_ms: Option<u64>,
-    /// Who was kept for the sake of a child the last time that somebody asked.
+    /// Executions that the last purge kept because of a child.
     held: BTreeSet<ExecutionId>,
-    /// How often somebody could not be purged, since he was last answered for.
+    /// Failed purges in a row, by execution.
     failed: BTreeMap<ExecutionId, u64>,
 }
 
-impl Judge for PurgedInTime {
-    fn see(&mut self, event: &Event, _: &Scene, _: &View<'_>, _: &mut Findings) {
-        if matches!(event.what, What::Phase(Phase::Liveness)) {
+impl Checker for PurgedInTime {
+    fn on_event(&mut self, event: &Event, _: &Changes, _: &View<'_>, _: &mut Findings) {
+        if matches!(event.kind, EventKind::Phase(Phase::Liveness)) {
             self.calm_since_ms = Some(event.at_ms);
         }
-        let What::Applied(applied) = &event.what else { return };
+        let EventKind::Applied(applied) = &event.kind else { return };
         let Some(call) = Call::of(applied).filter(|call| call.function == "purge_execution") else {
             return;
         };
@@ -58,21 +58,21 @@ impl Judge for PurgedInTime {
         }
     }
 
-    fn rest(&mut self, _: Rest, view: &View<'_>, findings: &mut Findings) {
+    fn on_end(&mut self, _: RunEnd, view: &View<'_>, findings: &mut Findings) {
         let Some(calm) = self.calm_since_ms else { return };
         let calm_ms = view.now_ms.saturating_sub(calm);
         for shard in view.shards {
             let ended = shard.executions().filter(|one| !self.held.contains(one.id));
             for execution in ended.filter(|one| one.core.text("lifecycle_phase") == "terminal") {
-                let kept_ms = kept_ms(shard, execution.id).unwrap_or(RETENTION_MS);
+                let retention_ms = retention_ms(shard, execution.id).unwrap_or(RETENTION_MS);
                 let over_ms = shard.now().0 - execution.core.number("completed_at");
-                let over_ms = u64::try_from(over_ms - kept_ms).unwrap_or(0);
+                let over_ms = u64::try_from(over_ms - retention_ms).unwrap_or(0);
                 let failed = self.failed.get(execution.id).is_some_and(|n| *n >= FAILURES_MAX);
                 let left_alone = if failed { BACKOFF_CYCLES } else { 0 };
                 let looks = ended_in_lane(shard, &execution) / LOOKED_AT_PER_CYCLE + 2;
                 let cycles = looks + left_alone;
                 if over_ms.min(calm_ms) > cycles * view.config.cycle_ms() {
-                    let what = format!("has ended, and should be gone since {over_ms} ms");
+                    let what = format!("should have been purged {over_ms} ms ago");
                     findings.add(view, execution.id, what);
                 }
             }
@@ -80,7 +80,7 @@ impl Judge for PurgedInTime {
     }
 }
 
-/// How many have ended in its lane, each of whom may be looked at before it.
+/// The number of ended executions in its lane, all of which may be visited first.
 fn ended_in_lane(shard: &Snapshot, execution: &Execution<'_>) -> u64 {
     let Ok(lane) = execution.core.text("lane_id").parse::<LaneId>() else { return 0 };
     let index = Key::index(execution.partition()).lane(&lane, LaneIndex::Terminal);

@@ -5,22 +5,22 @@ use std::collections::BTreeSet;
 use selvedge_core::key::Key;
 
 use super::call::{Answer, Call};
-use super::scene::{Change, Group};
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Actor, Event, Phase, What};
+use super::changes::{Change, Group};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Actor, Event, EventKind, Phase};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "QuietAtRest",
     statement: "at rest only idle reads remain, and further cycles change nothing",
     class: Class::Liveness,
-    judge: || Box::<QuietAtRest>::default(),
+    checker: || Box::<QuietAtRest>::default(),
 };
 
-/// Calls that one engine may make in a second of rest, on each partition: seventeen scanners, most
-/// of them every second or less often, and a page each.
+/// Calls per second that an engine may make for each partition: most of the seventeen scanners run
+/// every second or less often, with one page each.
 const CALLS_PER_SECOND: u64 = 60;
 
-/// What has its time at rest too: old records are purged, periods end, summaries tell the time.
+/// Calls that are also due at rest: purges, resets and summaries.
 const HOUSEKEEPING: [&str; 8] = [
     "purge_execution",
     "purge_flow",
@@ -37,39 +37,47 @@ struct QuietAtRest {
     calls: u64,
     since_ms: Option<u64>,
     told: bool,
-    /// How many executions there are: one scanner looks at every one of them in each round.
+    /// The number of executions: one scanner visits all of them in each round.
     records: u64,
-    /// Groups that books closed at rest left a note for.
-    noted: BTreeSet<Key>,
+    /// Groups that got siblings to cancel from edges closed at rest.
+    now_pending: BTreeSet<Key>,
 }
 
-impl Judge for QuietAtRest {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        if matches!(event.what, What::Phase(Phase::Rest)) {
+impl Checker for QuietAtRest {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        if matches!(event.kind, EventKind::Phase(Phase::Rest)) {
             self.since_ms = Some(event.at_ms + view.config.dispatch_ms(view.shards));
             self.records = view.shards.iter().map(|shard| shard.executions().count() as u64).sum();
         }
-        let (Some(since), What::Applied(applied)) = (self.since_ms, &event.what) else { return };
+        let (Some(since), EventKind::Applied(applied)) = (self.since_ms, &event.kind) else {
+            return;
+        };
         if !matches!(event.actor, Actor::Engine(_)) {
-            // Whoever comes late gives the engines something to do, and the rest begins anew.
+            // A late write of a client gives the engines new work.
             if !applied.writes.is_empty() {
                 (self.since_ms, self.calls) = (Some(since.max(event.at_ms)), 0);
             }
             return;
         }
         let function = Call::of(applied).map_or("a command", |call| call.function);
-        let closing = closes_books(function, &applied.answer);
+        let closing = closes_edges(function, &applied.answer);
         if closing {
-            self.noted.extend(scene.groups.iter().filter_map(noted));
+            self.now_pending.extend(changes.groups.iter().filter_map(now_pending));
         }
-        let paying = self.takes_a_note(scene);
-        // The first cycle may find what is left to do; the second must not.
+        let clearing = self.clears_group(changes);
+        // The first cycle may still find work; the second must not.
         let since = since + view.config.cycle_ms();
         if event.at_ms < since {
             return;
         }
         self.calls += 1;
-        let due = HOUSEKEEPING.contains(&function) || closing || paying;
+        let due = HOUSEKEEPING.contains(&function) || closing || clearing;
         if !applied.writes.is_empty() && !due {
             let answer = &applied.answer;
             findings.add(view, function, format!("still writes at rest: {answer:?}"));
@@ -92,24 +100,25 @@ impl Judge for QuietAtRest {
 }
 
 impl QuietAtRest {
-    /// Whether a call did nothing but take a note away that closed books had left at rest: nobody
-    /// was left to be cancelled. Each is taken once, and must be in the end.
-    fn takes_a_note(&mut self, scene: &Scene) -> bool {
-        let [Change { of, was: Some(was), is }] = &scene.groups[..] else { return false };
-        let taken = was.owes && is.as_ref().is_none_or(|is| !is.owes);
-        taken && scene.executions.is_empty() && self.noted.remove(of)
+    /// Whether a call only cleared a group that got siblings to cancel at rest, all of which had
+    /// ended. This is allowed once for each.
+    fn clears_group(&mut self, changes: &Changes) -> bool {
+        let [Change { of, was: Some(was), is }] = &changes.groups[..] else { return false };
+        let taken = was.cancels_pending && is.as_ref().is_none_or(|is| !is.cancels_pending);
+        taken && changes.executions.is_empty() && self.now_pending.remove(of)
     }
 }
 
-/// The group that owes cancels from now on.
-fn noted(change: &Change<Key, Group>) -> Option<Key> {
-    let owes = |group: &Option<Group>| group.as_ref().is_some_and(|group| group.owes);
-    (owes(&change.is) && !owes(&change.was)).then(|| change.of.clone())
+/// A group with siblings to cancel from now on.
+fn now_pending(change: &Change<Key, Group>) -> Option<Key> {
+    let cancels_pending =
+        |group: &Option<Group>| group.as_ref().is_some_and(|group| group.cancels_pending);
+    (cancels_pending(&change.is) && !cancels_pending(&change.was)).then(|| change.of.clone())
 }
 
 /// Whether a dispatch only closed edges of children that had ended. An engine with one batch in
-/// flight may come to these long after everybody else has come to rest.
-fn closes_books(function: &str, answer: &Answer) -> bool {
+/// flight may do this long after everything else has come to rest.
+fn closes_edges(function: &str, answer: &Answer) -> bool {
     let Answer::Done(words) = answer else { return false };
     let woken = words.get(5..7).is_some_and(|counts| counts.iter().any(|count| *count != "0"));
     function == "resolve_outgoing" && !woken

@@ -6,18 +6,18 @@ use selvedge_core::error::{Class as ErrorClass, ServerError};
 use selvedge_core::id::ExecutionId;
 
 use super::call::{Answer, Call};
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{CallId, Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{CallId, Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "RepeatIsHarmless",
-    statement: "a call that arrives a second time changes nothing more, and raises nothing",
+    statement: "a call that arrives a second time changes nothing and raises no error",
     class: Class::Safety,
-    judge: || Box::<RepeatIsHarmless>::default(),
+    checker: || Box::<RepeatIsHarmless>::default(),
 };
 
-/// Calls that bring something of their own, by which a repeat is known: an id, a lease, a token.
-/// Whatever looks at the state and acts by it may find something to do a second time.
+/// Calls by which a repeat is recognised by an id, a lease or a token. Calls that act on the
+/// current state may find something to do a second time.
 const ONCE: [&str; 21] = [
     "create_execution",
     "create_flow",
@@ -44,32 +44,38 @@ const ONCE: [&str; 21] = [
 
 #[derive(Default)]
 struct RepeatIsHarmless {
-    /// Calls that were carried out and wrote, with the execution that each was about.
+    /// Calls that wrote something, with their execution.
     done: BTreeMap<CallId, Option<ExecutionId>>,
 }
 
-impl Judge for RepeatIsHarmless {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        if matches!(event.what, What::CommitsLost { .. }) {
+impl Checker for RepeatIsHarmless {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        if matches!(event.kind, EventKind::CommitsLost { .. }) {
             self.done.clear();
         }
-        let What::Applied(applied) = &event.what else { return };
+        let EventKind::Applied(applied) = &event.kind else { return };
         let Some(call) = Call::of(applied).filter(|call| ONCE.contains(&call.function)) else {
-            // What is replayed may do again what it did before.
-            for change in scene.executions.iter().filter(|change| was_replayed(change)) {
+            // After a replay a repeat may have an effect again.
+            for change in changes.executions.iter().filter(|change| was_replayed(change)) {
                 self.done.retain(|_, about| about.as_ref() != Some(&change.of));
             }
             return;
         };
         let answer = &applied.answer;
         let is_repeat = self.done.contains_key(&applied.call);
-        // A server that is in no state to serve says so to anybody.
+        // Errors that pass are allowed for a repeat too.
         if let (true, Answer::Raised(text)) = (is_repeat, &answer)
             && ServerError::from_reply(text.clone()).class == ErrorClass::Broken
         {
-            findings.add(view, call.function, format!("raises when repeated: {text}"));
+            findings.add(view, call.function, format!("raises an error when repeated: {text}"));
         }
-        if is_repeat && let Some(change) = changed(scene) {
+        if is_repeat && let Some(change) = changed(changes) {
             findings.add(
                 view,
                 call.execution().map_or(change, |id| id.to_string()),
@@ -82,22 +88,24 @@ impl Judge for RepeatIsHarmless {
     }
 }
 
-/// Somebody whom the repeat changed. A lapsed lease is marked by whoever comes by.
-fn changed(scene: &Scene) -> Option<String> {
+/// A record that the repeat changed. Marking an expired lease does not count.
+fn changed(changes: &Changes) -> Option<String> {
     let lapsed = |vectors: [Option<selvedge_core::state::StateVector>; 2]| {
         vectors[1].is_some_and(|is| {
             is.ownership == selvedge_core::state::OwnershipState::LeaseExpiredReclaimable
         })
     };
-    let mut executions = scene.executions.iter().filter(|c| !c.vectors().is_some_and(lapsed));
+    let mut executions = changes.executions.iter().filter(|c| !c.vectors().is_some_and(lapsed));
     executions
         .next()
         .map(|change| change.of.to_string())
-        .or_else(|| scene.groups.first().map(|change| change.of.to_string()))
-        .or_else(|| scene.waitpoints.first().map(|change| change.of.to_string()))
+        .or_else(|| changes.groups.first().map(|change| change.of.to_string()))
+        .or_else(|| changes.waitpoints.first().map(|change| change.of.to_string()))
 }
 
-fn was_replayed(change: &super::scene::Change<ExecutionId, super::scene::Seen>) -> bool {
+fn was_replayed(
+    change: &super::changes::Change<ExecutionId, super::changes::ExecutionState>,
+) -> bool {
     let [was, is] = [&change.was, &change.is].map(|seen| seen.as_ref().map(|s| s.is_terminal()));
     was == Some(true) && is == Some(false)
 }

@@ -6,28 +6,34 @@ use selvedge_core::key::Key;
 use selvedge_core::state::LifecyclePhase;
 
 use super::call::Call;
-use super::{Class, Findings, Judge, Oracle, Scene, View};
-use crate::event::{Event, What};
+use super::{Changes, Checker, Class, Findings, Oracle, View};
+use crate::event::{Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "SignalCountsOnce",
     statement: "an accepted signal counts once, for its own waitpoint and execution",
     class: Class::Safety,
-    judge: || Box::<SignalCountsOnce>::default(),
+    checker: || Box::<SignalCountsOnce>::default(),
 };
 
 #[derive(Default)]
 struct SignalCountsOnce {
-    /// Waitpoint with signal id or idempotency key of what counted.
+    /// The waitpoint, and the signal id or idempotency key, of every signal that counted.
     counted: BTreeSet<[String; 2]>,
 }
 
-impl Judge for SignalCountsOnce {
-    fn see(&mut self, event: &Event, scene: &Scene, view: &View<'_>, findings: &mut Findings) {
-        if matches!(event.what, What::CommitsLost { .. }) {
+impl Checker for SignalCountsOnce {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        if matches!(event.kind, EventKind::CommitsLost { .. }) {
             self.counted.clear();
         }
-        let What::Applied(applied) = &event.what else { return };
+        let EventKind::Applied(applied) = &event.kind else { return };
         let Some(call) = Call::of(applied) else { return };
         if !matches!(call.function, "deliver_signal" | "buffer_signal_for_pending_waitpoint")
             || !applied.answer.is_done()
@@ -35,7 +41,7 @@ impl Judge for SignalCountsOnce {
             return;
         }
         let (own, waitpoint) = (call.execution(), call.argument("waitpoint_id"));
-        for change in &scene.executions {
+        for change in &changes.executions {
             if Some(&change.of) != own.as_ref() {
                 findings.add(view, &change.of, "was changed by a signal to another execution");
             }
@@ -43,13 +49,13 @@ impl Judge for SignalCountsOnce {
                 was.is_some_and(|was| was.phase == LifecyclePhase::Suspended)
                     && is.is_some_and(|is| is.phase != LifecyclePhase::Suspended)
             });
-            let its = scene.waitpoints.iter().any(|at| is_named(&at.of, waitpoint));
+            let its = changes.waitpoints.iter().any(|at| is_named(&at.of, waitpoint));
             if woke && !its {
                 findings.add(view, &change.of, format!("was woken by a signal to {waitpoint}"));
             }
         }
         let mut counts = 0;
-        for change in &scene.waitpoints {
+        for change in &changes.waitpoints {
             let [was, is] =
                 [&change.was, &change.is].map(|at| at.as_ref().map_or(0, |at| at.satisfied));
             counts += (is - was).max(0);

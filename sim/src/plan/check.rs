@@ -1,39 +1,39 @@
-//! What reads well and still cannot be: an actor that the world does not have, a name that nobody
-//! makes, a step or a fault after the end, a time that no run lives to see.
+//! Checks of a plan beyond its syntax: actors and names that do not exist, steps and faults after
+//! the end, times that are too long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::check_fault::check_fault;
-use super::words::show_ms;
-use super::{Config, Deed, FlowSpec, Group, Plan, Shape, Step, TaskSpec};
+use super::tokens::show_ms;
+use super::{Action, Config, FlowSpec, Group, Plan, PlanStep, Shape, TaskSpec};
 use crate::event::Actor;
 
-/// Most tags that a plan may give one execution.
+/// The most tags of one execution.
 const TAGS_MAX: u64 = 10_000;
 
-/// Most batches or completions that an engine can be told to have at once.
+/// The largest window or queue of an engine.
 const MANY: u64 = 1_000_000;
 
 const DAY_MS: u64 = 24 * 3_600_000;
 
-/// The longest time that a setting or a fault may take: a run has to end while somebody waits.
+/// The longest duration of a setting or a fault.
 pub(super) const SPAN_MAX_MS: u64 = 7 * DAY_MS;
 
-/// How far away a deadline may be.
+/// The latest deadline.
 const DEADLINE_MAX_MS: u64 = 3_650 * DAY_MS;
 
-/// The line of a plan that cannot be, by its place among those of its kind.
+/// The line with an error, by its position among lines of its kind.
 pub(super) enum Place {
     Setting(&'static str),
-    /// The first of two settings that do not go together, or the other where a plan leaves the
-    /// first at its default.
+    /// One of two settings that contradict each other: the first, or the second if the plan does
+    /// not set the first.
     Either(&'static str, &'static str),
     Task(usize),
     Step(usize),
     Fault(usize),
 }
 
-/// Finds the first thing that cannot be.
+/// Returns the first error.
 pub(super) fn check(plan: &Plan) -> Result<(), (Place, String)> {
     settings(plan)?;
     spans(&plan.config)?;
@@ -41,7 +41,8 @@ pub(super) fn check(plan: &Plan) -> Result<(), (Place, String)> {
     for (at, task) in plan.tasks.iter().enumerate() {
         names.execution(&task.name).map_err(|reason| (Place::Task(at), reason))?;
         if plan.tasks.iter().take(at).any(|earlier| earlier.name == task.name) {
-            let reason = format!("there is another line about `{}`: join them", task.name);
+            let reason =
+                format!("there is another `task` line for `{}`: put both into one", task.name);
             return Err((Place::Task(at), reason));
         }
     }
@@ -78,7 +79,7 @@ fn settings(plan: &Plan) -> Result<(), (Place, String)> {
     Ok(())
 }
 
-/// Times that no run lives to see, and a world in which time stands still.
+/// Durations that are too long, and settings with which time would not advance.
 fn spans(config: &Config) -> Result<(), (Place, String)> {
     for (name, ms) in [
         ("link", config.link.0.to),
@@ -91,18 +92,19 @@ fn spans(config: &Config) -> Result<(), (Place, String)> {
         ("bound", config.bound.0),
     ] {
         if ms > SPAN_MAX_MS {
-            let reason = format!("{name} is longer than 7 days, which no run lives to see");
+            let reason = format!("{name} is longer than 7 days");
             return Err((Place::Setting(name), reason));
         }
     }
-    // Two rounds of every scanner end a run, and each may take two intervals.
+    // The rest phase takes four intervals.
     if config.interval.0 > DAY_MS {
-        let reason = "interval is longer than a day, which no run lives to see four times";
+        let reason = "interval is longer than a day";
         return Err((Place::Setting("interval"), reason.to_owned()));
     }
     for (name, ms) in [("link", config.link.0.to), ("idle", config.idle.0.to)] {
         if ms > config.bound.0 {
-            let reason = format!("who takes longer than `bound` is taken for stuck: {name} may");
+            let reason =
+                format!("{name} is longer than `bound`: the run would be reported as stuck");
             return Err((Place::Either(name, "bound"), reason));
         }
     }
@@ -110,22 +112,22 @@ fn spans(config: &Config) -> Result<(), (Place, String)> {
     for (name, ms) in [("patience", config.patience.0), ("ticket_timeout", config.ticket_timeout.0)]
     {
         if ms <= quickest {
-            let reason = format!("{name} is over before any reply can come over the link");
+            let reason = format!("{name} ends before a reply can arrive over the link");
             return Err((Place::Either(name, "link"), reason));
         }
     }
     if config.link.0.to == 0 && config.idle.0.to == 0 {
-        // A worker that has nothing to do would ask again and again within one instant.
-        let reason = "time stands still while both `idle` and `link` take none: lengthen one";
+        // An idle worker would claim without end at the same virtual time.
+        let reason = "time does not advance if both `idle` and `link` are zero: make one longer";
         return Err((Place::Setting("idle"), reason.to_owned()));
     }
     Ok(())
 }
 
-/// Everything that some step makes.
+/// All names that a step creates.
 pub(super) struct Names {
     flows: BTreeSet<String>,
-    /// Members of flows, and executions of their own.
+    /// Members of flows, and single executions.
     executions: BTreeSet<String>,
 }
 
@@ -133,60 +135,65 @@ impl Names {
     fn of(plan: &Plan) -> Self {
         let (mut flows, mut executions) = (BTreeSet::new(), BTreeSet::new());
         for step in &plan.steps {
-            match &step.deed {
-                Deed::Submit(flow) | Deed::Build(flow) => {
+            match &step.action {
+                Action::Submit(flow) | Action::Build(flow) => {
                     let member = |name: String| format!("{}.{name}", flow.name);
                     executions.extend(flow.members().into_iter().map(|(name, ..)| member(name)));
                     flows.insert(flow.name.clone());
                 }
-                Deed::Create(task) => drop(executions.insert(task.name.clone())),
-                Deed::Cancel(_) | Deed::CancelFlow(_) | Deed::Replay(_) | Deed::Signal(..) => {}
+                Action::Create(task) => drop(executions.insert(task.name.clone())),
+                Action::Cancel(_)
+                | Action::CancelFlow(_)
+                | Action::Replay(_)
+                | Action::Signal(..) => {}
             }
         }
         Self { flows, executions }
     }
 
-    /// Refuses what is no execution.
+    /// An error unless this is an execution.
     pub(super) fn execution(&self, name: &str) -> Result<(), String> {
         if self.executions.contains(name) {
             return Ok(());
         }
         Err(if self.flows.contains(name) {
-            format!("`{name}` is a flow, and this is for executions: name a member of it")
+            format!("`{name}` is a flow, expected an execution: name one of its members")
         } else {
-            format!("no step makes `{name}`")
+            format!("no step creates `{name}`")
         })
     }
 
-    /// Refuses what is no flow.
+    /// An error unless this is a flow.
     fn flow(&self, name: &str) -> Result<(), String> {
         if self.flows.contains(name) {
             return Ok(());
         }
         Err(if self.executions.contains(name) {
-            format!("`{name}` is an execution, and this is for flows")
+            format!("`{name}` is an execution, expected a flow")
         } else {
-            format!("no step makes `{name}`")
+            format!("no step creates `{name}`")
         })
     }
 }
 
-/// Steps that make a flow or an execution otherwise than an earlier one did, by their places: the
-/// later one, the one that stands, and the name. A swarm wants that, for callers do get in each
-/// other's way; who writes a plan by hand hardly does.
+/// Steps that create something else under a name that an earlier step has used, by position: the
+/// later step, the earlier one, and the name. Generated plans do this on purpose, plans written by
+/// hand hardly ever.
 pub(super) fn remade(plan: &Plan) -> Vec<(usize, usize, &str)> {
-    let mut made: BTreeMap<&str, (usize, &Deed)> = BTreeMap::new();
+    let mut made: BTreeMap<&str, (usize, &Action)> = BTreeMap::new();
     let members = members(plan);
     let mut remade = Vec::new();
-    for (at, Step { deed, .. }) in plan.steps.iter().enumerate() {
-        let name = match deed {
-            Deed::Submit(flow) | Deed::Build(flow) => &flow.name,
-            Deed::Create(task) => &task.name,
-            Deed::Cancel(_) | Deed::CancelFlow(_) | Deed::Replay(_) | Deed::Signal(..) => continue,
+    for (at, PlanStep { action, .. }) in plan.steps.iter().enumerate() {
+        let name = match action {
+            Action::Submit(flow) | Action::Build(flow) => &flow.name,
+            Action::Create(task) => &task.name,
+            Action::Cancel(_) | Action::CancelFlow(_) | Action::Replay(_) | Action::Signal(..) => {
+                continue;
+            }
         };
-        let (first, before) = *made.entry(name).or_insert((at, deed));
-        let member_of = members.get(name.as_str()).filter(|_| matches!(deed, Deed::Create(_)));
-        if before != deed {
+        let (first, before) = *made.entry(name).or_insert((at, action));
+        let member_of = members.get(name.as_str()).filter(|_| matches!(action, Action::Create(_)));
+        if before != action {
             remade.push((at, first, name.as_str()));
         } else if let Some(flow) = member_of {
             remade.push((at, *flow, name.as_str()));
@@ -195,11 +202,11 @@ pub(super) fn remade(plan: &Plan) -> Vec<(usize, usize, &str)> {
     remade
 }
 
-/// The members of all flows by name, and the first step that makes each.
+/// The members of all flows by name, and the first step that creates each.
 fn members(plan: &Plan) -> BTreeMap<String, usize> {
     let mut members = BTreeMap::new();
     for (at, step) in plan.steps.iter().enumerate() {
-        let (Deed::Submit(flow) | Deed::Build(flow)) = &step.deed else { continue };
+        let (Action::Submit(flow) | Action::Build(flow)) = &step.action else { continue };
         for (name, ..) in flow.members() {
             members.entry(format!("{}.{name}", flow.name)).or_insert(at);
         }
@@ -207,7 +214,7 @@ fn members(plan: &Plan) -> BTreeMap<String, usize> {
     members
 }
 
-/// Refuses a flow partition that the world does not have.
+/// An error if the world has no such flow partition.
 pub(super) fn check_partition(plan: &Plan, partition: Option<u16>) -> Result<(), String> {
     let partitions = plan.config.flow_partitions;
     match partition {
@@ -218,32 +225,34 @@ pub(super) fn check_partition(plan: &Plan, partition: Option<u16>) -> Result<(),
     }
 }
 
-fn check_step(plan: &Plan, names: &Names, step: &Step) -> Result<(), String> {
+fn check_step(plan: &Plan, names: &Names, step: &PlanStep) -> Result<(), String> {
     present(plan, step.by)?;
     let length = plan.config.length.0;
     if step.at_ms > length {
         return Err(format!(
-            "steps are taken until the length of {}, this one comes later: raise `length`",
+            "this step is after the length of {}: raise `length`",
             show_ms(length)
         ));
     }
-    match &step.deed {
-        Deed::Build(FlowSpec { chunk: Some(_), .. }) => {
-            Err("a flow is built piece by piece: leave `chunk` out".to_owned())
+    match &step.action {
+        Action::Build(FlowSpec { chunk: Some(_), .. }) => {
+            Err("`build` makes one call for each part: leave `chunk` out".to_owned())
         }
-        Deed::Submit(flow) | Deed::Build(flow) => {
+        Action::Submit(flow) | Action::Build(flow) => {
             check_partition(plan, flow.partition)?;
             can_be_met(flow)
         }
-        Deed::Create(task) => check_task(plan, step, task),
-        Deed::CancelFlow(name) => names.flow(name),
-        Deed::Cancel(name) | Deed::Replay(name) | Deed::Signal(name, _) => names.execution(name),
+        Action::Create(task) => check_task(plan, step, task),
+        Action::CancelFlow(name) => names.flow(name),
+        Action::Cancel(name) | Action::Replay(name) | Action::Signal(name, _) => {
+            names.execution(name)
+        }
     }
 }
 
-fn check_task(plan: &Plan, step: &Step, task: &TaskSpec) -> Result<(), String> {
+fn check_task(plan: &Plan, step: &PlanStep, task: &TaskSpec) -> Result<(), String> {
     if task.tags > TAGS_MAX {
-        return Err(format!("{} tags are more than {TAGS_MAX}", task.tags));
+        return Err(format!("{} tags are too many: at most {TAGS_MAX}", task.tags));
     }
     if task.lane >= plan.config.lanes {
         return Err(format!("there is no lane {}: lanes is {}", task.lane, plan.config.lanes));
@@ -251,12 +260,12 @@ fn check_task(plan: &Plan, step: &Step, task: &TaskSpec) -> Result<(), String> {
     let last = plan.config.length.0 + plan.config.bound.0;
     if step.due_ms() > last {
         return Err(format!(
-            "it falls due after `length` and `bound`, {} together: raise `bound`",
+            "it is due after `length` plus `bound`, which is {}: raise `bound`",
             show_ms(last)
         ));
     }
     if task.deadline_ms.is_some_and(|ms| ms > DEADLINE_MAX_MS) {
-        return Err("a deadline is at most ten years away".to_owned());
+        return Err("a deadline is at most ten years".to_owned());
     }
     check_partition(plan, task.partition)
 }
@@ -267,13 +276,13 @@ fn can_be_met(flow: &FlowSpec) -> Result<(), String> {
     };
     match group {
         Group::Quorum { of, .. } if *of == 0 || *of as usize > *count => {
-            Err(format!("a quorum of {of} of {count} can never be met"))
+            Err(format!("a quorum of {of} out of {count} can never be met"))
         }
         Group::All | Group::AnyOf { .. } | Group::Quorum { .. } => Ok(()),
     }
 }
 
-/// Whether the world has such an actor.
+/// An error if the world has no such actor.
 pub(super) fn present(plan: &Plan, actor: Actor) -> Result<(), String> {
     let (number, most) = match actor {
         Actor::World => return Ok(()),
@@ -287,5 +296,5 @@ pub(super) fn present(plan: &Plan, actor: Actor) -> Result<(), String> {
     if u64::from(number) <= most {
         return Ok(());
     }
-    Err(format!("there is no {actor}: this world has {most} of them"))
+    Err(format!("there is no {actor}: this plan has {most} of them"))
 }

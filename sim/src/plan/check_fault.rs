@@ -1,4 +1,4 @@
-//! Faults that read well and would do nothing, or something else than they say.
+//! Checks of fault rules: those that would do nothing, or something else than they say.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -7,25 +7,25 @@ use selvedge_core::key::Key;
 use selvedge_lua::library;
 
 use super::check::{Names, SPAN_MAX_MS, check_partition, present};
-use super::rule::name_fits;
+use super::fault_rule::name_fits;
 use super::step::read_partition;
-use super::words::show_ms;
-use super::{CallPattern, Plan, Rule, When};
+use super::tokens::show_ms;
+use super::{CallPattern, FaultRule, Plan, Trigger};
 use crate::event::Actor;
 use crate::fault::Fault;
 use crate::fault::call::READS;
 
-/// Who can be named behind `to`.
+/// What `to` can name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     Engine,
     Node,
-    /// Anybody who waits for replies.
+    /// Any actor that waits for replies.
     Client,
-    Nobody,
+    NoActor,
 }
 
-/// What can be named behind `about`.
+/// What `about` can name.
 #[derive(Clone, Copy)]
 enum Subject {
     Key,
@@ -34,7 +34,7 @@ enum Subject {
     Nothing,
 }
 
-pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &Rule) -> Result<(), String> {
+pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &FaultRule) -> Result<(), String> {
     let (fault, length) = (rule.fault, plan.config.length.0);
     let of_clusters =
         matches!(fault, Fault::Moved | Fault::Ask | Fault::SlotMove | Fault::NodeClockSkew);
@@ -42,17 +42,17 @@ pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &Rule) -> Result<(),
         return Err(format!("{fault} needs a cluster: set shards to 2 or 3"));
     }
     if fault == Fault::ScannerOverlap && plan.config.engines < 2 {
-        return Err(format!("{fault} needs somebody to overlap with: set engines to 2 or more"));
+        return Err(format!("{fault} needs another engine: set engines to 2 or more"));
     }
-    match &rule.when {
-        When::At(ms) if *ms >= length => {
+    match &rule.trigger {
+        Trigger::At(ms) if *ms >= length => {
             return Err(format!(
-                "faults strike until the length of {}, this one comes later: raise `length`",
+                "this fault is after the length of {}: raise `length`",
                 show_ms(length)
             ));
         }
-        When::At(_) => {}
-        When::Call(pattern) => {
+        Trigger::At(_) => {}
+        Trigger::Call(pattern) => {
             check_call(plan, pattern)?;
             check_kind(fault, pattern)?;
         }
@@ -82,22 +82,22 @@ fn check_call(plan: &Plan, pattern: &CallPattern) -> Result<(), String> {
     }
 }
 
-/// Refuses calls that a fault is not about: it would hurt somebody else, under its name.
+/// An error if the fault does not apply to such calls.
 fn check_kind(fault: Fault, pattern: &CallPattern) -> Result<(), String> {
     let Some((calls, _)) = fault.about_calls() else { return Ok(()) };
     if !calls.iter().any(|call| name_fits(&pattern.verb, call)) {
         let (verb, calls) = (&pattern.verb, calls.join(", "));
-        return Err(format!("{fault} does not strike {verb}: expected {calls}"));
+        return Err(format!("{fault} does not apply to {verb}: expected {calls}"));
     }
     match pattern.by {
-        Some(by) if !fault.strikes_calls_of(by) => {
-            Err(format!("{fault} does not strike calls of {by}"))
+        Some(by) if !fault.applies_to_sender(by) => {
+            Err(format!("{fault} does not apply to calls of {by}"))
         }
         Some(_) | None => Ok(()),
     }
 }
 
-/// The functions of the library, by what it defines.
+/// The names of all functions of the library.
 fn functions() -> &'static BTreeSet<&'static str> {
     static FUNCTIONS: OnceLock<BTreeSet<&str>> = OnceLock::new();
     FUNCTIONS.get_or_init(|| {
@@ -106,10 +106,10 @@ fn functions() -> &'static BTreeSet<&'static str> {
     })
 }
 
-fn check_target(plan: &Plan, rule: &Rule) -> Result<(), String> {
+fn check_target(plan: &Plan, rule: &FaultRule) -> Result<(), String> {
     let (Some(to), fault) = (rule.to, rule.fault) else { return Ok(()) };
-    if matches!(rule.when, When::Call(_)) {
-        return Err("a call is told by its sender: say `by`, not `to`".to_owned());
+    if matches!(rule.trigger, Trigger::Call(_)) {
+        return Err("a fault at a call takes `by`, not `to`".to_owned());
     }
     let (fits, expected) = match fault.target() {
         Target::Engine => (matches!(to, Actor::Engine(_)), "an engine"),
@@ -118,38 +118,36 @@ fn check_target(plan: &Plan, rule: &Rule) -> Result<(), String> {
             let deaf = matches!(to, Actor::Node(_) | Actor::World | Actor::Foreign(_));
             (!deaf, "an engine, a worker, a caller or a signaller")
         }
-        Target::Nobody => (false, "nobody in particular: leave `to` out"),
+        Target::NoActor => (false, "no actor: leave `to` out"),
     };
-    if fits { present(plan, to) } else { Err(format!("{fault} strikes {expected}, not {to}")) }
+    if fits { present(plan, to) } else { Err(format!("{fault} applies to {expected}, not {to}")) }
 }
 
-fn check_lasting(rule: &Rule) -> Result<(), String> {
+fn check_lasting(rule: &FaultRule) -> Result<(), String> {
     let (Some(ms), fault) = (rule.lasting_ms, rule.fault) else { return Ok(()) };
-    if matches!(rule.when, When::Call(_)) || !fault.lasts() {
-        return Err(format!("{fault} is over at once here: leave `for` out"));
+    if matches!(rule.trigger, Trigger::Call(_)) || !fault.lasts() {
+        return Err(format!("{fault} has no duration here: leave `for` out"));
     }
     if ms > SPAN_MAX_MS {
-        return Err("a fault lasts 7 days at most".to_owned());
+        return Err("a fault lasts at most 7 days".to_owned());
     }
     if ms == 0 {
-        return Err("a fault that lasts no time does nothing".to_owned());
+        return Err("a fault with a duration of zero does nothing".to_owned());
     }
     Ok(())
 }
 
-fn check_amount(plan: &Plan, rule: &Rule) -> Result<(), String> {
+fn check_amount(plan: &Plan, rule: &FaultRule) -> Result<(), String> {
     let (fault, unit) = (rule.fault, rule.fault.unit());
     let by_amount_alone =
         matches!(fault, Fault::ServerClockJump | Fault::NodeClockSkew | Fault::FailoverLosesSuffix);
     if by_amount_alone && rule.amount.is_none_or(|amount| amount == 0) {
-        return Err(format!(
-            "{fault} does nothing unless you say how much: add `{unit}` and a number"
-        ));
+        return Err(format!("{fault} needs a number: add `{unit}` and a number other than 0"));
     }
     let Some(amount) = rule.amount else { return Ok(()) };
     let far = SPAN_MAX_MS.cast_signed();
     let (least, most) = match unit {
-        // Nothing falls due for as long as a clock has stepped back.
+        // While a clock is behind, nothing becomes due.
         "ms" if matches!(fault, Fault::ServerClockJump | Fault::NodeClockSkew) => {
             (-(plan.config.bound.0 / 2).cast_signed(), far)
         }
@@ -168,24 +166,23 @@ fn check_amount(plan: &Plan, rule: &Rule) -> Result<(), String> {
     Err(format!("`{unit}` of {fault} must be {least} to {most} here, not {amount}"))
 }
 
-fn check_subject(plan: &Plan, names: &Names, rule: &Rule) -> Result<(), String> {
+fn check_subject(plan: &Plan, names: &Names, rule: &FaultRule) -> Result<(), String> {
     let (Some(subject), fault) = (&rule.subject, rule.fault) else { return Ok(()) };
     match fault.subject() {
         Subject::Key => {
             let key = subject.parse::<Key>();
-            let key =
-                key.map_err(|_| format!("`{subject}` is no key, and {fault} is about one"))?;
-            let told = fault.may_strike_told();
-            let refused = || format!("{fault} does not strike {subject}: expected {told}");
-            fault.may_strike(&key).then_some(()).ok_or_else(refused)
+            let key = key.map_err(|_| format!("`{subject}` is not a key, which {fault} needs"))?;
+            let told = fault.key_description();
+            let refused = || format!("{fault} does not apply to {subject}: expected {told}");
+            fault.applies_to_key(&key).then_some(()).ok_or_else(refused)
         }
         Subject::Partition => check_partition(plan, Some(read_partition(subject)?)),
         Subject::Execution => names.execution(subject),
-        Subject::Nothing => Err(format!("{fault} is about nothing by name: leave `about` out")),
+        Subject::Nothing => Err(format!("{fault} takes no `about`: leave `about` out")),
     }
 }
 
-/// Who sends the calls that some faults are about.
+/// Who sends the calls that a fault applies to.
 #[derive(Clone, Copy)]
 enum Sender {
     Engine,
@@ -195,8 +192,8 @@ enum Sender {
 }
 
 impl Fault {
-    /// The only calls that it strikes, and whose; none where it strikes any call of anybody.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others strike any call")]
+    /// The calls that it applies to and their sender; none if it applies to any call.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others apply to any call")]
     const fn about_calls(self) -> Option<(&'static [&'static str], Sender)> {
         Some(match self {
             Self::CrashBetweenSaddAndDrain => (
@@ -229,9 +226,9 @@ impl Fault {
         })
     }
 
-    /// Whether it strikes what this one sends.
+    /// Whether it applies to calls of this sender.
     #[must_use]
-    pub(crate) const fn strikes_calls_of(self, sender: Actor) -> bool {
+    pub(crate) const fn applies_to_sender(self, sender: Actor) -> bool {
         let Some((_, whose)) = self.about_calls() else { return true };
         match whose {
             Sender::Engine => matches!(sender, Actor::Engine(_)),
@@ -241,7 +238,7 @@ impl Fault {
         }
     }
 
-    /// Whether it lasts for a while, where it strikes at a time.
+    /// Whether it has a duration, if it is injected at a time.
     #[must_use]
     pub(super) const fn lasts(self) -> bool {
         !matches!(
@@ -265,8 +262,8 @@ impl Fault {
         )
     }
 
-    /// Whom a plan can choose, where it strikes at a time.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others choose for themselves")]
+    /// What `to` can name, if it is injected at a time.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others take no `to`")]
     const fn target(self) -> Target {
         use Fault::*;
         match self {
@@ -278,12 +275,12 @@ impl Fault {
             | ClusterDown | Loading | MasterDown | Busy | ReadOnly | Misconf | NoReplicas
             | OutOfMemory | NoAuth | NoPerm => Target::Node,
             OneWayCut => Target::Client,
-            _ => Target::Nobody,
+            _ => Target::NoActor,
         }
     }
 
-    /// What a plan can say that it is about.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are about nothing by name")]
+    /// What `about` can name.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others take no `about`")]
     const fn subject(self) -> Subject {
         match self {
             Self::Eviction | Self::OperatorEdit | Self::WrongType => Subject::Key,
@@ -306,22 +303,22 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_would_do_something_else_is_refused_with_its_reason() {
+    fn a_wrong_fault_rule_is_refused_with_a_reason() {
         let many = i64::MAX;
         for (rule, reason) in [
-            ("EnginePause at 1s to node-1", "strikes an engine, not node-1"),
-            ("FailoverLosesSuffix at 1s to engine-1 commits 2", "strikes a node, not engine-1"),
+            ("EnginePause at 1s to node-1", "applies to an engine, not node-1"),
+            ("FailoverLosesSuffix at 1s to engine-1 commits 2", "applies to a node, not engine-1"),
             ("OneWayCut at 1s to node-1", "a caller or a signaller, not node-1"),
             ("PoisonTuple at 1s to node-1", "leave `to` out"),
-            ("ReplyLost on 1st drain to engine-1", "say `by`"),
+            ("ReplyLost on 1st drain to engine-1", "takes `by`"),
             ("ReplyLost on 1st drian", "no call named `drian`"),
             ("ReplyLost on 3st drain", "`3st`"),
             ("ReplyLost on 1st drain in fp:4", "there is no fp:4"),
             ("ReplyLost on 1st drain for 3s", "leave `for` out"),
             ("TimerStorm at 1s for 3s", "leave `for` out"),
             ("EnginePause at 1s for 0s", "does nothing"),
-            ("CrashBetweenSaddAndDrain on 1st claim_next", "does not strike claim_next"),
-            ("CrashBetweenSaddAndDrain on 1st call", "does not strike call"),
+            ("CrashBetweenSaddAndDrain on 1st claim_next", "does not apply to claim_next"),
+            ("CrashBetweenSaddAndDrain on 1st call", "does not apply to call"),
             ("CrashBetweenSaddAndDrain on 1st drain by caller-1", "calls of caller-1"),
             ("CrashBetweenStageAndApply on 1st drain", "expected apply_dependency_to_child"),
             ("ClaimReplyLost on 1st complete_execution", "expected claim_next"),
@@ -340,16 +337,16 @@ mod tests {
             ("ScriptErrorMidway on 1st drain inner -1", "must be 1"),
             (&format!("ScriptErrorMidway on 1st drain inner {}", i64::MIN), "must be 1"),
             ("EnginePause at 1s about E1", "leave `about` out"),
-            ("Eviction at 1s about E1", "no key"),
+            ("Eviction at 1s about E1", "not a key"),
             (
                 "Eviction at 1s about ff:idx:{fp:0}:lane:default:eligible",
                 "expected an execution's core",
             ),
-            ("WrongType at 1s about ff:idx:{fp:0}:all_executions", "does not strike ff:idx"),
+            ("WrongType at 1s about ff:idx:{fp:0}:all_executions", "does not apply to ff:idx"),
             ("OperatorEdit at 1s about ff:idx:{fp:0}:flow_index", "expected the index of a lane"),
             ("ReplyLost on 1st drain by node-1", "node-1 sends no calls"),
             ("ReplyLost on 1st drain by world", "world sends no calls"),
-            ("SignalEarlyLateTwice at 1s about E9", "no step makes `E9`"),
+            ("SignalEarlyLateTwice at 1s about E9", "no step creates `E9`"),
         ] {
             let text = format!("at 1s caller-1 create E1\nfault {rule}\n");
             let error = Plan::parse(&text).unwrap_err();
@@ -359,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_strikes_as_it_says_is_taken() {
+    fn a_correct_fault_rule_is_accepted() {
         for rule in [
             "EnginePause at 1s to engine-1 for 12s",
             "OneWayCut at 1s to worker-1",

@@ -1,12 +1,13 @@
-//! The settings of a world: one line each, `name value`.
+//! The settings of a plan: one line each, `name value`.
 
 use selvedge_core::audit::Snapshot;
 
-use super::policy::{Doing, Habits};
+use super::policy::{Habits, WorkerAction};
 use super::seed::Seed;
-use super::words::{Span, read_ms, show_ms};
+use super::tokens::{read_ms, show_ms};
+use crate::search::Span;
 
-/// A value that a setting may have.
+/// The value of a setting.
 pub(super) trait Setting: Sized {
     fn read(text: &str) -> Result<Self, String>;
     fn show(&self) -> String;
@@ -15,7 +16,7 @@ pub(super) trait Setting: Sized {
 /// Declares the settings with their defaults.
 macro_rules! settings {
     ($( #[doc = $doc:literal] $name:ident: $kind:ty = $default:expr; )+) => {
-        /// What kind of world it is. Every value has a sane default.
+        /// The settings of a plan. Every setting has a default.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Config { $( #[doc = $doc] pub $name: $kind, )+ }
 
@@ -26,13 +27,13 @@ macro_rules! settings {
         }
 
         impl Config {
-            /// Every setting: its name, what it says, and its default.
+            /// All settings: name, meaning and default.
             #[must_use]
             pub fn settings() -> Vec<(&'static str, &'static str, String)> {
                 vec![$( (stringify!($name), $doc, <$kind as Setting>::show(&$default)), )+]
             }
 
-            /// Sets one; none if there is no such setting.
+            /// Sets a value; none if there is no such setting.
             pub(super) fn set(&mut self, name: &str, text: &str) -> Option<Result<(), String>> {
                 match name {
                     $( stringify!($name) => Some(<$kind as Setting>::read(text).map(|value| {
@@ -57,19 +58,19 @@ macro_rules! settings {
 }
 
 settings! {
-    /// where all draws of the run begin: a number, or a commit id of 40 hexadecimal digits
+    /// the seed of all random draws: a number, or a commit id of 40 hexadecimal digits
     seed: Seed = Seed::from(0);
-    /// replicas of the engine, 1 to 7
+    /// engines, 1 to 7
     engines: u64 = 1;
-    /// primaries, 1 to 3; more than one is a cluster
+    /// shards, 1 to 3; more than one is a cluster
     shards: u64 = 1;
     /// workers, 0 to 9
     workers: u64 = 1;
-    /// what workers do with a task that no `task` line speaks of, by weight
-    habits: Habits = Habits(vec![(Doing::Complete, 1)]);
-    /// whether somebody signals what workers suspend, sooner or later, four times out of five
+    /// what workers do with executions that have no `task` line, by weight
+    habits: Habits = Habits(vec![(WorkerAction::Complete, 1)]);
+    /// whether suspended executions are signalled after a while, in four of five cases
     signals: bool = true;
-    /// whose work it is, 1 or 2 tenants
+    /// tenants, 1 or 2
     tenants: u64 = 1;
     /// flow partitions
     flow_partitions: u64 = 1;
@@ -77,68 +78,67 @@ settings! {
     budget_partitions: u64 = 1;
     /// quota partitions
     quota_partitions: u64 = 1;
-    /// how many lanes there are, `default` being the first
+    /// lanes; the first one is called `default`
     lanes: u64 = 1;
-    /// how long a request or a reply is on its way
+    /// how long a request or a reply takes
     link: Times = Times::new(1, 5);
-    /// how long a worker is busy with a task
+    /// how long a worker works on an execution
     work: Times = Times::new(10, 500);
-    /// how long a worker waits before it asks again when there was nothing
+    /// how long an idle worker waits before its next claim
     idle: Times = Times::new(100, 1_000);
-    /// how long a lease stands
+    /// the duration of a lease
     lease: Ms = Ms(5_000);
-    /// how long a client waits for an answer
+    /// how long a client waits for a reply
     patience: Ms = Ms(3_000);
-    /// how long an engine waits for the answers to a batch
+    /// how long an engine waits for the replies to a batch
     ticket_timeout: Ms = Ms(10_000);
-    /// most batches of an engine in flight
+    /// the most batches of an engine in flight
     window: u64 = 1_024;
-    /// most batches of an engine in flight for one slot
+    /// the most batches of an engine in flight for one slot
     window_per_slot: u64 = 2;
-    /// completions that an engine dispatches side by side
+    /// the most completions that an engine dispatches at the same time
     dispatch_concurrency: u64 = 64;
-    /// completions that may wait for an engine
+    /// the most completions that wait in an engine
     dispatch_queue: u64 = 10_000;
-    /// how often every scanner runs, 100ms at least; 0s leaves each its own interval
+    /// the interval of all scanners, at least 100ms; 0s keeps the interval of each scanner
     interval: Ms = Ms(0);
     /// whether completions are pushed to the engines
     push: bool = true;
-    /// whether scans of sets come in any order, in small pages and with repeats
+    /// whether scans of sets return members in random order, in small pages and with repeats
     unruly_scans: bool = false;
-    /// whether events of one instant come in a drawn order
+    /// whether events at the same time happen in random order
     permute: bool = false;
-    /// whether the end is drawn: some engines and workers stay broken for good
+    /// whether some engines and workers stay broken after the faults have ended
     permanent: bool = false;
-    /// how long faults strike before the world must settle
+    /// how long faults are injected
     length: Ms = Ms(30_000);
-    /// how long the healthy set may take to come to rest
+    /// how long the world may take to come to rest after that
     bound: Ms = Ms(600_000);
 }
 
 impl Config {
-    /// How long the slowest scanner may take to come by.
+    /// The longest time until every scanner has run.
     #[must_use]
     pub fn cycle_ms(&self) -> u64 {
         self.pass_ms(SLOWEST_MS)
     }
 
-    /// How long a scanner may take to come by, though it takes its time when idle, and to finish
-    /// what it finds: some round trips one after the other. Left to itself it pauses for so long at
-    /// most.
+    /// The longest time until a scanner has run and finished what it found, which takes several
+    /// round trips in a row. Without an `interval` it pauses for at most `pause_ms`.
     #[must_use]
     pub fn pass_ms(&self, pause_ms: u64) -> u64 {
         let idle = if self.interval.0 == 0 { pause_ms } else { 2 * self.interval.0 };
         idle + SLACK_MS + ROUND_TRIPS * 2 * self.link.0.to
     }
 
-    /// How long it may take until all has happened that happens by itself: a cancelled flow gives
-    /// its members a grace, a lease stands until it expires, and then a scanner has to come by.
+    /// The longest time until everything has happened that happens without a client: the grace of a
+    /// cancelled flow, the end of a lease, and a scan after that.
     #[must_use]
     pub fn settle_ms(&self) -> u64 {
         GRACE_MS.max(self.lease.0) + self.cycle_ms()
     }
 
-    /// How long an engine may take to dispatch the ends of all executions, a round trip for each.
+    /// How long an engine may take to dispatch the completions of all executions.
     #[must_use]
     pub fn dispatch_ms(&self, shards: &[Snapshot]) -> u64 {
         let executions: usize = shards.iter().map(|shard| shard.executions().count()).sum();
@@ -149,19 +149,19 @@ impl Config {
 /// The longest interval of any scanner.
 const SLOWEST_MS: u64 = 60_000;
 
-/// What `cancel_flow` gives members to end by themselves.
+/// The grace that `cancel_flow` gives to running members.
 const GRACE_MS: u64 = 30_000;
 
 const SLACK_MS: u64 = 4_000;
 
-/// Those of a scan that resolves edges, and of the cascade behind it.
+/// The round trips of a scan that resolves edges, and of the dispatch that follows.
 const ROUND_TRIPS: u64 = 8;
 
 /// Milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ms(pub u64);
 
-/// From the shortest to the longest time.
+/// A range of durations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times(pub Span);
 
@@ -175,7 +175,7 @@ impl Times {
 
 impl Setting for u64 {
     fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|_| format!("`{text}` is no whole number"))
+        text.parse().map_err(|_| format!("`{text}` is not a whole number"))
     }
 
     fn show(&self) -> String {

@@ -1,4 +1,4 @@
-//! The shape of a flow, in a few words.
+//! The flows of a plan.
 //!
 //! ```text
 //! F1 chain 4
@@ -12,53 +12,53 @@ use std::fmt;
 
 use super::policy::Policy;
 use super::step::{once, read_number, read_partition};
-use super::words::Words;
+use super::tokens::Tokens;
 
-/// Most members that a plan may give one flow.
+/// The most members of a flow.
 pub const MEMBERS_MAX: usize = 5_000;
 
-/// A flow to submit.
+/// A flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
     /// Its name.
     pub name: String,
-    /// The flow partition; drawn from the name unless said.
+    /// The flow partition; derived from the name if not given.
     pub partition: Option<u16>,
-    /// Members per call of the submission; all at once unless said.
+    /// Members per call of a submission; all in one call if not given.
     pub chunk: Option<u64>,
-    /// Under which policy its members run.
+    /// The policy of its members.
     pub policy: Policy,
-    /// How its members hang together.
+    /// The graph of its members.
     pub shape: Shape,
 }
 
-/// How the members of a flow hang together.
+/// The graph of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One after the other.
     Chain(usize),
-    /// One for which all others must have ended, or as many as the group wants.
+    /// Some members, and one that depends on all of them.
     FanIn(usize, Group),
-    /// One that all others wait for.
+    /// One member, and some that depend on it.
     FanOut(usize),
-    /// One, then many, then one that wants all or some of them.
+    /// One member, some that depend on it, and one that depends on all of those.
     Diamond(usize, Group),
-    /// Members by name, each with those that it waits for.
+    /// Members by name, with their dependencies.
     Graph(Vec<Member>),
 }
 
-/// A member by name.
+/// A member with a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Its name within the flow.
     pub name: String,
-    /// The names of those that it waits for.
+    /// The names of the members that it depends on.
     pub after: Vec<String>,
-    /// How many of them it wants.
+    /// How many of those must succeed.
     pub group: Group,
 }
 
-/// How many of its upstreams a member wants, and what becomes of the others.
+/// How many upstreams of a member must succeed, and what happens to the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// All of them.
@@ -68,7 +68,7 @@ pub enum Group {
         /// Whether the others are cancelled then.
         cancel_remaining: bool,
     },
-    /// So many.
+    /// This many.
     Quorum {
         /// How many.
         of: u32,
@@ -78,13 +78,14 @@ pub enum Group {
 }
 
 impl FlowSpec {
-    /// A flow with nothing special about it.
+    /// A flow with defaults.
     #[must_use]
     pub const fn new(name: String, shape: Shape) -> Self {
         Self { name, partition: None, chunk: None, policy: Policy::Plain, shape }
     }
 
-    /// The members in order, each with the places of those that it waits for, all before it.
+    /// The members in order, each with the positions of those that it depends on, which all come
+    /// earlier.
     #[must_use]
     pub fn members(&self) -> Vec<(String, Vec<usize>, Group)> {
         let plain = |place: usize, after: Vec<usize>| (place.to_string(), after, Group::All);
@@ -121,15 +122,15 @@ impl FlowSpec {
         }
     }
 
-    pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
-        let name = words.want("the name of the flow")?.to_owned();
+    pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Self, String> {
+        let name = tokens.want("the name of the flow")?.to_owned();
         let (mut partition, mut chunk, mut policy) = (None, None, Policy::Plain);
         let mut said = BTreeSet::new();
         loop {
-            let word = words.want("the shape of the flow")?;
+            let word = tokens.want("the shape of the flow")?;
             once(!said.insert(word), word)?;
-            let count = |words: &mut Words<'_>| {
-                let count = read_number::<usize>(words.want("how many")?)?;
+            let count = |tokens: &mut Tokens<'_>| {
+                let count = read_number::<usize>(tokens.want("how many")?)?;
                 if count == 0 || count > MEMBERS_MAX {
                     return Err(format!("a flow has 1 to {MEMBERS_MAX} members, not {count}"));
                 }
@@ -137,25 +138,25 @@ impl FlowSpec {
             };
             let shape = match word {
                 "in" => {
-                    partition = Some(read_partition(words.want("a partition")?)?);
+                    partition = Some(read_partition(tokens.want("a partition")?)?);
                     continue;
                 }
                 "chunk" => {
-                    chunk = Some(read_number(words.want("a number")?)?);
+                    chunk = Some(read_number(tokens.want("a number")?)?);
                     if chunk == Some(0) {
-                        return Err("a chunk has 1 member or more, not 0".to_owned());
+                        return Err("a chunk has at least 1 member, not 0".to_owned());
                     }
                     continue;
                 }
                 "policy" => {
-                    policy = words.want("a policy")?.parse()?;
+                    policy = tokens.want("a policy")?.parse()?;
                     continue;
                 }
-                "chain" => Shape::Chain(count(words)?),
-                "fan_in" => Shape::FanIn(count(words)?, Group::read(words)?),
-                "fan_out" => Shape::FanOut(count(words)?),
-                "diamond" => Shape::Diamond(count(words)?, Group::read(words)?),
-                ":" => read_graph(words)?,
+                "chain" => Shape::Chain(count(tokens)?),
+                "fan_in" => Shape::FanIn(count(tokens)?, Group::read(tokens)?),
+                "fan_out" => Shape::FanOut(count(tokens)?),
+                "diamond" => Shape::Diamond(count(tokens)?, Group::read(tokens)?),
+                ":" => read_graph(tokens)?,
                 other => {
                     return Err(format!(
                         "`{other}`: expected in, chunk, policy, chain, fan_in, fan_out, diamond or `:`"
@@ -168,23 +169,23 @@ impl FlowSpec {
 }
 
 impl Group {
-    fn read(words: &mut Words<'_>) -> Result<Self, String> {
-        let quorum = match words.peek() {
+    fn read(tokens: &mut Tokens<'_>) -> Result<Self, String> {
+        let quorum = match tokens.peek() {
             Some("any_of") => None,
             Some("quorum") => Some(()),
             _ => {
-                words.take("all_of");
+                tokens.take("all_of");
                 return Ok(Self::All);
             }
         };
-        words.next();
+        tokens.next();
         let of = match quorum {
-            Some(()) => Some(read_number(words.want("how many")?)?),
+            Some(()) => Some(read_number(tokens.want("how many")?)?),
             None => None,
         };
-        let cancel_remaining = match words.peek() {
-            Some("cancel_remaining") => words.next().is_some(),
-            Some("let_run") => words.next().is_none(),
+        let cancel_remaining = match tokens.peek() {
+            Some("cancel_remaining") => tokens.next().is_some(),
+            Some("let_run") => tokens.next().is_none(),
             _ => true,
         };
         Ok(match of {
@@ -194,43 +195,45 @@ impl Group {
     }
 }
 
-fn read_graph(words: &mut Words<'_>) -> Result<Shape, String> {
-    let text = words.rest().join(" ");
+fn read_graph(tokens: &mut Tokens<'_>) -> Result<Shape, String> {
+    let text = tokens.rest().join(" ");
     let mut members: Vec<Member> = Vec::new();
     for part in text.split(',') {
-        let mut words = Words::of(part);
-        let name = words.want("the name of a member")?.to_owned();
+        let mut tokens = Tokens::of(part);
+        let name = tokens.want("the name of a member")?.to_owned();
         if members.iter().any(|member| member.name == name) {
             return Err(format!("there are two members named `{name}`"));
         }
         let (mut after, mut group) = (Vec::new(), Group::All);
-        if words.take("<-") {
-            while let Some(word) = words.peek() {
+        if tokens.take("<-") {
+            while let Some(word) = tokens.peek() {
                 if matches!(word, "any_of" | "quorum" | "all_of") {
-                    group = Group::read(&mut words)?;
+                    group = Group::read(&mut tokens)?;
                     break;
                 }
                 if after.iter().any(|known| known == word) {
-                    return Err(format!("`{name}` waits for `{word}` twice"));
+                    return Err(format!("`{name}` depends on `{word}` twice"));
                 }
                 if !members.iter().any(|member| member.name == word) {
                     return Err(format!(
-                        "`{name}` waits for `{word}`, which is not named before it"
+                        "`{name}` depends on `{word}`, which is not named before it"
                     ));
                 }
                 after.push(word.to_owned());
-                words.next();
+                tokens.next();
             }
             if after.is_empty() {
-                return Err(format!("`{name}` has an arrow and waits for nobody"));
+                return Err(format!("`{name}` has an arrow but no dependency"));
             }
         }
-        words.end()?;
+        tokens.end()?;
         if let Group::Quorum { of, .. } = group
             && (of == 0 || of as usize > after.len())
         {
             let count = after.len();
-            return Err(format!("`{name}` wants {of} of {count}, which can never be"));
+            return Err(format!(
+                "`{name}` has a quorum of {of} out of {count}, which can never be met"
+            ));
         }
         members.push(Member { name, after, group });
     }

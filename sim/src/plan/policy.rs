@@ -1,10 +1,10 @@
-//! The few policies that executions of a plan can have, by name.
+//! The policies of executions, and what workers do with executions: the fixed words of a plan.
 
 use std::fmt;
 
 use super::config::Setting;
 
-/// Declares words of a plan that stand for something.
+/// Declares an enum whose variants are words of a plan.
 macro_rules! plan_words {
     ($(#[$doc:meta])* pub enum $name:ident ($what:literal) { $( #[doc = $word_doc:literal] $variant:ident = $word:literal, )+ }) => {
         $(#[$doc])*
@@ -12,10 +12,10 @@ macro_rules! plan_words {
         pub enum $name { $( #[doc = $word_doc] $variant, )+ }
 
         impl $name {
-            /// All of them.
+            /// All variants.
             pub const ALL: &[Self] = &[$( Self::$variant, )+];
 
-            /// How plans spell it.
+            /// The word in plans.
             #[must_use]
             pub const fn word(self) -> &'static str {
                 match self { $( Self::$variant => $word, )+ }
@@ -40,7 +40,7 @@ macro_rules! plan_words {
             fn from_str(text: &str) -> Result<Self, String> {
                 let words: Vec<&str> = Self::ALL.iter().map(|known| known.word()).collect();
                 Self::ALL.iter().find(|known| known.word() == text).copied().ok_or_else(|| {
-                    format!("`{text}` is no {}: expected {}", $what, words.join(", "))
+                    format!("`{text}` is not a {}: expected {}", $what, words.join(", "))
                 })
             }
         }
@@ -48,7 +48,7 @@ macro_rules! plan_words {
 }
 
 plan_words! {
-    /// Under which policy an execution runs.
+    /// The policy of an execution.
     pub enum Policy ("policy") {
         /// none
         Plain = "plain",
@@ -56,47 +56,47 @@ plan_words! {
         Retry = "retry",
         /// two seconds for an attempt, one retry
         Timeout = "timeout",
-        /// twenty seconds until it must have ended
+        /// must end within twenty seconds
         Deadline = "deadline",
-        /// forgotten two seconds after its end
+        /// purged two seconds after its end
         Brief = "brief",
-        /// comes back after a lost lease once, and may be replayed twice
+        /// requeued once after a lost lease, replayed at most twice
         Capped = "capped",
-        /// needs a worker that has a gpu, which odd ones have
+        /// needs a worker with a gpu, which every odd worker has
         Gpu = "gpu",
-        /// spends of one budget that all share
+        /// spends from the shared budget
         Budget = "budget",
-        /// needs a slot of one quota that all share
+        /// needs a slot of the shared quota
         Quota = "quota",
     }
 }
 
 plan_words! {
-    /// What a worker does with a task.
-    pub enum Doing ("thing to do") {
+    /// What a worker does with an execution.
+    pub enum WorkerAction ("worker action") {
         /// completes it
         Complete = "complete",
         /// fails it, with retries
         Fail = "fail",
-        /// fails it for good
+        /// fails it without retries
         FailForGood = "fail_for_good",
-        /// suspends it until a signal comes, without a timeout
+        /// suspends it until a signal, without a timeout
         Suspend = "suspend",
         /// suspends it, with a timeout
         SuspendTimed = "suspend_timed",
-        /// makes a waitpoint ahead, and suspends on it later
+        /// creates a waitpoint, and suspends on it later
         SuspendAhead = "suspend_ahead",
-        /// gives it up until later
+        /// delays it
         Delay = "delay",
-        /// works for longer than a lease, and renews
+        /// works for longer than a lease, and renews it
         Slow = "slow",
-        /// dies with it
+        /// crashes
         Die = "die",
     }
 }
 
 impl Policy {
-    /// The policy as executions store it; `budget` and `quota` are the ids of the shared ones.
+    /// The policy as JSON; `budget` and `quota` are the ids of the shared ones.
     #[must_use]
     pub fn json(self, budget: &str, quota: &str) -> String {
         match self {
@@ -124,35 +124,37 @@ impl Policy {
     }
 }
 
-/// What workers do when nobody tells them, each with its weight.
+/// What workers do with executions that have no `task` line, with weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Habits(pub Vec<(Doing, u64)>);
+pub struct Habits(pub Vec<(WorkerAction, u64)>);
 
-/// Sums of weights stay small.
+/// Limits the sum of all weights.
 const WEIGHTS: std::ops::RangeInclusive<u64> = 1..=1_000_000;
 
 impl Setting for Habits {
     fn read(text: &str) -> Result<Self, String> {
-        let habit = |part: &str| -> Result<(Doing, u64), String> {
+        let habit = |part: &str| -> Result<(WorkerAction, u64), String> {
             let (word, weight) = part.split_once(':').unwrap_or((part, "1"));
             let number = weight.parse().ok().filter(|number| WEIGHTS.contains(number));
-            let number = number.ok_or_else(|| format!("`{weight}` is no weight: 1 to 1000000"))?;
+            let number = number
+                .ok_or_else(|| format!("`{weight}` is not a weight: expected 1 to 1000000"))?;
             Ok((word.parse()?, number))
         };
-        let habits: Vec<(Doing, u64)> = text.split(',').map(habit).collect::<Result<_, _>>()?;
+        let habits: Vec<(WorkerAction, u64)> =
+            text.split(',').map(habit).collect::<Result<_, _>>()?;
         let twice = habits
             .iter()
             .enumerate()
-            .find(|(at, (doing, _))| habits[..*at].iter().any(|(before, _)| before == doing));
+            .find(|(at, (action, _))| habits[..*at].iter().any(|(before, _)| before == action));
         match twice {
-            Some((_, (doing, _))) => Err(format!("`{doing}` is said twice")),
+            Some((_, (action, _))) => Err(format!("`{action}` is given twice")),
             None => Ok(Self(habits)),
         }
     }
 
     fn show(&self) -> String {
         let parts: Vec<String> =
-            self.0.iter().map(|(doing, weight)| format!("{doing}:{weight}")).collect();
+            self.0.iter().map(|(action, weight)| format!("{action}:{weight}")).collect();
         parts.join(",")
     }
 }

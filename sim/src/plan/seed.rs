@@ -1,9 +1,9 @@
-//! A seed: a number, or the id of a commit.
+//! Seeds: a number, or a commit id.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where all draws begin: a whole number, or a commit id of 40 hexadecimal digits.
+/// A seed of all random draws: a whole number, or a commit id of 40 hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Seed([u8; 20]);
 
@@ -14,7 +14,7 @@ impl Seed {
         &self.0
     }
 
-    /// The seed `step` places further on.
+    /// The seed `step` further on.
     #[must_use]
     pub fn plus(mut self, step: u64) -> Self {
         let mut carry = u128::from(step);
@@ -50,8 +50,9 @@ impl FromStr for Seed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is no seed: expected a whole number or a commit id of 40 digits");
+        let wrong = || {
+            format!("`{text}` is not a seed: expected a whole number or a commit id of 40 digits")
+        };
         if text.len() != 40 {
             return text.parse::<u64>().map(Self::from).map_err(|_| wrong());
         }
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_count_up_past_any_border() {
+    fn seeds_count_up_with_carry() {
         let seed: Seed = "dc3657c0aa00000000000000000000000000ffff".parse().unwrap();
         assert_eq!(seed.plus(1).to_string(), "dc3657c0aa000000000000000000000000010000");
         assert_eq!(Seed::from(255).plus(1), Seed::from(256));

@@ -1,4 +1,4 @@
-//! What callers and signal senders do, and when.
+//! What callers and signallers do, and when.
 //!
 //! ```text
 //! at 500ms caller-1 submit F1 fan_in 3 any_of cancel_remaining
@@ -11,139 +11,139 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::flow::FlowSpec;
-use super::policy::{Doing, Policy};
-use super::words::{Words, read_ms, show_ms};
+use super::policy::{Policy, WorkerAction};
+use super::tokens::{Tokens, read_ms, show_ms};
 use crate::event::Actor;
 
-/// One thing that somebody does.
+/// An action of a client, and when it is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PlanStep {
     /// When.
     pub at_ms: u64,
     /// Who.
     pub by: Actor,
     /// What.
-    pub deed: Deed,
+    pub action: Action,
 }
 
-/// What somebody does. Executions are named `F1.a` as members of a flow, and `E1` alone.
+/// What a client does. A member of a flow is named `F1.a`, a single execution `E1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Action {
     /// Submits a flow as a whole, or in chunks.
     Submit(FlowSpec),
     /// Builds a flow piece by piece: the flow, its members, then every edge staged and applied.
     Build(FlowSpec),
-    /// Makes an execution of its own.
+    /// Creates a single execution.
     Create(TaskSpec),
     /// Cancels an execution.
     Cancel(String),
     /// Cancels a flow with all its members.
     CancelFlow(String),
-    /// Lets an execution that ended run again.
+    /// Replays an execution that has ended.
     Replay(String),
-    /// Sends a signal to whatever an execution waits for.
+    /// Signals the waitpoint of an execution.
     Signal(String, String),
 }
 
-/// An execution of its own.
+/// A single execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSpec {
     /// Its name.
     pub name: String,
-    /// The flow partition; drawn from the name unless said.
+    /// The flow partition; derived from the name if not given.
     pub partition: Option<u16>,
-    /// How long it is delayed.
+    /// Its delay.
     pub delay_ms: Option<u64>,
-    /// How soon it must have ended.
+    /// Its deadline, from its creation on.
     pub deadline_ms: Option<u64>,
-    /// Which lane, from 0.
+    /// Its lane, from 0.
     pub lane: u64,
-    /// Higher goes first.
+    /// Its priority; higher runs first.
     pub priority: u32,
-    /// Under which policy it runs.
+    /// Its policy.
     pub policy: Policy,
-    /// How many tags it carries.
+    /// The number of its tags.
     pub tags: u64,
 }
 
-/// What workers do with one execution, the first time, the second time, and so on; whatever comes
-/// after that is completed.
+/// What workers do with an execution the first time, the second time, and so on; after that it is
+/// completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
     /// Which execution.
     pub name: String,
-    /// What is done with it.
-    pub does: Vec<Doing>,
+    /// What is done with it, in order.
+    pub does: Vec<WorkerAction>,
 }
 
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "task {} does", self.name)?;
-        self.does.iter().try_for_each(|doing| write!(f, " {doing}"))
+        self.does.iter().try_for_each(|action| write!(f, " {action}"))
     }
 }
 
 impl Task {
     /// Reads what follows the word `task`.
-    pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
-        let name = words.want("the name of an execution")?.to_owned();
-        if !words.take("does") {
-            return Err("after the name comes `does`".to_owned());
+    pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Self, String> {
+        let name = tokens.want("the name of an execution")?.to_owned();
+        if !tokens.take("does") {
+            return Err("expected `does` after the name".to_owned());
         }
-        let does: Vec<Doing> =
-            words.rest().iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+        let does: Vec<WorkerAction> =
+            tokens.rest().iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
         if does.is_empty() {
-            return Err("what is done is missing at the end of the line".to_owned());
+            return Err("the action is missing at the end of the line".to_owned());
         }
         Ok(Self { name, does })
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for PlanStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "at {} {} ", show_ms(self.at_ms), self.by)?;
-        match &self.deed {
-            Deed::Submit(flow) => write!(f, "submit {flow}"),
-            Deed::Build(flow) => write!(f, "build {flow}"),
-            Deed::Create(task) => write!(f, "create {task}"),
-            Deed::Cancel(name) => write!(f, "cancel {name}"),
-            Deed::CancelFlow(name) => write!(f, "cancel_flow {name}"),
-            Deed::Replay(name) => write!(f, "replay {name}"),
-            Deed::Signal(name, signal) => write!(f, "signal {name} {signal}"),
+        match &self.action {
+            Action::Submit(flow) => write!(f, "submit {flow}"),
+            Action::Build(flow) => write!(f, "build {flow}"),
+            Action::Create(task) => write!(f, "create {task}"),
+            Action::Cancel(name) => write!(f, "cancel {name}"),
+            Action::CancelFlow(name) => write!(f, "cancel_flow {name}"),
+            Action::Replay(name) => write!(f, "replay {name}"),
+            Action::Signal(name, signal) => write!(f, "signal {name} {signal}"),
         }
     }
 }
 
-impl Step {
-    /// When what it asks for can begin: its own time, and the delay that it gives.
+impl PlanStep {
+    /// When its work is due: its time plus the delay of the execution.
     #[must_use]
     pub fn due_ms(&self) -> u64 {
-        let delay_ms = match &self.deed {
-            Deed::Create(task) => task.delay_ms.unwrap_or(0),
-            Deed::Submit(_)
-            | Deed::Build(_)
-            | Deed::Cancel(_)
-            | Deed::CancelFlow(_)
-            | Deed::Replay(_)
-            | Deed::Signal(..) => 0,
+        let delay_ms = match &self.action {
+            Action::Create(task) => task.delay_ms.unwrap_or(0),
+            Action::Submit(_)
+            | Action::Build(_)
+            | Action::Cancel(_)
+            | Action::CancelFlow(_)
+            | Action::Replay(_)
+            | Action::Signal(..) => 0,
         };
         self.at_ms.saturating_add(delay_ms)
     }
 
     /// Reads what follows the word `at`.
-    pub(super) fn read(words: &mut Words<'_>) -> Result<Self, String> {
-        let at_ms = read_ms(words.want("a time")?)?;
-        let by = words.want("who does it")?.parse()?;
-        let deed = match words.want("what is done")? {
-            "submit" => Deed::Submit(FlowSpec::read(words)?),
-            "build" => Deed::Build(FlowSpec::read(words)?),
-            "create" => Deed::Create(TaskSpec::read(words)?),
-            "cancel" => Deed::Cancel(words.want("an execution")?.to_owned()),
-            "cancel_flow" => Deed::CancelFlow(words.want("a flow")?.to_owned()),
-            "replay" => Deed::Replay(words.want("an execution")?.to_owned()),
-            "signal" => Deed::Signal(
-                words.want("an execution")?.to_owned(),
-                words.want("the name of a signal")?.to_owned(),
+    pub(super) fn read(tokens: &mut Tokens<'_>) -> Result<Self, String> {
+        let at_ms = read_ms(tokens.want("a time")?)?;
+        let by = tokens.want("the actor")?.parse()?;
+        let action = match tokens.want("the action")? {
+            "submit" => Action::Submit(FlowSpec::read(tokens)?),
+            "build" => Action::Build(FlowSpec::read(tokens)?),
+            "create" => Action::Create(TaskSpec::read(tokens)?),
+            "cancel" => Action::Cancel(tokens.want("an execution")?.to_owned()),
+            "cancel_flow" => Action::CancelFlow(tokens.want("a flow")?.to_owned()),
+            "replay" => Action::Replay(tokens.want("an execution")?.to_owned()),
+            "signal" => Action::Signal(
+                tokens.want("an execution")?.to_owned(),
+                tokens.want("the name of a signal")?.to_owned(),
             ),
             other => {
                 return Err(format!(
@@ -151,22 +151,22 @@ impl Step {
                 ));
             }
         };
-        words.end()?;
-        let allowed = match deed {
-            Deed::Signal(..) => matches!(by, Actor::Signaller(_)),
-            Deed::Submit(_)
-            | Deed::Build(_)
-            | Deed::Create(_)
-            | Deed::Cancel(_)
-            | Deed::CancelFlow(_)
-            | Deed::Replay(_) => matches!(by, Actor::Caller(_)),
+        tokens.end()?;
+        let allowed = match action {
+            Action::Signal(..) => matches!(by, Actor::Signaller(_)),
+            Action::Submit(_)
+            | Action::Build(_)
+            | Action::Create(_)
+            | Action::Cancel(_)
+            | Action::CancelFlow(_)
+            | Action::Replay(_) => matches!(by, Actor::Caller(_)),
         };
         if !allowed {
             return Err(format!(
                 "{by} cannot do that: callers submit, create, cancel and replay, signallers signal"
             ));
         }
-        Ok(Self { at_ms, by, deed })
+        Ok(Self { at_ms, by, action })
     }
 }
 
@@ -199,7 +199,7 @@ impl fmt::Display for TaskSpec {
 }
 
 impl TaskSpec {
-    /// An execution with nothing special about it.
+    /// An execution with defaults.
     #[must_use]
     pub const fn named(name: String) -> Self {
         Self {
@@ -214,19 +214,19 @@ impl TaskSpec {
         }
     }
 
-    fn read(words: &mut Words<'_>) -> Result<Self, String> {
-        let mut task = Self::named(words.want("a name")?.to_owned());
+    fn read(tokens: &mut Tokens<'_>) -> Result<Self, String> {
+        let mut task = Self::named(tokens.want("a name")?.to_owned());
         let mut said = BTreeSet::new();
-        while let Some(word) = words.next() {
+        while let Some(word) = tokens.next() {
             once(!said.insert(word), word)?;
             match word {
-                "in" => task.partition = Some(read_partition(words.want("a partition")?)?),
-                "delay" => task.delay_ms = Some(read_ms(words.want("a time")?)?),
-                "deadline" => task.deadline_ms = Some(read_ms(words.want("a time")?)?),
-                "lane" => task.lane = read_number(words.want("a number")?)?,
-                "priority" => task.priority = read_number(words.want("a number")?)?,
-                "policy" => task.policy = words.want("a policy")?.parse()?,
-                "tags" => task.tags = read_number(words.want("a number")?)?,
+                "in" => task.partition = Some(read_partition(tokens.want("a partition")?)?),
+                "delay" => task.delay_ms = Some(read_ms(tokens.want("a time")?)?),
+                "deadline" => task.deadline_ms = Some(read_ms(tokens.want("a time")?)?),
+                "lane" => task.lane = read_number(tokens.want("a number")?)?,
+                "priority" => task.priority = read_number(tokens.want("a number")?)?,
+                "policy" => task.policy = tokens.want("a policy")?.parse()?,
+                "tags" => task.tags = read_number(tokens.want("a number")?)?,
                 other => {
                     return Err(format!(
                         "`{other}`: expected in, delay, deadline, lane, priority, policy or tags"
@@ -238,16 +238,16 @@ impl TaskSpec {
     }
 }
 
-/// Refuses what a line has said before.
+/// An error if a word was already used in this line.
 pub(super) fn once(said_before: bool, word: &str) -> Result<(), String> {
-    if said_before { Err(format!("`{word}` is said twice")) } else { Ok(()) }
+    if said_before { Err(format!("`{word}` is given twice")) } else { Ok(()) }
 }
 
 pub(super) fn read_partition(text: &str) -> Result<u16, String> {
     let number = text.strip_prefix("fp:").and_then(|number| number.parse().ok());
-    number.ok_or_else(|| format!("`{text}` is no partition: expected one like fp:7"))
+    number.ok_or_else(|| format!("`{text}` is not a partition: expected one like fp:7"))
 }
 
 pub(super) fn read_number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("`{text}` is no number of the right size"))
+    text.parse().map_err(|_| format!("`{text}` is not a number, or too large"))
 }

@@ -1,5 +1,5 @@
-//! The end of the faults: a healthy set is drawn, everything inside it is well again for good, and
-//! whatever is outside stays broken.
+//! The end of the faults: everything is repaired, except for engines and workers that stay broken
+//! for the rest of the run. Also: what has not come to rest.
 
 use std::collections::BTreeSet;
 
@@ -7,106 +7,107 @@ use selvedge_core::audit;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::PublicState;
 
-use super::ledger::Damage;
-use super::stream::{Purpose, Ratio};
-use super::transport::Parcel;
-use super::{Happening, World};
-use crate::actor::Errand;
-use crate::event::{Actor, What};
-use crate::meter::Part;
+use super::commit_log::Damage;
+use super::random_streams::Purpose;
+use super::transport::Batch;
+use super::{Scheduled, World};
+use crate::actor::ClientWait;
+use crate::event::{Actor, EventKind};
 use crate::oracle::{Unsettled, Waits, runnable, unsettled, unsignalled};
+use crate::profile::Part;
+use crate::search::Ratio;
 
 impl World {
-    /// Ends all faults, and lets some of those outside the healthy set stay broken.
-    pub(crate) fn settle_down(&mut self) {
+    /// Ends all faults. If the plan says so, some engines and workers stay broken.
+    pub(crate) fn end_all_faults(&mut self) {
         for node in &mut self.servers.nodes {
-            (node.trouble, node.keys_max) = (None, None);
+            (node.outage, node.keys_max) = (None, None);
         }
         for split in std::mem::take(&mut self.splits) {
-            self.end(split);
+            self.end_fault(split);
         }
         let moving: Vec<u16> = self.servers.moves.keys().copied().collect();
         for slot in moving {
             self.finish_hand_over(slot);
             self.servers.moves.remove(&slot);
         }
-        self.strangers_leave();
-        self.links.deaf_until.clear();
+        self.remove_foreign_keys();
+        self.links.replies_cut_until.clear();
         self.links.clogged_until.clear();
         self.links.slow.clear();
         self.disturbed_until_ms = self.now_ms;
-        for number in 1..=u8::try_from(self.seats.len()).unwrap_or(u8::MAX) {
+        for number in 1..=u8::try_from(self.engine_slots.len()).unwrap_or(u8::MAX) {
             self.heal_engine(number);
         }
         if self.plan.config.permanent {
-            self.break_for_good();
+            self.break_permanently();
         }
     }
 
     fn heal_engine(&mut self, number: u8) {
         let now_ms = self.now_ms;
-        let Some(seat) = self.seat(number) else { return };
-        seat.frozen_until = seat.frozen_until.min(now_ms);
-        seat.unpushed_until = seat.unpushed_until.min(now_ms);
-        if seat.config.filter.namespace.take().is_some() {
+        let Some(engine_slot) = self.engine_slot(number) else { return };
+        engine_slot.frozen_until = engine_slot.frozen_until.min(now_ms);
+        engine_slot.unpushed_until = engine_slot.unpushed_until.min(now_ms);
+        if engine_slot.config.filter.namespace.take().is_some() {
             self.kill_engine(number, 10);
         }
         self.start_engine(number);
     }
 
-    /// Damage that never heals: engines that are dead, frozen or deaf, workers that are gone. The
-    /// first of each stays well.
-    fn break_for_good(&mut self) {
+    /// Breaks some engines and workers permanently: dead, frozen, cut off or gone. The first of
+    /// each stays healthy.
+    fn break_permanently(&mut self) {
         let engines = u8::try_from(self.plan.config.engines.clamp(1, 7)).unwrap_or(1);
         for number in 2..=engines {
             let actor = Actor::Engine(number);
-            let fate = self.chance(Purpose::Faults, actor).below(6);
+            let fate = self.random(Purpose::Faults, actor).below(6);
             let words = match fate {
                 0 => {
-                    if let Some(seat) = self.seat(number) {
-                        seat.gone = true;
+                    if let Some(engine_slot) = self.engine_slot(number) {
+                        engine_slot.gone = true;
                     }
                     self.kill_engine(number, 0);
                     "is dead for good"
                 }
                 1 => {
-                    if let Some(seat) = self.seat(number) {
-                        seat.frozen_until = u64::MAX;
+                    if let Some(engine_slot) = self.engine_slot(number) {
+                        engine_slot.frozen_until = u64::MAX;
                     }
                     "is frozen for good"
                 }
                 2 => {
-                    self.links.deaf_until.insert(actor, u64::MAX);
+                    self.links.replies_cut_until.insert(actor, u64::MAX);
                     "hears nothing any more"
                 }
                 _ => continue,
             };
-            self.emit(actor, What::Note(words.to_owned()));
+            self.emit(actor, EventKind::Note(words.to_owned()));
         }
         for number in 2..=u8::try_from(self.workers.len()).unwrap_or(1) {
             let actor = Actor::Worker(number);
-            if self.chance(Purpose::Faults, actor).chance(Ratio { hits: 1, of: 3 }) {
+            if self.random(Purpose::Faults, actor).chance(Ratio { hits: 1, of: 3 }) {
                 self.worker(number).gone = true;
-                self.emit(actor, What::Note("is gone for good".to_owned()));
+                self.emit(actor, EventKind::Note("is gone for good".to_owned()));
             }
         }
     }
 
-    /// Everything that has not come to rest, by name; with `excusing`, but for what damaged records
-    /// explain: that is told with its excuse in the end. A loss explains nothing here, for what a
-    /// failover leaves is a state that has been before, and engines go on from any of those.
+    /// Everything that has not come to rest. With `excusing`, executions with damaged records are
+    /// left out; they are reported with an excuse at the end. Lost commits are no excuse here:
+    /// after a failover engines must go on from the older state.
     pub(crate) fn pending(&mut self, excusing: bool, end_ms: u64) -> Vec<String> {
-        let before = self.meter.turn_to(Part::StateOracles);
+        let before = self.profiler.enter(Part::StateOracles);
         self.servers.advance(self.now_ms);
-        let ledger = &self.servers.ledger;
+        let commit_log = &self.servers.commit_log;
         let waits = Waits {
-            somebody_works: self.plan.config.workers > 0,
+            has_workers: self.plan.config.workers > 0,
             left_ms: end_ms.saturating_sub(self.now_ms),
         };
         let mut pending = Vec::new();
         self.straggler = None;
         for shard in &self.servers.audited {
-            for Unsettled { id, state, excuse } in unsettled(shard, ledger, waits) {
+            for Unsettled { id, state, excuse } in unsettled(shard, commit_log, waits) {
                 if excusing && excuse.is_some() {
                     continue;
                 }
@@ -116,28 +117,30 @@ impl World {
             }
         }
         if pending.is_empty() {
-            // All executions have settled; what engines owe may still be on its way.
+            // All executions have settled; engines may still have cancels to make.
             let owed = self.servers.audited.iter().flat_map(audit::judge_rest);
             let owed = owed.map(|found| found.to_string());
-            let excused =
-                |owed: &String| excusing && ledger.damage_excuse(owed, Damage::Lasting).is_some();
+            let excused = |owed: &String| {
+                excusing && commit_log.damage_excuse(owed, Damage::Lasting).is_some()
+            };
             pending.extend(owed.filter(|owed| !excused(owed)));
             let busy = self.busy_callers();
             pending.extend(busy.iter().map(|caller| format!("{caller} is not done yet")));
         }
-        self.meter.turn_to(before);
+        self.profiler.enter(before);
         pending
     }
 
-    /// Who waits for a signal that nobody sends, by name where the plan gave one.
+    /// Executions that wait for a signal that is never sent, by name where the plan gives one.
     pub(crate) fn unsignalled(&self) -> Vec<String> {
         self.names_of(self.servers.audited.iter().flat_map(unsignalled))
     }
 
-    /// Who waits for a worker where the plan has none, likewise.
+    /// Executions that wait for a worker in a plan without workers, by name where the plan gives
+    /// one.
     pub(crate) fn unserved(&self) -> Vec<String> {
-        let nobody_works = self.plan.config.workers == 0;
-        let shards = self.servers.audited.iter().filter(|_| nobody_works);
+        let no_workers = self.plan.config.workers == 0;
+        let shards = self.servers.audited.iter().filter(|_| no_workers);
         self.names_of(shards.flat_map(runnable))
     }
 
@@ -145,11 +148,11 @@ impl World {
         ids.map(|id| self.names.name_of(&id).map_or(id.to_string(), str::to_owned)).collect()
     }
 
-    /// Who is in the middle of something that the plan told them to do.
+    /// Clients that have not finished an action of the plan.
     fn busy_callers(&self) -> BTreeSet<Actor> {
-        let waiting = self.parcels.values().filter_map(Parcel::awaited_by);
-        let pausing = self.heap.items().filter_map(|happening| {
-            let Happening::Tick { actor, errand: Errand::Caller(_), .. } = happening else {
+        let waiting = self.batches.values().filter_map(Batch::awaited_by);
+        let pausing = self.queue.items().filter_map(|scheduled| {
+            let Scheduled::Timer { actor, waiting: ClientWait::Caller(_), .. } = scheduled else {
                 return None;
             };
             Some(*actor)
@@ -157,8 +160,8 @@ impl World {
         waiting.chain(pausing).collect()
     }
 
-    /// Whether somebody whom the last look found on the way still is: as long as that is so, nobody
-    /// else needs to be looked at.
+    /// Whether the execution that the last check found unsettled still is. While it is, there is no
+    /// need to check the others.
     pub(crate) fn has_straggler(&self) -> bool {
         self.straggler.as_ref().is_some_and(|id| {
             let shard = &self.servers.audited[self.servers.owner(id.partition().slot())];
@@ -171,7 +174,7 @@ impl World {
     }
 }
 
-/// Whether who is in this state may wait for somebody who never comes.
+/// Whether an execution in this state may have to wait forever.
 fn may_wait(public_state: &str) -> bool {
     let waits = [PublicState::Suspended, PublicState::WaitingChildren];
     waits.iter().any(|state| state.as_str() == public_state)

@@ -1,142 +1,88 @@
-//! The links: every call passes six points on its way, and each may be its last.
+//! The way of a call to a server. A call passes six points, and a fault can stop it at each of
+//! them:
 //!
 //! decided -> sent -> arrived -> applied -> replied -> delivered
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use selvedge_core::engine::{Answer, Command, Input, Ticket};
-use selvedge_core::error::ServerError;
+use selvedge_core::command::{Command, Ticket};
 use selvedge_core::value::Value;
 
-use super::servers::Manner;
-use super::stream::{Purpose, Ratio};
-use super::{Happening, World};
-use crate::actor::Errand;
-use crate::canary;
-use crate::event::{Actor, Applied, Argv, CallId, Learned, What};
+use super::delivery::{broken, error};
+use super::random_streams::Purpose;
+use super::servers::ServeOptions;
+use super::{Scheduled, World};
+use crate::actor::ClientWait;
+use crate::event::{Actor, Applied, Argv, CallId, EventKind, Learned};
 use crate::fault::Fault;
-use crate::meter::Part;
+use crate::fault::effects::FaultEffects;
 use crate::oracle::call::{Answer as Outcome, signature_of};
+use crate::profile::Part;
+use crate::search::Ratio;
 
-/// How often a client follows a call that was sent elsewhere.
+/// How many redirects a client follows.
 const HOPS_MAX: u8 = 5;
 
-/// What is known of the links.
+/// The state of the links.
 #[derive(Default)]
 pub(crate) struct Links {
-    /// When the last parcel of a sender reaches a node: the next one may not overtake it.
+    /// When the last batch of a sender arrives at a node: a later batch does not overtake it.
     last_arrival: BTreeMap<(Actor, usize), u64>,
-    /// Where a sender believes a slot to be, if that is not where it was at first.
+    /// Where a sender believes a slot to be, after a redirect.
     known: BTreeMap<(Actor, u16), usize>,
-    /// Which node a sender takes for the primary of a shard, while it is wrong about that.
-    pub(crate) misled: BTreeMap<(Actor, usize), usize>,
-    /// Until when nothing comes back to an actor.
-    pub(crate) deaf_until: BTreeMap<Actor, u64>,
-    /// Until when nothing passes between an actor and a node.
+    /// The node that a sender wrongly believes to be the primary of a shard.
+    pub(crate) stale_primary: BTreeMap<(Actor, usize), usize>,
+    /// Until when an actor gets no replies.
+    pub(crate) replies_cut_until: BTreeMap<Actor, u64>,
+    /// Until when no call passes between an actor and a node.
     pub(crate) clogged_until: BTreeMap<(Actor, usize), u64>,
-    /// How many times slower a node's links are, and until when.
+    /// How many times slower the links of a node are, and until when.
     pub(crate) slow: BTreeMap<usize, (u64, u64)>,
 }
 
 impl Links {
-    /// Until when a node's links are slow, or were.
+    /// Until when the links of a node are or were slow.
     pub(crate) fn slow_until(&self, node: usize) -> u64 {
         self.slow.get(&node).map_or(0, |(_, until)| *until)
     }
 }
 
-/// Who wants to know what became of a parcel.
-pub(crate) enum Return {
-    /// An engine, in this life.
-    Engine { life: u32, ticket: Ticket },
-    /// A client, in this life, on this errand.
-    Client { life: u32, errand: Errand },
+/// Who gets the results of a batch.
+pub(crate) enum ReplyTo {
+    /// An engine, if it was not restarted.
+    Engine { incarnation: u32, ticket: Ticket },
+    /// A client, if it was not restarted, and what it waits for.
+    Client { incarnation: u32, waiting: ClientWait },
 }
 
-/// Some calls that travel together, as one pipeline.
-pub(crate) struct Parcel {
-    sender: Actor,
-    slot: u16,
-    back: Option<Return>,
-    calls: Vec<Call>,
-    unanswered: usize,
-    /// Nothing comes back, and nobody says so.
-    mute: bool,
+/// Calls that are sent together, as a pipeline.
+pub(crate) struct Batch {
+    pub(super) sender: Actor,
+    pub(super) slot: u16,
+    pub(super) reply_to: Option<ReplyTo>,
+    pub(super) calls: Vec<Call>,
+    pub(super) unanswered: usize,
+    /// No result is delivered; the sender times out.
+    pub(super) unanswerable: bool,
 }
 
-impl Parcel {
-    /// Who waits for what comes back, in the middle of something that the plan told them to do.
+impl Batch {
+    /// The client that waits for the result of an action of the plan.
     pub(crate) fn awaited_by(&self) -> Option<Actor> {
-        let awaited = matches!(self.back, Some(Return::Client { errand: Errand::Caller(_), .. }));
+        let awaited =
+            matches!(self.reply_to, Some(ReplyTo::Client { waiting: ClientWait::Caller(_), .. }));
         awaited.then_some(self.sender)
     }
 }
 
-struct Call {
-    id: CallId,
-    node: usize,
-    hops: u8,
-    argv: Argv,
-    spell: Spell,
-    learned: Option<Learned>,
-}
-
-/// What the plan's faults do to one call.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Spell {
-    /// Never arrives.
-    pub(crate) request_lost: bool,
-    /// Is applied, and the reply goes missing.
-    pub(crate) reply_lost: bool,
-    /// Neither loss is noticed: the sender waits in vain.
-    pub(crate) silent: bool,
-    /// The sender dies once it is applied.
-    pub(crate) crash_after: bool,
-    /// Arrives so much later.
-    pub(crate) late_ms: u64,
-    /// Arrives once more, so much later.
-    pub(crate) again_ms: Option<u64>,
-    /// The answers to its batch come so much later, or once more by then.
-    pub(crate) late_reply: Option<(u64, Twice)>,
-    /// Answered like this, and not carried out.
-    pub(crate) refused: Option<String>,
-    /// Goes to the wrong node first.
-    pub(crate) misrouted: bool,
-    /// Its slot moves under its feet.
-    pub(crate) slot_moves: bool,
-    /// How it is carried out.
-    pub(crate) manner: Manner,
-    /// Somebody else acts on its subject just before, or just after it.
-    pub(crate) meddle: Option<(Meddle, Fault)>,
-    /// The node fails over once it is applied, losing it.
-    pub(crate) fail_over_after: bool,
-    /// The faults of the plan behind all this, by their places in it.
-    pub(crate) rules: Vec<usize>,
-}
-
-/// How a late reply comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Twice {
-    /// Only late.
-    No,
-    /// In time, and once more later.
-    Yes,
-    /// Once more later, to whoever sits there by then.
-    ToAnyLife,
-}
-
-/// What somebody else does with the subject of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Meddle {
-    /// Cancels it just before.
-    CancelBefore,
-    /// Cancels it just after.
-    CancelAfter,
-    /// Lets it run again just before.
-    ReplayBefore,
-    /// Lets it run again just after.
-    ReplayAfter,
+pub(super) struct Call {
+    pub(super) id: CallId,
+    pub(super) node: usize,
+    pub(super) hops: u8,
+    pub(super) argv: Argv,
+    pub(super) call_effects: FaultEffects,
+    pub(super) learned: Option<Learned>,
 }
 
 impl World {
@@ -145,37 +91,38 @@ impl World {
         &mut self,
         sender: Actor,
         slot: u16,
-        batch: Vec<Vec<Vec<u8>>>,
-        spells: Vec<Spell>,
-        back: Return,
+        commands: Vec<Vec<Vec<u8>>>,
+        effects: Vec<FaultEffects>,
+        reply_to: ReplyTo,
     ) {
         let node = self.route(sender, slot);
-        let id = self.next_parcel;
-        self.next_parcel += 1;
+        let id = self.next_batch;
+        self.next_batch += 1;
         let arrival = self.arrival(sender, node);
-        let (mut calls, mut mute) = (Vec::new(), false);
-        for (at, (argv, spell)) in batch.into_iter().zip(spells).enumerate() {
+        let (mut calls, mut unanswerable) = (Vec::new(), false);
+        for (at, (argv, call_effects)) in commands.into_iter().zip(effects).enumerate() {
             let argv: Argv = Arc::new(argv);
             let call = self.next_call;
             self.next_call += 1;
-            let node = if spell.misrouted { self.wrong_node(node) } else { node };
-            self.emit(sender, What::Sent { call, node: number(node), argv: argv.clone() });
-            if spell.request_lost {
-                self.emit(sender, What::Lost { call, applied: false });
+            let node = if call_effects.misrouted { self.wrong_node(node) } else { node };
+            self.emit(sender, EventKind::Sent { call, node: number(node), argv: argv.clone() });
+            if call_effects.request_lost {
+                self.emit(sender, EventKind::Lost { call, applied: false });
             } else {
-                self.schedule(arrival + spell.late_ms, Happening::Arrive { parcel: id, at });
+                self.schedule(arrival + call_effects.late_ms, Scheduled::Arrive { batch: id, at });
             }
-            mute |= spell.silent;
-            let learned = spell.request_lost.then(broken);
-            calls.push(Call { id: call, node, hops: 0, argv, spell, learned });
+            unanswerable |= call_effects.silent;
+            let learned = call_effects.request_lost.then(broken);
+            calls.push(Call { id: call, node, hops: 0, argv, call_effects, learned });
         }
-        if let Return::Client { .. } = back {
+        if let ReplyTo::Client { .. } = reply_to {
             let patience = self.plan.config.patience.0;
-            self.schedule(self.now_ms + patience, Happening::GiveUp { parcel: id });
+            self.schedule(self.now_ms + patience, Scheduled::GiveUp { batch: id });
         }
         let unanswered = calls.iter().filter(|call| call.learned.is_none()).count();
-        let parcel = Parcel { sender, slot, back: Some(back), calls, unanswered, mute };
-        self.parcels.insert(id, parcel);
+        let batch =
+            Batch { sender, slot, reply_to: Some(reply_to), calls, unanswered, unanswerable };
+        self.batches.insert(id, batch);
         if unanswered == 0 {
             self.reply(id);
         }
@@ -184,8 +131,8 @@ impl World {
     fn route(&self, sender: Actor, slot: u16) -> usize {
         let first = usize::from(slot) % self.servers.shards();
         let shard = self.links.known.get(&(sender, slot)).copied().unwrap_or(first);
-        let misled = self.links.misled.get(&(sender, shard)).copied();
-        misled.unwrap_or_else(|| self.servers.primary(shard))
+        let stale_primary = self.links.stale_primary.get(&(sender, shard)).copied();
+        stale_primary.unwrap_or_else(|| self.servers.primary(shard))
     }
 
     fn wrong_node(&self, right: usize) -> usize {
@@ -193,16 +140,16 @@ impl World {
         self.servers.primary(shard)
     }
 
-    fn delay(&mut self, sender: Actor, node: usize) -> u64 {
+    pub(super) fn delay(&mut self, sender: Actor, node: usize) -> u64 {
         let span = self.plan.config.link.0;
-        let delay = self.chance(Purpose::Network, sender).within(span);
+        let delay = self.random(Purpose::Network, sender).within(span);
         match self.links.slow.get(&node) {
             Some((times, until)) if *until > self.now_ms => (delay + 1) * times,
             _ => delay,
         }
     }
 
-    /// When a parcel that leaves now is there.
+    /// When a batch that is sent now arrives.
     fn arrival(&mut self, sender: Actor, node: usize) -> u64 {
         let delay = self.delay(sender, node);
         let free = self.links.clogged_until.get(&(sender, node)).copied().unwrap_or(0);
@@ -211,54 +158,54 @@ impl World {
         *last
     }
 
-    /// A call reaches its node.
+    /// A call arrives at its node.
     pub(crate) fn arrive(&mut self, id: u64, at: usize) {
-        let Some(parcel) = self.parcels.get(&id) else { return };
-        let (sender, slot) = (parcel.sender, parcel.slot);
-        let Some(call) = parcel.calls.get(at) else { return };
+        let Some(batch) = self.batches.get(&id) else { return };
+        let (sender, slot) = (batch.sender, batch.slot);
+        let Some(call) = batch.calls.get(at) else { return };
         let (call_id, node, hops) = (call.id, call.node, call.hops);
-        let (argv, spell) = (call.argv.clone(), call.spell.clone());
+        let (argv, call_effects) = (call.argv.clone(), call.call_effects.clone());
         let before = self.injected();
-        if spell.slot_moves && hops == 0 {
+        if call_effects.slot_moves && hops == 0 {
             self.begin_move(slot);
             self.finish_hand_over(slot);
         }
         let onward = self.redirect(sender, slot, node);
-        self.note_struck(&spell.rules, before);
+        self.note_fired(&call_effects.rules, before);
         if let Some(answer) = onward {
             match answer {
-                Onward::To(next) if hops < HOPS_MAX => return self.follow(id, at, next),
-                Onward::To(_) => return self.learn(id, at, error("MOVED too often")),
-                Onward::Refused(text) => return self.learn(id, at, error(text)),
+                Redirect::To(next) if hops < HOPS_MAX => return self.follow(id, at, next),
+                Redirect::To(_) => return self.learn(id, at, error("MOVED too often")),
+                Redirect::Refused(text) => return self.learn(id, at, error(text)),
             }
         }
-        if let Some(text) = spell.refused.clone().or_else(|| self.trouble_of(node)) {
+        if let Some(text) = call_effects.refused.clone().or_else(|| self.outage_of(node)) {
             return self.learn(id, at, Learned::Reply(Value::Error(text)));
         }
-        self.meddle(spell.meddle, sender, node, &argv, None);
-        let reply = self.apply(sender, node, call_id, &argv, spell.manner);
-        self.meddle(spell.meddle, sender, node, &argv, Some(&reply));
-        self.note_struck(&spell.rules, before);
-        if let Some(later_ms) = spell.again_ms {
-            let again = Happening::Again { sender, call: call_id, node, slot, argv };
+        self.make_racing_call(call_effects.racing_call, sender, node, &argv, None);
+        let reply = self.apply(sender, node, call_id, &argv, call_effects.options);
+        self.make_racing_call(call_effects.racing_call, sender, node, &argv, Some(&reply));
+        self.note_fired(&call_effects.rules, before);
+        if let Some(later_ms) = call_effects.duplicate_after_ms {
+            let again = Scheduled::ArriveDuplicate { sender, call: call_id, node, slot, argv };
             self.schedule(self.now_ms + later_ms, again);
         }
-        if spell.crash_after {
+        if call_effects.crash_after {
             self.kill(sender);
         }
-        if spell.fail_over_after {
+        if call_effects.fail_over_after {
             let shard = self.servers.nodes[node].shard;
             self.fail_over(shard, 1);
         }
-        if spell.reply_lost {
-            self.emit(sender, What::Lost { call: call_id, applied: true });
+        if call_effects.reply_lost {
+            self.emit(sender, EventKind::Lost { call: call_id, applied: true });
             return self.learn(id, at, broken());
         }
         self.learn(id, at, Learned::Reply(reply));
     }
 
-    /// A call reaches its node once more; the client follows it to where its slot is by now.
-    pub(crate) fn arrive_again(
+    /// A duplicate of a call arrives. The client follows redirects.
+    pub(crate) fn arrive_duplicate(
         &mut self,
         sender: Actor,
         call: CallId,
@@ -267,32 +214,32 @@ impl World {
         argv: &Argv,
     ) {
         let node = match self.redirect(sender, slot, node) {
-            Some(Onward::To(next)) => next,
-            Some(Onward::Refused(_)) => return,
+            Some(Redirect::To(next)) => next,
+            Some(Redirect::Refused(_)) => return,
             None => node,
         };
-        if self.trouble_of(node).is_none() {
-            self.apply(sender, node, call, argv, Manner::default());
+        if self.outage_of(node).is_none() {
+            self.apply(sender, node, call, argv, ServeOptions::default());
         }
     }
 
-    /// Where a call must go instead, when its slot is not here, or another node took its place.
-    fn redirect(&mut self, sender: Actor, slot: u16, node: usize) -> Option<Onward> {
+    /// Where a call must go instead, if its slot has moved or the node was replaced.
+    fn redirect(&mut self, sender: Actor, slot: u16, node: usize) -> Option<Redirect> {
         let shard = self.servers.nodes[node].shard;
         let owner = self.servers.owner(slot);
-        if self.servers.nodes[node].deposed {
-            return Some(Onward::To(self.servers.primary(owner)));
+        if self.servers.nodes[node].knows_successor {
+            return Some(Redirect::To(self.servers.primary(owner)));
         }
         let moves = self.servers.moves.get(&slot).copied();
         if let Some(step) = moves.filter(|step| step.from == shard) {
             if step.handed_over {
-                self.inflict(Fault::Ask, format!("slot {slot} for {sender}"));
-                return Some(Onward::To(self.servers.primary(step.to)));
+                self.record_fault(Fault::Ask, format!("slot {slot} for {sender}"));
+                return Some(Redirect::To(self.servers.primary(step.to)));
             }
             let hit = Ratio { hits: 1, of: 3 };
-            if self.chance(Purpose::Network, Actor::World).chance(hit) {
-                self.inflict(Fault::TryAgain, format!("slot {slot} for {sender}"));
-                return Some(Onward::Refused(
+            if self.random(Purpose::Network, Actor::World).chance(hit) {
+                self.record_fault(Fault::TryAgain, format!("slot {slot} for {sender}"));
+                return Some(Redirect::Refused(
                     "TRYAGAIN Multiple keys request during rehashing of slot",
                 ));
             }
@@ -301,40 +248,40 @@ impl World {
         if shard == owner {
             return None;
         }
-        self.inflict(Fault::Moved, format!("slot {slot} for {sender}"));
+        self.record_fault(Fault::Moved, format!("slot {slot} for {sender}"));
         self.links.known.insert((sender, slot), owner);
-        Some(Onward::To(self.servers.primary(owner)))
+        Some(Redirect::To(self.servers.primary(owner)))
     }
 
-    /// Sends a call on to another node.
+    /// Sends a call to another node.
     fn follow(&mut self, id: u64, at: usize, node: usize) {
-        let Some(parcel) = self.parcels.get_mut(&id) else { return };
-        let sender = parcel.sender;
-        if let Some(call) = parcel.calls.get_mut(at) {
+        let Some(batch) = self.batches.get_mut(&id) else { return };
+        let sender = batch.sender;
+        if let Some(call) = batch.calls.get_mut(at) {
             call.hops += 1;
             call.node = node;
         }
         let wait = 2 * self.delay(sender, node);
-        self.schedule(self.now_ms + wait, Happening::Arrive { parcel: id, at });
+        self.schedule(self.now_ms + wait, Scheduled::Arrive { batch: id, at });
     }
 
-    fn trouble_of(&self, node: usize) -> Option<String> {
-        let trouble = self.servers.nodes[node].trouble.as_ref()?;
-        (!trouble.reads_pass).then(|| trouble.error.clone())
+    fn outage_of(&self, node: usize) -> Option<String> {
+        let outage = self.servers.nodes[node].outage.as_ref()?;
+        (!outage.reads_pass).then(|| outage.error.clone())
     }
 
-    /// Lets a node carry out a call, and tells everybody.
+    /// Applies a call on a node and emits the event.
     pub(crate) fn apply(
         &mut self,
         sender: Actor,
         node: usize,
         call: CallId,
         argv: &Argv,
-        manner: Manner,
+        options: ServeOptions,
     ) -> Value {
-        let before = self.meter.turn_to(Part::Store);
-        let served = self.servers.serve(node, call, argv, self.now_ms, manner);
-        self.meter.turn_back(before, argv);
+        let before = self.profiler.enter(Part::Store);
+        let served = self.servers.serve(node, call, argv, self.now_ms, options);
+        self.profiler.leave_store(before, argv);
         self.counters.calls += 1;
         self.counters.commits += u64::from(served.commit.is_some());
         let reply = served.reply.clone();
@@ -342,7 +289,7 @@ impl World {
         let applied = Applied {
             call,
             node: number(node),
-            stray: self.servers.nodes[node].stray,
+            superseded: self.servers.nodes[node].superseded,
             argv: argv.clone(),
             signature: signature_of(argv),
             answer: Outcome::read(&served.reply),
@@ -353,143 +300,24 @@ impl World {
             server_time_us: served.server_time_us,
             inner_commands: served.inner_commands,
         };
-        self.emit_touching(sender, What::Applied(Box::new(applied)), &served.touched);
+        self.emit_touching(sender, EventKind::Applied(Box::new(applied)), &served.touched);
         self.push(&published);
         reply
     }
-
-    /// Notes what became of one call; the last one sends the answers back.
-    fn learn(&mut self, id: u64, at: usize, learned: Learned) {
-        let Some(parcel) = self.parcels.get_mut(&id) else { return };
-        let Some(call) = parcel.calls.get_mut(at) else { return };
-        if call.learned.replace(learned).is_some() {
-            return;
-        }
-        parcel.unanswered -= 1;
-        if parcel.unanswered == 0 {
-            self.reply(id);
-        }
-    }
-
-    fn reply(&mut self, id: u64) {
-        let Some(parcel) = self.parcels.get(&id) else { return };
-        if parcel.mute {
-            // The sender's own patience ends it.
-            return;
-        }
-        let sender = parcel.sender;
-        let node = parcel.calls.first().map_or(0, |call| call.node);
-        let late = parcel.calls.iter().find_map(|call| call.spell.late_reply);
-        let free = self.links.clogged_until.get(&(sender, node)).copied().unwrap_or(0);
-        let due = (self.now_ms + self.delay(sender, node)).max(free);
-        let (due, twice) = match late {
-            Some((ms, Twice::No)) => (due + ms, None),
-            Some((ms, twice)) => (due, Some((due + ms, twice))),
-            None => (due, None),
-        };
-        if let Some((later, twice)) = twice {
-            self.echo(id, later, twice);
-        }
-        self.schedule(due, Happening::Deliver { parcel: id });
-    }
-
-    /// Lets the answers to an engine's batch come once more, later.
-    fn echo(&mut self, id: u64, later: u64, twice: Twice) {
-        let Some(parcel) = self.parcels.get(&id) else { return };
-        let (Actor::Engine(engine), Some(Return::Engine { life, ticket })) =
-            (parcel.sender, &parcel.back)
-        else {
-            return;
-        };
-        let answers =
-            parcel.calls.iter().map(|call| answer(call.learned.clone().unwrap_or_else(broken)));
-        let input = Input::Settled { ticket: *ticket, answers: answers.collect() };
-        let life = if twice == Twice::ToAnyLife { None } else { Some(*life) };
-        self.schedule(later, Happening::Hear { engine, life, input: Box::new(input) });
-    }
-
-    /// The answers reach whoever waits for them.
-    pub(crate) fn deliver(&mut self, id: u64) {
-        let Some(mut parcel) = self.parcels.remove(&id) else { return };
-        let Some(back) = parcel.back.take() else { return };
-        let deaf = self.links.deaf_until.get(&parcel.sender).is_some_and(|end| *end > self.now_ms);
-        if deaf {
-            for call in &parcel.calls {
-                let applied = matches!(call.learned, Some(Learned::Reply(_)));
-                self.emit(parcel.sender, What::Lost { call: call.id, applied });
-            }
-            // A client's patience must still end.
-            if let Return::Client { .. } = back {
-                parcel.back = Some(back);
-                parcel.mute = true;
-                self.parcels.insert(id, parcel);
-            }
-            return;
-        }
-        let mut answers = Vec::new();
-        for call in &parcel.calls {
-            let learned = call.learned.clone().unwrap_or_else(broken);
-            self.emit(parcel.sender, What::Delivered { call: call.id, learned: learned.clone() });
-            answers.push(learned);
-        }
-        match back {
-            Return::Engine { life, ticket } => {
-                let heard = |learned| canary::spoil(self.plant, answer(learned));
-                let answers = answers.into_iter().map(heard).collect();
-                self.settle(parcel.sender, life, Input::Settled { ticket, answers });
-            }
-            Return::Client { life, errand } => {
-                let call = parcel.calls.first().map(|call| call.id);
-                if let (Some(call), Some(learned)) = (call, answers.into_iter().next()) {
-                    self.client_hears(parcel.sender, life, call, errand, learned);
-                }
-            }
-        }
-    }
-
-    /// A client stops waiting for an answer; the call may still arrive.
-    pub(crate) fn give_up(&mut self, id: u64) {
-        let Some(parcel) = self.parcels.get_mut(&id) else { return };
-        let sender = parcel.sender;
-        let Some(Return::Client { life, errand }) = parcel.back.take() else { return };
-        let Some(call) = parcel.calls.first().map(|call| call.id) else { return };
-        if parcel.unanswered == 0 {
-            self.parcels.remove(&id);
-        }
-        let learned = Learned::Perhaps("no answer in time".to_owned());
-        self.emit(sender, What::Delivered { call, learned: learned.clone() });
-        self.client_hears(sender, life, call, errand, learned);
-    }
 }
 
-/// Where a call goes that came to the wrong place.
-enum Onward {
+/// Where a call goes that arrived at the wrong node.
+enum Redirect {
     To(usize),
     Refused(&'static str),
 }
 
-fn broken() -> Learned {
-    Learned::Perhaps("the connection broke".to_owned())
-}
-
-fn error(text: &str) -> Learned {
-    Learned::Reply(Value::Error(text.to_owned()))
-}
-
-fn answer(learned: Learned) -> Answer {
-    match learned {
-        Learned::Reply(reply) => Answer::Applied(reply),
-        Learned::NotApplied(why) => Answer::NotApplied(ServerError::never_sent(why)),
-        Learned::Perhaps(why) => Answer::PerhapsApplied(ServerError::silence(why)),
-    }
-}
-
-/// The number by which events name a node.
+/// The number of a node in events.
 pub(crate) fn number(node: usize) -> u8 {
     u8::try_from(node + 1).unwrap_or(u8::MAX)
 }
 
-/// The words of an engine's commands.
-pub(crate) fn words_of(batch: Vec<Command>) -> Vec<Vec<Vec<u8>>> {
-    batch.into_iter().map(|command| command.argv).collect()
+/// The words of commands.
+pub(crate) fn argv_of(commands: Vec<Command>) -> Vec<Vec<Vec<u8>>> {
+    commands.into_iter().map(|command| command.argv).collect()
 }

@@ -1,4 +1,4 @@
-//! Runs many random histories on the library as it was built, or as its sources are right now.
+//! Runs random histories of calls on the in-process host, and checks every oracle after each call.
 //!
 //! `cargo run --release -p selvedge-tests --bin history -- [--histories N] [--length N] [--seed S]
 //! [--lua-dir DIR] [--survey]`
@@ -7,46 +7,46 @@ use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use selvedge_tests::history::campaign::Campaign;
-use selvedge_tests::words::{COUNTS, SEEDS, STEPS, within};
-use selvedge_tests::{complain, say};
+use selvedge_tests::command_line::{COUNTS, SEEDS, STEPS, jobs, within};
+use selvedge_tests::history::run::HistoryRun;
+use selvedge_tests::{print_error, print_line};
 
 fn main() -> ExitCode {
     match Options::read().and_then(|options| run(&options)) {
         Ok(report) => {
-            say!("{report}");
+            print_line!("{report}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            complain!("{error}");
+            print_error!("{error}");
             ExitCode::FAILURE
         }
     }
 }
 
 struct Options {
-    campaign: Campaign,
+    options: HistoryRun,
     lua: Option<PathBuf>,
     survey: bool,
 }
 
 impl Options {
     fn read() -> Result<Self, String> {
-        let campaign = Campaign { seed: 0, histories: 1_000, length: 60 };
-        let mut options = Self { campaign, lua: None, survey: false };
+        let options = HistoryRun { seed: 0, histories: 1_000, length: 60, jobs: jobs() };
+        let mut options = Self { options, lua: None, survey: false };
         let mut words = env::args().skip(1);
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or(format!("{word} needs a value"));
             let number = |text: String| text.parse().map_err(|_| format!("{text} is no number"));
             match word.as_str() {
                 "--histories" => {
-                    options.campaign.histories = within(&word, number(value()?)?, COUNTS)?;
+                    options.options.histories = within(&word, number(value()?)?, COUNTS)?;
                 }
                 "--length" => {
                     let length = within(&word, number(value()?)?, STEPS)?;
-                    options.campaign.length = usize::try_from(length).unwrap_or(usize::MAX);
+                    options.options.length = usize::try_from(length).unwrap_or(usize::MAX);
                 }
-                "--seed" => options.campaign.seed = within(&word, number(value()?)?, SEEDS)?,
+                "--seed" => options.options.seed = within(&word, number(value()?)?, SEEDS)?,
                 "--lua-dir" => options.lua = Some(value()?.into()),
                 "--survey" => options.survey = true,
                 _ => return Err(USAGE.to_owned()),
@@ -63,23 +63,20 @@ fn run(options: &Options) -> Result<String, String> {
         None => selvedge_lua::library::SOURCE.to_owned(),
     };
     if options.survey {
-        let downfalls = options.campaign.survey(&library);
-        return if downfalls.is_empty() {
-            Ok("nothing goes wrong".to_owned())
+        let failures = options.options.survey(&library);
+        return if failures.is_empty() {
+            Ok("no history fails".to_owned())
         } else {
-            Err(downfalls.join("\n"))
+            Err(failures.join("\n"))
         };
     }
-    let tally = options.campaign.run(&library)?;
+    let tally = options.options.run(&library)?;
     let lines = tally.iter().map(|(function, [accepted, refused])| {
         format!("{function}: {accepted} accepted, {refused} refused\n")
     });
-    Ok(format!(
-        "{}{} histories, all in order",
-        lines.collect::<String>(),
-        options.campaign.histories
-    ))
+    Ok(format!("{}{} histories, no failure", lines.collect::<String>(), options.options.histories))
 }
 
 const USAGE: &str = "history [--histories N] [--length N] [--seed S] [--lua-dir DIR] [--survey]
-With --survey it goes on after a failure and tells of each kind once.";
+--lua-dir reads the Lua sources of a folder instead of the compiled library. --survey continues after
+a failure, and prints one failure of each kind.";

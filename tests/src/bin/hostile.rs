@@ -1,26 +1,20 @@
-//! Attacks the function library with hostile calls, with its sources as they are right now.
+//! Calls the functions of the library with hostile arguments, keys and keyspaces. Reads the Lua
+//! sources as they are now.
 //!
 //! `cargo run --release -p selvedge-tests --bin hostile -- --calls N --seed S [--function NAME]`
 
 use std::collections::BTreeMap;
 use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use selvedge_tests::hostile::Campaign;
-use selvedge_tests::hostile::inject::{Injected, inject};
-use selvedge_tests::words::{COUNTS, within};
-use selvedge_tests::{complain, say};
+use selvedge_tests::command_line::{COUNTS, clone_root, exit_code, within};
+use selvedge_tests::hostile::HostileRunner;
+use selvedge_tests::hostile::fail_inner_commands::{Injected, inject};
+use selvedge_tests::print_line;
 
 fn main() -> ExitCode {
-    match Options::read().and_then(|options| run(&options)) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            complain!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(Options::read().and_then(|options| run(&options)))
 }
 
 struct Options {
@@ -36,10 +30,7 @@ struct Options {
 
 impl Options {
     fn read() -> Result<Self, String> {
-        let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
-        // The clone it is run in, which need not be the one it was built in.
-        let root = env::current_dir().ok().filter(|here| here.join("tests/spec").is_dir());
-        let root = root.unwrap_or(built_from);
+        let root = clone_root();
         let mut options = Self {
             lua: root.join("lua"),
             spec: root.join("tests/spec"),
@@ -76,14 +67,14 @@ impl Options {
 fn run(options: &Options) -> Result<bool, String> {
     let library = selvedge_lua::library::assemble(&options.lua)
         .map_err(|error| format!("the Lua sources: {error}"))?;
-    let mut campaign = Campaign::prepare(&library, &options.lua, &options.spec)?;
+    let mut runner = HostileRunner::prepare(&library, &options.lua, &options.spec)?;
     if let Some(name) = &options.function
-        && !campaign.contracts.contains_key(name)
+        && !runner.contracts.contains_key(name)
     {
         return Err(format!("there is no function {name}"));
     }
     if options.inject {
-        return Ok(run_injections(&mut campaign, options));
+        return Ok(run_injections(&mut runner, options));
     }
     let attacks = match options.attack {
         Some(attack) => attack..=attack,
@@ -92,40 +83,42 @@ fn run(options: &Options) -> Result<bool, String> {
     let mut found = BTreeMap::<String, usize>::new();
     for attack in attacks.clone() {
         let function = options.function.as_deref();
-        if let Some(finding) = campaign.run(options.seed, attack, function) {
+        if let Some(finding) = runner.run(options.seed, attack, function) {
             let seen = found.entry(finding.call.function.clone()).or_default();
             *seen += 1;
             if *seen <= options.shown {
-                say!("{finding}");
+                print_line!("{finding}");
             }
         }
     }
-    let functions = options.function.as_ref().map_or(campaign.contracts.len(), |_| 1);
+    let functions = options.function.as_ref().map_or(runner.contracts.len(), |_| 1);
     let findings: usize = found.values().sum();
     let calls = attacks.count();
-    say!("{calls} calls of {} functions, {findings} findings", functions.min(calls));
+    print_line!("{calls} calls of {} functions, {findings} findings", functions.min(calls));
     for (function, count) in &found {
-        say!("{count:6} {function}");
+        print_line!("{count:6} {function}");
     }
     Ok(findings == 0)
 }
 
-fn run_injections(campaign: &mut Campaign, options: &Options) -> bool {
+fn run_injections(runner: &mut HostileRunner, options: &Options) -> bool {
     let mut injected = Injected::default();
-    for function in campaign.corpus.functions() {
+    for function in runner.corpus.functions() {
         if options.function.as_ref().is_none_or(|only| only == function) {
-            for call in campaign.corpus.calls(function) {
-                inject(call, &mut campaign.host, &mut injected);
+            for call in runner.corpus.calls(function) {
+                inject(call, &mut runner.host, &mut injected);
             }
         }
     }
     let Injected { failures, faults } = injected;
-    faults.iter().for_each(|fault| say!("{fault}"));
-    say!("{failures} injected failures, {} faults", faults.len());
+    faults.iter().for_each(|fault| print_line!("{fault}"));
+    print_line!("{failures} injected failures, {} faults", faults.len());
     faults.is_empty()
 }
 
-const USAGE: &str = "hostile [--lua-dir DIR] [--spec-dir DIR] [--calls N] [--seed S] [--attack N] [--function NAME]
+const USAGE: &str =
+    "hostile [--lua-dir DIR] [--spec-dir DIR] [--calls N] [--seed S] [--attack N] [--function NAME]
         [--shown N] [--inject]
-Makes N hostile calls, of all functions in turn or of one; shows the first findings of each function.
-With --attack only that one; with --inject, lets each inner command of good calls fail instead.";
+Makes N hostile calls of all functions in turn, or of one function, and prints the first findings of
+each function. --attack N makes only call N of the seed. --inject makes good calls instead, and lets
+each of their inner commands fail.";

@@ -1,7 +1,8 @@
-//! Plays seeded schedules of faults against real engines, workers and servers.
+//! Runs seeded schedules of faults against real engines, workers and servers.
 //!
 //! `cargo run --release -p selvedge-tests --bin live -- [--schedules N] [--seconds N] [--seed S]
-//! [--shape standalone|pair|cluster] [--lags yes|no] [--at-once N]`; engines and workers are this program again.
+//! [--shape standalone|pair|cluster] [--lags yes|no] [--at-once N]`; it starts
+//! itself as engine and as worker.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -12,35 +13,29 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use selvedge_tests::live::plan::{Fault, Plan, Shape, Wishes};
-use selvedge_tests::live::process::ClockShift;
-use selvedge_tests::live::roles::{Deserted, engine, worker};
-use selvedge_tests::live::run::{Report, run};
+use selvedge_tests::command_line::{SEEDS, exit_code, within};
+use selvedge_tests::live::fault_schedule::{Fault, FaultSchedule, ScheduleOptions, Shape};
+use selvedge_tests::live::process_main::{ProcessError, engine, worker};
+use selvedge_tests::live::processes::ClockShift;
+use selvedge_tests::live::report::Report;
+use selvedge_tests::live::schedule_run::run;
 use selvedge_tests::server::Server;
-use selvedge_tests::words::{SEEDS, within};
-use selvedge_tests::{complain, say};
+use selvedge_tests::{print_error, print_line};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> ExitCode {
     let words: Vec<String> = env::args().skip(1).collect();
     let done = match words.as_slice() {
-        [role, _] if role == "engine" => perform(engine()),
-        [role, notes] if role == "worker" => perform(worker(Path::new(notes))),
-        _ => read(&words).and_then(|options| play(&options)),
+        [role, _] if role == "engine" => run_role(engine()),
+        [role, notes] if role == "worker" => run_role(worker(Path::new(notes))),
+        _ => read(&words).and_then(|options| run_schedules(&options)),
     };
-    match done {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            complain!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(done)
 }
 
-/// Plays a role until this process is killed.
-fn perform(role: impl Future<Output = Result<(), Deserted>>) -> Result<bool, String> {
+/// Runs as an engine or a worker until this process is killed.
+fn run_role(role: impl Future<Output = Result<(), ProcessError>>) -> Result<bool, String> {
     runtime()?.block_on(role).map(|()| true).map_err(|error| error.to_string())
 }
 
@@ -85,13 +80,13 @@ fn read(words: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
-fn play(options: &Options) -> Result<bool, String> {
+fn run_schedules(options: &Options) -> Result<bool, String> {
     let live = env::current_exe().map_err(|error| error.to_string())?;
     let stop = cancelled_by_signals()?;
-    // Where none can be started, that is said once and not by each schedule.
+    // If no server can be started, report it once and not for each schedule.
     Server::valkey().map(drop).map_err(|error| error.to_string())?;
     let mut faults = BTreeMap::<Fault, usize>::new();
-    let (mut played, mut failed) = (0_u64, 0_u64);
+    let (mut ran, mut failed) = (0_u64, 0_u64);
     let (mut accepted, mut ended, mut runs, mut excused) = (0, 0, 0, 0);
     let next = AtomicU64::new(options.seed);
     let (report_to, reports) = mpsc::channel();
@@ -99,20 +94,20 @@ fn play(options: &Options) -> Result<bool, String> {
         for _ in 0..options.at_once {
             let (next, report_to) = (&next, report_to.clone());
             let (live, stop) = (&live, &stop);
-            scope.spawn(move || play_in_a_row(options, live, next, stop, &report_to));
+            scope.spawn(move || run_one_after_another(options, live, next, stop, &report_to));
         }
         drop(report_to);
         for report in reports {
-            played += 1;
+            ran += 1;
             let report = match report {
                 Ok(report) => report,
                 Err(error) => {
-                    say!("{error}");
+                    print_line!("{error}");
                     failed += 1;
                     continue;
                 }
             };
-            say!("{}", report.to_string().trim_end());
+            print_line!("{}", report.to_string().trim_end());
             for (fault, count) in &report.faults {
                 *faults.entry(*fault).or_default() += count;
             }
@@ -123,29 +118,35 @@ fn play(options: &Options) -> Result<bool, String> {
             failed += u64::from(!report.verdict.faults.is_empty());
         }
     });
-    say!("{played} schedules of {} s, {failed} failed", options.seconds);
-    say!("{accepted} executions accepted, {ended} ends told, {runs} runs of handlers");
-    say!("{excused} losses excused by a primary that died with what its replica had not heard");
+    print_line!("{ran} schedules of {} s, {failed} failed", options.seconds);
+    print_line!(
+        "{accepted} executions accepted, {ended} ends reported to callers, {runs} handler runs"
+    );
+    print_line!(
+        "{excused} losses excused: a primary died with writes that its replica had not received"
+    );
     for (fault, _) in Fault::ALL {
-        say!("{:6} {fault}", faults.get(fault).copied().unwrap_or(0));
+        print_line!("{:6} {fault}", faults.get(fault).copied().unwrap_or(0));
     }
     if ClockShift::by(0).is_none() {
-        say!(
-            "no clock can be shifted here: that needs libfaketime (Debian: apt-get install libfaketime)"
+        print_line!(
+            "no clock was shifted: that needs libfaketime (Debian: apt-get install libfaketime)"
         );
     }
     if stop.is_cancelled() {
         return Err("interrupted".to_owned());
     }
     if accepted == 0 || faults.values().sum::<usize>() == 0 {
-        return Err("nothing was accepted, or nothing was hurt: that shows nothing".to_owned());
+        return Err(
+            "nothing was accepted, or no fault was injected: the run checked nothing".to_owned()
+        );
     }
     Ok(failed == 0)
 }
 
-/// Plays schedules, one after the other, while there are any. Striking blocks, so that each row has
-/// threads of its own.
-fn play_in_a_row(
+/// Runs schedules, one after the other, while there are any. Injecting a fault blocks, so this needs
+/// a thread of its own.
+fn run_one_after_another(
     options: &Options,
     live: &Path,
     next: &AtomicU64,
@@ -153,23 +154,23 @@ fn play_in_a_row(
     reports: &mpsc::Sender<Result<Report, String>>,
 ) {
     let Options { seconds, shape, lags, .. } = *options;
-    let wishes = Wishes { lasts: Duration::from_secs(seconds), shape, lags };
+    let like = ScheduleOptions { lasts: Duration::from_secs(seconds), shape, lags };
     while !stop.is_cancelled() {
         let seed = next.fetch_add(1, Ordering::SeqCst);
         if seed >= options.seed + options.schedules {
             return;
         }
-        let plan = Plan::from_seed(seed, &wishes);
-        let report = runtime().and_then(|runtime| runtime.block_on(run(plan, live, stop)));
-        // Whoever asked for reports is gone only if one before could not be made.
+        let schedule = FaultSchedule::from_seed(seed, &like);
+        let report = runtime().and_then(|runtime| runtime.block_on(run(schedule, live, stop)));
+        // The receiver is gone only after an error.
         if report.transpose().is_some_and(|report| reports.send(report).is_err()) {
             return;
         }
     }
 }
 
-/// Cancelled by Ctrl-C, or by whoever ends processes in good order: then everything is put away. Who
-/// asks for it twice does not want to wait for that.
+/// Cancelled by SIGINT, SIGTERM or SIGHUP: then all processes and files are removed. A second signal
+/// exits at once.
 fn cancelled_by_signals() -> Result<CancellationToken, String> {
     let runtime = runtime()?;
     let listen = |kind| {
@@ -189,7 +190,7 @@ fn cancelled_by_signals() -> Result<CancellationToken, String> {
         };
         runtime.block_on(async {
             asked().await;
-            complain!("interrupted: putting everything away; once more to leave it");
+            print_error!("interrupted: stopping all processes; interrupt again to exit at once");
             told.cancel();
             asked().await;
         });
@@ -205,6 +206,6 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 const USAGE: &str =
     "live [--schedules N] [--seconds N] [--seed S] [--shape standalone|pair|cluster] [--lags yes|no]
      [--at-once N]
-Plays N schedules of so many seconds each, from seed S on. A failover to a replica that lags loses what
-callers were told; each such loss is proven and excused. With --lags no, no replica lags, and nothing is
-excused.";
+Runs N schedules of so many seconds each, from seed S on, --at-once of them at a time. A failover to a
+replica that lags loses writes that callers were told about; each such loss must be proven and is
+counted as excused. With --lags no, replicas never lag and nothing is excused.";

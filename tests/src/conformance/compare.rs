@@ -1,4 +1,4 @@
-//! [`Comparison`]: what about two replies has to be equal.
+//! [`Comparison`]: in which respect two replies must be equal.
 
 use selvedge_core::value::Value;
 
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn each_comparison_sees_what_it_is_for() {
+    fn each_comparison_finds_its_differences() {
         assert!(!Comparison::Exact.agrees(&words("a b"), &words("b a")));
         assert!(Comparison::Unordered.agrees(&words("a b"), &words("b a")));
         assert!(!Comparison::Unordered.agrees(&words("a b"), &words("a a")));

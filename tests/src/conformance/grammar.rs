@@ -4,46 +4,46 @@
 //! for nothing or one of the choices; `(a | b)` for one of the choices; `{a}` for one to three
 //! times what is inside.
 
-use super::dice::Dice;
+use selvedge_sim::search::Draws;
 
 /// Spells one command out of a template. `word` makes a word of the kind that is asked for.
 pub(super) fn expand(
     template: &str,
-    dice: &mut Dice,
-    word: &mut dyn FnMut(&str, &mut Dice) -> Vec<u8>,
+    draws: &mut Draws,
+    word: &mut dyn FnMut(&str, &mut Draws) -> Vec<u8>,
 ) -> Vec<Vec<u8>> {
     let spaced = "[](){}|"
         .chars()
         .fold(template.to_owned(), |text, sign| text.replace(sign, &format!(" {sign} ")));
     let tokens: Vec<&str> = spaced.split_whitespace().collect();
     let mut words = Vec::new();
-    write(&tokens, dice, word, &mut words);
+    write(&tokens, draws, word, &mut words);
     words
 }
 
 fn write(
     mut tokens: &[&str],
-    dice: &mut Dice,
-    word: &mut dyn FnMut(&str, &mut Dice) -> Vec<u8>,
+    draws: &mut Draws,
+    word: &mut dyn FnMut(&str, &mut Draws) -> Vec<u8>,
     words: &mut Vec<Vec<u8>>,
 ) {
     while let [token, rest @ ..] = tokens {
         tokens = rest;
         if !matches!(*token, "[" | "(" | "{") {
             let kind = token.strip_prefix('<').and_then(|token| token.strip_suffix('>'));
-            words.push(kind.map_or_else(|| token.as_bytes().to_vec(), |kind| word(kind, dice)));
+            words.push(kind.map_or_else(|| token.as_bytes().to_vec(), |kind| word(kind, draws)));
             continue;
         }
         let (choices, behind) = group(rest);
         tokens = behind;
         let times = match *token {
-            "[" => dice.below(2),
-            "{" => 1 + dice.below(3),
+            "[" => draws.index(2),
+            "{" => 1 + draws.index(3),
             _ => 1,
         };
         for _ in 0..times {
-            let choice = &choices[dice.below(choices.len())];
-            write(choice, dice, word, words);
+            let choice = &choices[draws.index(choices.len())];
+            write(choice, draws, word, words);
         }
     }
 }
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn every_way_through_a_template_is_taken_and_no_other() {
-        let mut dice = Dice::new(3);
+        let mut draws = Draws::seeded(3, 0);
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..200 {
-            let words = expand("A <x> [B | C [D]] (E | F)", &mut dice, &mut |kind, _| {
+            let words = expand("A <x> [B | C [D]] (E | F)", &mut draws, &mut |kind, _| {
                 kind.to_uppercase().into_bytes()
             });
             let words: Vec<_> =
@@ -100,9 +100,9 @@ mod tests {
 
     #[test]
     fn a_repeated_group_comes_one_to_three_times() {
-        let mut dice = Dice::new(3);
+        let mut draws = Draws::seeded(3, 0);
         let lengths: std::collections::BTreeSet<usize> = (0..50)
-            .map(|_| expand("A {<b> <c>}", &mut dice, &mut |_, _| Vec::new()).len())
+            .map(|_| expand("A {<b> <c>}", &mut draws, &mut |_, _| Vec::new()).len())
             .collect();
         assert!(lengths.into_iter().eq([3, 5, 7]));
     }

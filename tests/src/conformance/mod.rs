@@ -1,19 +1,20 @@
 //! Conformance: the same random sequences on the host, on Valkey and on Redis.
 //!
-//! A seed makes a [`Sequence`]; the [`trio`] carries out its steps on all three stores and
-//! compares each reply and, after each step, the whole keyspace. What Redis is known to do
-//! otherwise stands in [`difference`], by name. A sequence that shows a divergence is cut down by
-//! [`shrink`] to the few steps that matter.
+//! A seed makes a [`Sequence`]; [`three_stores`] runs its steps on all three and compares each
+//! reply and, after each step, the whole keyspace. [`known_differences`] lists what Redis does
+//! differently. A sequence that differs is [shrunk](selvedge_sim::search::shrink_list) to the steps
+//! that matter.
 
-pub mod campaign;
+mod command_words;
 pub mod commands;
 pub mod compare;
-pub mod dice;
-pub mod difference;
 mod grammar;
+pub mod known_differences;
+pub mod run;
 pub mod scripts;
-pub mod shrink;
-pub mod trio;
+pub mod three_stores;
+
+use selvedge_sim::search::Draws;
 
 pub use compare::Comparison;
 
@@ -87,4 +88,9 @@ impl Family {
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, family)| *family == self).map_or("", |(name, _)| name)
     }
+}
+
+/// One of the choices, of which there must be some.
+pub(crate) fn one_of<'a, T: ?Sized>(draws: &mut Draws, choices: &[&'a T]) -> &'a T {
+    choices[draws.index(choices.len())]
 }

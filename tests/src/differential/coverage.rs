@@ -1,4 +1,4 @@
-//! [`Coverage`]: which answers each function has given, of all that its header promises.
+//! [`Coverage`]: which answers each function has given, of all that its header lists.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,7 +32,7 @@ impl Coverage {
         }
     }
 
-    /// The answers that nobody has given yet, by function.
+    /// The answers that were not given yet, by function.
     pub fn unreached(&self) -> impl Iterator<Item = (&str, &str)> {
         self.counts
             .iter()

@@ -1,16 +1,17 @@
-//! One stream of operations on the library in the host and on the library in Valkey: every answer,
-//! everything published and every keyspace agree.
+//! The library in the host against the library in Valkey: replies, published messages and keyspaces
+//! must be equal.
 //!
-//! A [`Tape`] is what somebody asked, and when. Tapes come from random [`crate::history`]s, whose
-//! answers its own oracles and the reference [`model`] judge as well, and from the calls of the
-//! spec files, which are chosen to reach the answers that nobody has given yet ([`coverage`]). The
-//! [`pair`] plays a tape on both stores. What differs is cut down to the steps that matter and shown.
+//! A [`CallSequence`] is a list of commands with their times. Some come from random
+//! [`crate::history`]s, whose replies are also checked by their oracles and by the reference
+//! [model](model_check); others from the calls of the spec files, chosen to reach answers that were
+//! not seen yet ([`coverage`]). [`host_and_valkey`] runs a sequence on both stores, and shrinks one
+//! that differs.
 
-pub mod campaign;
 pub mod coverage;
-pub mod model;
-pub mod pair;
-pub mod source;
+pub mod host_and_valkey;
+pub mod model_check;
+pub mod run;
+pub mod sequences;
 
 /// One command, and the time at which it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,9 +29,10 @@ impl Step {
 }
 
 /// Some commands from an empty keyspace on.
-pub type Tape = Vec<Step>;
+pub type CallSequence = Vec<Step>;
 
-/// Where a steered library finds the time on a server, whose own clock nobody can move.
+/// The key of a server in which a steered library finds the time; the server's own clock cannot be
+/// set.
 const CLOCK: &str = "selvedge:clock";
 
 /// Whether a library is [`steered`].
@@ -49,5 +51,7 @@ pub fn steered(library: &str) -> String {
         call = function(...)\n  call = redis.call\n  return call(...)\nend\n\
         try = function(...)\n  try = redis.pcall\n  return try(...)\nend\n";
     assert_eq!(library.matches(DOORS).count(), 1, "the library calls the store in another way");
-    library.replace("cjson.encode", "steady_json").replace(DOORS, include_str!("steered.lua"))
+    library
+        .replace("cjson.encode", "steady_json")
+        .replace(DOORS, include_str!("deterministic_calls.lua"))
 }

@@ -1,10 +1,10 @@
-//! Any message may come over the completion channel.
+//! Messages of the completion channel: any bytes.
 
 use selvedge_core::completion::Completion;
 use selvedge_core::state::TerminalOutcome;
 use serde_json::Value;
 
-use super::plain;
+use super::accepted_input;
 
 /// Reads a message as a completion.
 ///
@@ -44,8 +44,8 @@ fn is_told(completion: Completion, said: Option<&Value>) {
 /// Whether a message tells of an end beyond doubt.
 fn is_plain(said: &Value) -> bool {
     let is = |name: &str, plain: fn(&str) -> bool| said[name].as_str().is_some_and(plain);
-    is("execution_id", plain::is_execution_id)
-        && is("flow_id", plain::is_uuid)
+    is("execution_id", accepted_input::is_execution_id)
+        && is("flow_id", accepted_input::is_uuid)
         && is("outcome", |word| OUTCOMES.contains(&word))
 }
 

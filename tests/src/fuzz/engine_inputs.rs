@@ -1,93 +1,31 @@
-//! Any inputs to the engine machine, strangers and repeats included: it never panics, never exceeds
-//! its bounds, and does the same on the same inputs.
+//! Any inputs to the engine, unknown and repeated ones included: it never panics, never exceeds its
+//! bounds, and does the same on the same inputs.
 //!
 //! Answers come from a host that holds one of the keyspaces of the spec files, or are made up.
 
-mod examples;
+mod neighbour;
+mod scanner_examples;
+mod story;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU16;
-use std::time::Duration;
 
-use arbitrary::{Arbitrary, Unstructured};
-use selvedge_core::completion::Completion;
+use arbitrary::{Arbitrary as _, Unstructured};
+use selvedge_core::command::{Answer, Command, Ticket};
 use selvedge_core::engine::{
-    Answer, BATCH_MAX, Command, Effect, Engine, EngineConfig, Filter, Input, Observation,
-    ScannerName, Tally, Ticket,
+    BATCH_MAX, Effect, Engine, Input, Observation, ScanCounts, ScannerName,
 };
 use selvedge_core::error::ServerError;
-use selvedge_core::id::{ExecutionId, FlowId};
-use selvedge_core::partition::{Partition, PartitionCounts, slot};
-use selvedge_core::state::TerminalOutcome;
+use selvedge_core::id::ExecutionId;
+use selvedge_core::partition::{Partition, slot};
 use selvedge_core::time::EngineTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 
-pub use self::examples::{examples, name, work};
-use super::{lua_call, notation};
-use crate::hostile::Campaign;
-
-/// What the engine is told at its start, and what happens to it then.
-#[derive(Arbitrary, Debug)]
-struct Story {
-    window: u8,
-    window_per_slot: u8,
-    dispatch_concurrency: u8,
-    dispatch_queue: u8,
-    ticket_timeout_ms: u16,
-    partitions: [u8; 3],
-    filter: u8,
-    seed: u64,
-    world: u16,
-    events: Vec<Event>,
-}
-
-/// One thing that happens.
-#[derive(Arbitrary, Debug)]
-enum Event {
-    /// Time passes, or jumps back.
-    Wake { after_ms: u16, back: bool },
-    /// The deadline comes.
-    Deadline,
-    /// The server answers everything that is open.
-    AnswerAll,
-    /// An open batch is answered, in whole or in part.
-    Answer { which: u8, answers: Vec<Said> },
-    /// A batch is answered that was answered before, that another engine sent, or that this one has
-    /// yet to send.
-    AnswerStranger { which: u8, answers: Vec<Said> },
-    /// A completion is pushed.
-    Completed { partition: u8, number: u8, outcome: u8 },
-    /// It is pushed that a quota holds something back.
-    Held { partition: u8 },
-    /// It is pushed that a quota has a free slot.
-    Freed { quota: u8 },
-    /// The push channel was down.
-    PushGap,
-    /// The library was loaded again.
-    LibraryLoaded,
-    /// Lanes exist.
-    Lanes(Vec<u8>),
-    /// The engine shall stop.
-    Drain,
-}
-
-/// How one command of a batch is answered.
-#[derive(Arbitrary, Debug)]
-enum Said {
-    /// By the server.
-    Truth,
-    /// By the server, but the answer is lost.
-    TruthLost,
-    /// With what these lines spell.
-    Lines(Vec<u8>),
-    /// With a server's error.
-    Error(u8),
-    /// It was never sent.
-    NeverSent,
-    /// Nobody knows.
-    Silence,
-}
+use self::neighbour::Neighbour;
+pub use self::scanner_examples::{examples, name, work};
+use self::story::{Event, Response, Story, completion, config};
+use super::{lua_call, reply_notation};
+use crate::hostile::HostileRunner;
 
 /// Tells an engine a story.
 ///
@@ -95,24 +33,24 @@ enum Said {
 /// When the engine exceeds a bound, sends what it must not, or does not do the same twice.
 pub fn run(data: &[u8]) {
     let Ok(story) = Story::arbitrary_take_rest(Unstructured::new(data)) else { return };
-    lua_call::with_campaign(|campaign| {
-        prepare(campaign, story.world);
-        Stage::new(&story, &mut campaign.host).play(&story);
+    lua_call::with_runner(|runner| {
+        prepare(runner, story.keyspace);
+        StoryRun::new(&story, &mut runner.host).play(&story);
     });
 }
 
 /// Puts one of the recorded keyspaces into the host.
-fn prepare(campaign: &mut Campaign, which: u16) {
-    campaign.host.reseed(0);
-    let functions = campaign.corpus.functions();
+fn prepare(runner: &mut HostileRunner, which: u16) {
+    runner.host.reseed(0);
+    let functions = runner.corpus.functions();
     let function = &functions[usize::from(which) % functions.len()];
-    let calls = campaign.corpus.calls(function);
+    let calls = runner.corpus.calls(function);
     let call = &calls[usize::from(which) / functions.len() % calls.len()];
-    call.world.put(&mut campaign.host);
+    call.keyspace.put(&mut runner.host);
 }
 
 /// The engine, its twin, and what is known of its batches.
-struct Stage<'a> {
+struct StoryRun<'a> {
     host: &'a mut Host,
     engine: Engine,
     /// Gets the same inputs, and must do the same.
@@ -133,10 +71,10 @@ struct Stage<'a> {
     /// Those that it was told of and did not hand over, since it last got to know of anything else.
     in_mind: BTreeSet<ExecutionId>,
     /// What its scanners did.
-    tallies: BTreeMap<ScannerName, Tally>,
+    counts: BTreeMap<ScannerName, ScanCounts>,
 }
 
-impl<'a> Stage<'a> {
+impl<'a> StoryRun<'a> {
     fn new(story: &Story, host: &'a mut Host) -> Self {
         let config = config(story);
         let now = EngineTime(1_000);
@@ -156,7 +94,7 @@ impl<'a> Stage<'a> {
             // Without any room nothing would ever be dispatched.
             dispatch_queue: usize::from(story.dispatch_queue % 8).max(1),
             in_mind: BTreeSet::new(),
-            tallies: BTreeMap::new(),
+            counts: BTreeMap::new(),
         }
     }
 
@@ -242,10 +180,10 @@ impl<'a> Stage<'a> {
     }
 
     /// Answers a batch; without anything to say, by the truth.
-    fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Said>>) {
+    fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
         let Some((_, batch)) = self.open.get(&ticket).cloned() else { return };
         let answers = match said {
-            None => batch.iter().map(|one| self.say(&Said::Truth, Some(one))).collect(),
+            None => batch.iter().map(|one| self.say(&Response::Truth, Some(one))).collect(),
             // Fewer or more answers than commands, as it comes.
             Some(said) => said
                 .iter()
@@ -281,24 +219,24 @@ impl<'a> Stage<'a> {
         }
     }
 
-    fn say(&mut self, said: &Said, command: Option<&Command>) -> Answer {
+    fn say(&mut self, said: &Response, command: Option<&Command>) -> Answer {
         let mut truth = || command.map_or(Value::Nil, |command| self.host.call(&command.argv));
         match said {
-            Said::Truth => Answer::Applied(truth()),
-            Said::TruthLost => {
+            Response::Truth => Answer::Applied(truth()),
+            Response::TruthLost => {
                 truth();
                 Answer::PerhapsApplied(ServerError::silence("lost"))
             }
-            Said::Lines(lines) => {
-                let reply = notation::read(lines).into_iter().next();
+            Response::Lines(lines) => {
+                let reply = reply_notation::read(lines).into_iter().next();
                 Answer::Applied(reply.unwrap_or(Value::Nil))
             }
-            Said::Error(which) => {
+            Response::Error(which) => {
                 let text = ERRORS[usize::from(*which) % ERRORS.len()];
                 Answer::Applied(Value::Error(text.to_owned()))
             }
-            Said::NeverSent => Answer::NotApplied(ServerError::never_sent("not sent")),
-            Said::Silence => Answer::PerhapsApplied(ServerError::silence("silence")),
+            Response::NeverSent => Answer::NotApplied(ServerError::never_sent("not sent")),
+            Response::Silence => Answer::PerhapsApplied(ServerError::silence("silence")),
         }
     }
 
@@ -341,8 +279,8 @@ impl<'a> Stage<'a> {
                 Effect::Observe(Observation::HandedOver { execution, .. }) => {
                     self.in_mind.remove(&execution);
                 }
-                Effect::Observe(Observation::ScanDone { scanner, tally, .. }) => {
-                    self.tallies.entry(scanner).or_default().add(&tally);
+                Effect::Observe(Observation::ScanDone { scanner, counts, .. }) => {
+                    self.counts.entry(scanner).or_default().add(&counts);
                 }
                 Effect::Observe(_) => {}
             }
@@ -377,32 +315,6 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Another engine, which nobody answers: nothing of it matters but its tickets.
-struct Neighbour {
-    engine: Engine,
-    now: EngineTime,
-}
-
-impl Neighbour {
-    fn new(config: EngineConfig, seed: u64, now: EngineTime) -> Self {
-        Self { engine: Engine::new(config, seed, now), now }
-    }
-
-    /// The ticket of the next batch that it sends.
-    fn next_ticket(&mut self) -> Option<Ticket> {
-        for _ in 0..WAKES_MAX {
-            while let Some(effect) = self.engine.next_effect() {
-                if let Effect::Send { ticket, .. } = effect {
-                    return Some(ticket);
-                }
-            }
-            self.now = self.engine.deadline()?;
-            self.engine.handle(self.now, Input::Wake);
-        }
-        None
-    }
-}
-
 /// The keys of a command as an engine spells it.
 fn keys(command: &Command) -> &[Vec<u8>] {
     match command.argv.as_slice() {
@@ -415,46 +327,8 @@ fn keys(command: &Command) -> &[Vec<u8>] {
     }
 }
 
-fn config(story: &Story) -> EngineConfig {
-    let few = |count: u8| NonZeroU16::new(u16::from(count % 3) + 1).expect("one or more");
-    let [flow, budget, quota] = story.partitions;
-    let filter = Filter {
-        namespace: (story.filter & 1 == 1).then(|| "ns".to_owned()),
-        instance_tag: (story.filter & 2 == 2).then(|| ("cairn.instance_id".into(), "i".into())),
-    };
-    EngineConfig {
-        partitions: PartitionCounts { flow: few(flow), budget: few(budget), quota: few(quota) },
-        filter,
-        window: usize::from(story.window % 16) + 1,
-        window_per_slot: usize::from(story.window_per_slot % 4) + 1,
-        ticket_timeout: Duration::from_millis(u64::from(story.ticket_timeout_ms) + 1),
-        dispatch_concurrency: usize::from(story.dispatch_concurrency % 8) + 1,
-        dispatch_queue: usize::from(story.dispatch_queue % 8),
-        ..EngineConfig::default()
-    }
-}
-
-fn completion(partition: u8, number: u8, outcome: u8) -> Completion {
-    let outcomes = [TerminalOutcome::Success, TerminalOutcome::Failed, TerminalOutcome::Skipped];
-    // The executions of the spec files, and some that are nowhere.
-    let id = format!(
-        "{{fp:{}}}:aaaaaaaa-aaaa-4aaa-8aaa-aaaaaaaaaaa{:x}",
-        u16::from(partition) % 4,
-        number % 16
-    );
-    let execution_id: ExecutionId = id.parse().expect("spelled as ids are");
-    Completion {
-        execution_id,
-        flow_id: FlowId::from_bytes([number; 16]),
-        outcome: outcomes[usize::from(outcome) % outcomes.len()],
-    }
-}
-
 const EVENTS_MAX: usize = 48;
 const LANES_MAX: usize = 4;
-
-/// Until a batch that nobody answers has run out, and the next one is sent.
-const WAKES_MAX: usize = 1_000;
 
 /// Far more than a visit to every partition can cause.
 const EFFECTS_MAX: usize = 50_000;

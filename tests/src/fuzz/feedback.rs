@@ -1,8 +1,8 @@
-//! Tells a fuzzer what its coverage cannot: which answer of which function it has reached.
+//! Coverage feedback about Lua: which answer of which function an input reached.
 //!
 //! A fuzzer keeps an input that runs code which no other input ran. The Lua virtual machine runs
-//! the same code for every function and every answer, so that all calls look alike to it. Here each
-//! hash of what happened has a Rust function of its own, and calling it shows.
+//! the same code for every function and every answer, so all calls look alike to it. Here each hash
+//! of an answer has a Rust function of its own, and the fuzzer sees which of them are called.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::hint::black_box;

@@ -1,11 +1,11 @@
-//! Any text for a flow's file: a flow that makes sense, or the reason why not.
+//! Flow files: any text is a valid flow, or refused with a reason.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
 use selvedge::client::{Flow, OnSatisfied, Task};
-use selvedge::flow_file::{Format, read};
+use selvedge::flow_file::{Format, parse};
 use serde_json::Value;
 
 /// Reads a text as a flow, in the format that it looks like.
@@ -19,12 +19,12 @@ pub fn run(data: &[u8]) {
     let told = told(text, format);
     if let Some((told, meant)) = told.as_ref().and_then(|told| Some((told, plain_flow(told)?))) {
         // Written anew, because a member that stands there twice is a doubt.
-        match read(&told.to_string(), Format::Json) {
+        match parse(&told.to_string(), Format::Json) {
             Ok(read) => assert_eq!(format!("{read:?}"), format!("{meant:?}"), "of {told}"),
             Err(error) => panic!("{told} is refused: {error}"),
         }
     }
-    match read(text, format) {
+    match parse(text, format) {
         Ok(flow) => {
             if let Some(Value::Array(told)) = told.map(|mut file| file["tasks"].take()) {
                 assert!(told.iter().all(has_names), "a task in a form of its own");

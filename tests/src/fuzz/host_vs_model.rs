@@ -1,17 +1,16 @@
-//! The in-process host takes any command, and three simple models of it agree with it. What a
-//! command means is for [`crate::conformance`] to ask, which has real servers to compare with.
+//! Any commands on the in-process host: three simple models must agree with it.
+//! [`crate::conformance`] compares it with real servers.
 //!
-//! The models: the same host once more (nothing but seed, time and commands counts), a replica that
-//! is told only what the host says it wrote, and the keyspace as plain data, put into an empty host.
+//! The models: a second host with the same seed, time and commands; a replica that gets only the
+//! writes that the host reports; and the keyspace as plain data, put into an empty host.
 
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
 
 use super::feedback;
-use crate::conformance::dice::Dice;
 use crate::conformance::{Sequence, Step, commands, scripts};
-use crate::draws::Draws;
-use crate::hostile::world::{Content, Entry, World};
+use crate::hostile::keyspace_data::{Content, Entry, KeyspaceData};
+use selvedge_sim::search::Draws;
 
 /// Carries out the commands that these bytes choose.
 ///
@@ -28,7 +27,7 @@ pub fn run(data: &[u8]) {
         if index == halfway {
             snapshot = Some((host.snapshot(), host.digest(), host.now_us()));
         }
-        let now_us = host.now_us() + PAUSES_US[pauses.below(PAUSES_US.len())];
+        let now_us = host.now_us() + PAUSES_US[pauses.index(PAUSES_US.len())];
         for one in [&mut host, &mut twin, &mut replica] {
             one.set_now_us(now_us);
         }
@@ -61,17 +60,17 @@ fn reads_back(host: &mut Host) {
     // In an open transaction reads would be queued.
     host.call(&["DISCARD"]);
     let digest = host.digest();
-    let world = World::read(host);
+    let keyspace = KeyspaceData::read(host);
     assert!(host.digest() == digest, "reading has changed something");
     // A stream without entries is there for its last id alone, which no command of the host tells.
     let untold =
         |entry: &Entry| matches!(entry.content, Content::Stream(_)) && entry.content.is_empty();
-    for (key, _) in world.keys.iter().filter(|(_, entry)| untold(entry)) {
+    for (key, _) in keyspace.keys.iter().filter(|(_, entry)| untold(entry)) {
         host.call(&[b"DEL", key.as_slice()]);
     }
     let dump = host.dump();
     let mut other = self::host();
-    world.put(&mut other);
+    keyspace.put(&mut other);
     let again = other.dump();
     assert!(told(&dump).eq(told(&again)), "read as something else:\n{dump}\n{again}");
 }
@@ -86,8 +85,8 @@ fn told(dump: &str) -> impl Iterator<Item = &str> {
 /// The commands: data commands, Lua bodies, or words of the fuzzer's own.
 fn steps(kind: u8, rest: &[u8]) -> Vec<Step> {
     let Sequence { steps, .. } = match kind % 3 {
-        0 => commands::drawn(Dice::given(rest), rest.len() / 4 + 1),
-        1 => scripts::drawn(Dice::given(rest), rest.len() / 16 + 2),
+        0 => commands::drawn(Draws::given(rest), rest.len() / 4 + 1),
+        1 => scripts::drawn(Draws::given(rest), rest.len() / 16 + 2),
         _ => Sequence { steps: raw(rest), on_redis: false },
     };
     steps.into_iter().take(STEPS_MAX).collect()

@@ -1,4 +1,4 @@
-//! Ids and keys: whatever parses is written back as something that parses to the same.
+//! Ids and keys: what parses is written as text that parses to the same.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::partition::{Partition, SLOTS, slot};
 use selvedge_core::time::ServerTime;
 
-use super::plain;
+use super::accepted_input;
 
 /// Reads a text as everything that it may be.
 ///
@@ -60,7 +60,7 @@ pub fn run(data: &[u8]) {
 
 /// Ids in the one spelling that everybody writes are read, and so are keys that hold them.
 fn takes_what_is_plain(text: &str) {
-    if plain::is_uuid(text) {
+    if accepted_input::is_uuid(text) {
         is_read::<FlowId>(text);
         is_read::<EdgeId>(text);
         is_read::<LeaseId>(text);
@@ -70,17 +70,17 @@ fn takes_what_is_plain(text: &str) {
         is_read::<BudgetId>(text);
         is_read::<QuotaPolicyId>(text);
     }
-    if plain::is_number(text, u32::MAX.into()) {
+    if accepted_input::is_number(text, u32::MAX.into()) {
         is_read::<AttemptIndex>(text);
     }
-    if plain::is_number(text, i64::MAX.unsigned_abs()) {
+    if accepted_input::is_number(text, i64::MAX.unsigned_abs()) {
         is_read::<LeaseEpoch>(text);
         is_read::<ServerTime>(text);
     }
-    if ["fp", "b", "q"].into_iter().any(|family| plain::is_tag(text, family)) {
+    if ["fp", "b", "q"].into_iter().any(|family| accepted_input::is_tag(text, family)) {
         is_read::<Partition>(text);
     }
-    if plain::is_execution_id(text) {
+    if accepted_input::is_execution_id(text) {
         is_read::<ExecutionId>(text);
         let (tag, uuid) = text.split_at(text.len() - 37);
         for form in KEYS {

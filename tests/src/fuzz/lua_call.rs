@@ -1,8 +1,8 @@
-//! Any call of any function on any keyspace: an error means untouched, work is bounded, and no call
-//! ever raises.
+//! Any call of any function on any keyspace: an error leaves the keyspace untouched, work is
+//! bounded, and no call raises.
 //!
-//! The bytes are the dice of [`crate::hostile`]: they choose a real call in a real keyspace, then
-//! what is spoilt of either.
+//! The bytes are the draws of [`crate::hostile`]: they choose a call of the spec files with its
+//! keyspace, and how both are corrupted.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -11,18 +11,18 @@ use selvedge_core::value::Value;
 use selvedge_lua::library::SOURCE;
 
 use super::feedback;
-use crate::hostile::Campaign;
+use crate::hostile::HostileRunner;
 use crate::hostile::corpus::Call;
-use crate::hostile::dice::Dice;
 use crate::hostile::judge::Judged;
+use selvedge_sim::search::Draws;
 
 thread_local! {
     /// Recording the spec files takes a second, so it is done once.
-    static CAMPAIGN: RefCell<Campaign> = RefCell::new(prepare());
+    static CAMPAIGN: RefCell<HostileRunner> = RefCell::new(prepare());
 }
 
 /// Lends the host, the contracts and the recorded calls.
-pub(super) fn with_campaign(work: impl FnOnce(&mut Campaign)) {
+pub(super) fn with_runner(work: impl FnOnce(&mut HostileRunner)) {
     CAMPAIGN.with_borrow_mut(work);
 }
 
@@ -31,14 +31,14 @@ pub(super) fn with_campaign(work: impl FnOnce(&mut Campaign)) {
 /// # Panics
 /// When a function breaks its contract.
 pub fn run(data: &[u8]) {
-    with_campaign(|campaign| {
-        let Some((call, judged)) = make(campaign, data) else { return };
+    with_runner(|runner| {
+        let Some((call, judged)) = make(runner, data) else { return };
         let function = call.function.clone();
         if let Some(fault) = judged.fault {
-            let (fault, call) = campaign.shrink(fault, call);
+            let (fault, call) = runner.shrink(fault, call);
             panic!("{function}: {fault}\n{call}");
         }
-        tell(&function, &judged.reply, campaign.host.last_inner_log().len());
+        tell(&function, &judged.reply, runner.host.last_inner_log().len());
     });
 }
 
@@ -46,8 +46,8 @@ pub fn run(data: &[u8]) {
 #[must_use]
 pub fn succeeds(data: &[u8]) -> Option<String> {
     let mut function = None;
-    with_campaign(|campaign| {
-        function = make(campaign, data).filter(|(_, judged)| is_success(&judged.reply));
+    with_runner(|runner| {
+        function = make(runner, data).filter(|(_, judged)| is_success(&judged.reply));
     });
     function.map(|(call, _)| call.function)
 }
@@ -56,9 +56,9 @@ pub fn succeeds(data: &[u8]) -> Option<String> {
 #[must_use]
 pub fn example(function: &str) -> Option<Vec<u8>> {
     let mut places = None;
-    with_campaign(|campaign| {
-        let turn = campaign.contracts.keys().position(|known| known == function);
-        places = turn.zip(Some(campaign.corpus.calls(function).len()));
+    with_runner(|runner| {
+        let turn = runner.contracts.keys().position(|known| known == function);
+        places = turn.zip(Some(runner.corpus.calls(function).len()));
     });
     let (turn, calls) = places?;
     let least = |number: usize| u8::try_from(number).ok();
@@ -75,14 +75,14 @@ pub fn example(function: &str) -> Option<Vec<u8>> {
 }
 
 /// The call that these bytes choose, and what came of it.
-fn make(campaign: &mut Campaign, data: &[u8]) -> Option<(Call, Judged)> {
+fn make(runner: &mut HostileRunner, data: &[u8]) -> Option<(Call, Judged)> {
     // What a call draws must follow from the bytes alone, not from the calls before.
-    campaign.host.reseed(0);
-    let mut dice = Dice::given(data);
-    let turn = dice.below(campaign.contracts.len());
-    let function = campaign.contracts.keys().nth(turn)?.clone();
-    let call = campaign.draw(&mut dice, &function)?;
-    let judged = campaign.judge(&call)?;
+    runner.host.reseed(0);
+    let mut draws = Draws::given(data);
+    let turn = draws.index(runner.contracts.len());
+    let function = runner.contracts.keys().nth(turn)?.clone();
+    let call = runner.draw(&mut draws, &function)?;
+    let judged = runner.judge(&call)?;
     Some((call, judged))
 }
 
@@ -117,12 +117,12 @@ fn short_word(value: &Value) -> Option<&[u8]> {
     }
 }
 
-/// Throws by which an attack leaves everything as it is: its own call in its own world, nothing
+/// Throws by which an attack leaves everything as it is: its own call in its own keyspace, nothing
 /// before it, no time, and nothing spoilt.
 const UNSPOILT: &[u8] = &[0, 3, 99, 99, 0, 0, 99];
 
-fn prepare() -> Campaign {
+fn prepare() -> HostileRunner {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
-    Campaign::prepare(SOURCE, &root.join("lua"), &root.join("tests/spec"))
+    HostileRunner::prepare(SOURCE, &root.join("lua"), &root.join("tests/spec"))
         .expect("the clone holds its own library and spec files")
 }

@@ -1,8 +1,9 @@
-//! The bodies of the fuzz targets, which take any bytes.
+//! The bodies of the fuzz targets: functions of any bytes, which panic on a finding.
 //!
-//! They are ordinary functions, so that stable Rust can replay every corpus; `fuzz/` only hands
-//! them to libFuzzer. A finding is a panic, with the broken promise as its text.
+//! They are ordinary functions, so that stable Rust can replay every corpus; `fuzz/` hands them to
+//! libFuzzer.
 
+pub mod accepted_input;
 pub mod completion_payload;
 pub mod engine_inputs;
 pub mod feedback;
@@ -10,10 +11,9 @@ pub mod flow_file;
 pub mod host_vs_model;
 pub mod ids_and_keys;
 pub mod lua_call;
-pub mod notation;
-pub mod plain;
 pub mod plan_file;
 pub mod policy_json;
+pub mod reply_notation;
 pub mod reply_parse;
 pub mod resp_value;
 pub mod store_url;

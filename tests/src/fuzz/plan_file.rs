@@ -1,4 +1,5 @@
-//! Any text for a plan: read or refused by line and reason, and written as it is read.
+//! Simulator plans: any text is read, or refused with line and reason; a plan is written as it is
+//! read.
 
 use selvedge_sim::plan::{Plan, Seed, plan_from_seed};
 

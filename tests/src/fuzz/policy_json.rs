@@ -1,11 +1,11 @@
-//! A policy says what its document says, can be written, and says the same when it is read again.
+//! Policies: what is read is in the document, and a written policy reads the same again.
 
 use std::sync::LazyLock;
 
 use selvedge_core::policy::ExecutionPolicy;
 use serde_json::Value;
 
-use super::plain;
+use super::accepted_input;
 
 /// Reads a document as a policy.
 ///
@@ -81,7 +81,7 @@ fn fits(document: &Value, form: &Value) -> bool {
             "number" => document.is_number(),
             "bool" => document.is_boolean(),
             "text" => document.is_string(),
-            "uuid" => document.as_str().is_some_and(plain::is_uuid),
+            "uuid" => document.as_str().is_some_and(accepted_input::is_uuid),
             words => document.as_str().is_some_and(|said| words.split('|').any(|one| one == said)),
         },
         _ => false,

@@ -4,7 +4,7 @@ use selvedge_core::call::signatures;
 use selvedge_core::error::{CallError, Code, Refusal};
 use selvedge_core::value::Value;
 
-use super::notation;
+use super::reply_notation;
 
 /// Gives a reply to every parser.
 ///
@@ -12,7 +12,7 @@ use super::notation;
 /// When one takes anything but the envelope of a success for one, tells another refusal, or does
 /// not understand one.
 pub fn run(data: &[u8]) {
-    for reply in notation::read(data).into_iter().take(REPLIES_MAX) {
+    for reply in reply_notation::read(data).into_iter().take(REPLIES_MAX) {
         for signature in signatures() {
             let read = (signature.read)(reply.clone());
             if let Err(error) = &read {

@@ -1,4 +1,4 @@
-//! Any bytes from a server: a reply or a failure, and the reply as the server meant it.
+//! Any bytes from a server: a reply that a second reader confirms, or an error.
 
 use selvedge::store::read_wire;
 use selvedge_core::call::signatures;

@@ -1,4 +1,4 @@
-//! Any text for a store's URL: read or refused, with a reason, and no password shown either way.
+//! Store URLs: any text is read, or refused with a reason, and no password is shown.
 
 use selvedge::SecretText;
 use selvedge::store::StoreUrl;
@@ -10,7 +10,7 @@ use selvedge::store::StoreUrl;
 /// written with care is refused.
 pub fn run(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    takes_what_is_written_with_care(text);
+    a_well_formed_document_must_be_accepted(text);
     let said = say(text);
     if let Some(other) = with_another_password(text) {
         assert_eq!(said, say(&other), "what is said of `{text}` depends on its password");
@@ -28,7 +28,7 @@ pub fn run(data: &[u8]) {
 
 /// Whatever a URL can say can be written down, any user and any password with each byte escaped,
 /// and means just that.
-fn takes_what_is_written_with_care(text: &str) {
+fn a_well_formed_document_must_be_accepted(text: &str) {
     let mut parts = text.splitn(5, ' ');
     let mut part = || parts.next().unwrap_or_default();
     let (user, password, database) = (part(), part(), part().len() % 16);
@@ -56,12 +56,12 @@ fn takes_what_is_written_with_care(text: &str) {
     assert_eq!(read.user(), given(user).as_deref(), "`{url}`");
 }
 
-/// What a URL means, as far as whoever connects can ask.
+/// The parts of a URL that a connection uses.
 fn means(url: &StoreUrl) -> (bool, bool, Option<&str>, bool) {
     (url.is_memory(), url.is_tls(), url.user(), url.has_password())
 }
 
-/// All that anybody gets to see of a URL.
+/// Everything that is shown of a URL.
 fn say(text: &str) -> String {
     match text.parse::<StoreUrl>() {
         Ok(url) => format!("{url} {url:?} {}", url.is_memory()),

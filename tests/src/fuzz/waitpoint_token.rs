@@ -1,4 +1,4 @@
-//! A token is read or refused, kept to the byte, and never shown.
+//! Waitpoint tokens: read byte for byte or refused, and never shown.
 
 use selvedge_core::token::{InvalidToken, WaitpointToken};
 

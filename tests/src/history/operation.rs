@@ -1,19 +1,17 @@
-//! What can happen in a history.
+//! The operations of a history.
 
-use proptest::collection::vec;
-use proptest::prelude::*;
-use proptest::strategy::Union;
+use selvedge_sim::search::Draws;
 
 /// Declares the verbs with the weight at which each is drawn.
 macro_rules! verbs {
     ($( $(#[$doc:meta])* $verb:ident = $weight:literal, )+) => {
-        /// One thing that somebody does.
+        /// One kind of operation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Verb { $( $(#[$doc])* $verb, )+ }
 
         impl Verb {
             /// Every verb with its weight.
-            pub const WEIGHTED: &[(u32, Verb)] = &[$( ($weight, Verb::$verb), )+];
+            pub const WEIGHTED: &[(Verb, u64)] = &[$( (Verb::$verb, $weight), )+];
         }
     };
 }
@@ -57,7 +55,7 @@ verbs! {
     ExpirePending = 2,
     /// A signal comes.
     Signal = 14,
-    /// A signal comes with what belongs to another waitpoint or execution, or is over.
+    /// A signal comes with an id or token of another waitpoint or execution, or of one that has ended.
     StraySignal = 10,
     /// A signal that was accepted comes once more.
     RepeatSignal = 6,
@@ -65,7 +63,7 @@ verbs! {
     Resume = 4,
     /// A suspension is looked at.
     ExpireSuspension = 4,
-    /// Somebody cancels.
+    /// An execution is cancelled.
     Cancel = 4,
     /// A timeout or deadline is looked at.
     ExpireIfDue = 4,
@@ -111,7 +109,7 @@ verbs! {
     PayCancel = 4,
     /// The sibling cancels of a group are paid.
     PaySiblings = 4,
-    /// A sibling debt is drained as told.
+    /// A sibling debt is drained without a check.
     Drain = 1,
     /// A sibling debt is drained when paid.
     DrainChecked = 3,
@@ -144,7 +142,7 @@ verbs! {
 }
 
 /// A verb and three small numbers; what they mean is the verb's business.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// What is done.
     pub verb: Verb,
@@ -156,16 +154,16 @@ pub struct Operation {
     pub c: u8,
 }
 
-/// Histories of a given length.
-pub fn histories(length: usize) -> impl Strategy<Value = Vec<Operation>> {
-    let verbs = Union::new_weighted(
-        Verb::WEIGHTED.iter().map(|(weight, verb)| (*weight, Just(*verb))).collect(),
-    );
-    let operation = (verbs, 0..12_u8, 0..12_u8, 0..12_u8).prop_map(|(verb, a, b, c)| Operation {
-        verb,
-        a,
-        b,
-        c,
-    });
-    vec(operation, length)
+/// A random history of a given length.
+pub fn history(draws: &mut Draws, length: usize) -> Vec<Operation> {
+    (0..length)
+        .map(|_| {
+            let verb = draws.weighted(Verb::WEIGHTED).unwrap_or(Verb::Wait);
+            let [a, b, c] = [(); 3].map(|()| u8::try_from(draws.below(NUMBERS)).unwrap_or(0));
+            Operation { verb, a, b, c }
+        })
+        .collect()
 }
+
+/// As many as there are executions.
+const NUMBERS: u64 = 12;

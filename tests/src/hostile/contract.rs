@@ -1,4 +1,4 @@
-//! [`Contract`]: what a function promises, by its header and by its signature.
+//! [`Contract`]: what a function promises in its header and its signature.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 
-use crate::header::Header;
+use crate::lua_header::Header;
 use crate::spec::keyspace::texts;
 
 /// What a function promises.

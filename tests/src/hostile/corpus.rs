@@ -1,7 +1,5 @@
-//! [`Corpus`]: real calls in real worlds, taken from the spec files while they run.
-//!
-//! Every case of the executable contract builds a plausible keyspace and makes plausible calls in
-//! it. An attack starts from one of these and spoils something.
+//! [`Corpus`]: real calls with their keyspaces, recorded while the spec files run. Hostile calls
+//! start from one of these.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,16 +10,16 @@ use selvedge_lua::host::{Host, HostConfig};
 
 use crate::connection::Message;
 use crate::hostile::contract::Contract;
-use crate::hostile::world::{World, shorten};
-use crate::spec::arm::Arm;
+use crate::hostile::keyspace_data::{KeyspaceData, shorten};
 use crate::spec::run_on;
+use crate::spec::store::SpecStore;
 use crate::spec::suite::Suite;
 
-/// One call of a function, and the world it was made in.
+/// One call of a function, and the keyspace it was made in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The keyspace and the clock before the call.
-    pub world: World,
+    pub keyspace: KeyspaceData,
     /// The function.
     pub function: String,
     /// KEYS.
@@ -35,7 +33,7 @@ impl fmt::Display for Call {
         let shown = |words: &[Vec<u8>]| -> String {
             words.iter().map(|word| shorten(word)).collect::<Vec<_>>().join(" ")
         };
-        write!(out, "{}", self.world)?;
+        write!(out, "{}", self.keyspace)?;
         let (keys, args) = (shown(&self.keys), shown(&self.args));
         writeln!(out, "  fcall {} {keys} -- {args}", self.function)
     }
@@ -160,7 +158,7 @@ impl Recorder {
     }
 }
 
-impl Arm for Recorder {
+impl SpecStore for Recorder {
     fn name(&self) -> String {
         "recorder".to_owned()
     }
@@ -187,7 +185,7 @@ fn recordable(host: &mut Host, command: &[Vec<u8>]) -> Option<Call> {
     let count = str::from_utf8(count).ok()?.parse().ok()?;
     let (keys, args) = rest.split_at_checked(count)?;
     Some(Call {
-        world: World::read(host),
+        keyspace: KeyspaceData::read(host),
         function: String::from_utf8_lossy(function).into_owned(),
         keys: keys.to_vec(),
         args: args.to_vec(),
@@ -195,5 +193,5 @@ fn recordable(host: &mut Host, command: &[Vec<u8>]) -> Option<Call> {
 }
 
 /// Times have as many digits as on a server, and yet are later than any real clock's: so these
-/// worlds can be put into a server too, and nothing expires there before it is told.
+/// keyspaces can be put into a server too, and nothing expires there before it is told.
 const STARTS_AT_US: u64 = 4_000_000_000_000_000;

@@ -1,13 +1,13 @@
-//! Judges what came of a call: an error means that nothing was written.
+//! Judges the result of a call: an error means that nothing was written.
 
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, InnerCommand, Outcome};
 
-use crate::hostile::attack::perform;
+use crate::hostile::allowed_writes::beyond_allowed_writes;
 use crate::hostile::contract::Contract;
 use crate::hostile::corpus::{Call, Corpus};
-use crate::hostile::tied::tied_to_code;
-use crate::hostile::world::{World, shorten};
+use crate::hostile::generate::perform;
+use crate::hostile::keyspace_data::{KeyspaceData, shorten};
 use crate::spec::report::show_reply;
 
 /// What came of a call.
@@ -19,9 +19,9 @@ pub struct Judged {
     pub fault: Option<String>,
 }
 
-/// Carries out a call in its world, and judges what came of it.
+/// Carries out a call in its keyspace, and judges what came of it.
 pub fn judge(call: &Call, contract: &Contract, corpus: &Corpus, host: &mut Host) -> Judged {
-    call.world.put(host);
+    call.keyspace.put(host);
     let before = host.digest();
     let reply = perform(call, host);
     let fault = fault(call, contract, corpus, host, &reply, &before);
@@ -39,7 +39,7 @@ fn fault(
     let inner = host.last_inner_log();
     let unchanged = host.digest() == *before;
     let published = !host.take_published().is_empty();
-    let most = contract.bound(call.world.largest() + call.args.len() + call.keys.len());
+    let most = contract.bound(call.keyspace.largest() + call.args.len() + call.keys.len());
     if inner.len() > most {
         return Some(format!("{} inner commands, {most} at most", inner.len()));
     }
@@ -90,10 +90,10 @@ fn refused(
     if untouched {
         return None;
     }
-    let after = World::read(host);
-    // Read back, because what the call's world holds may be empty or over by now.
-    call.world.put(host);
-    tied_to_code(call, code, &World::read(host), &after)
+    let after = KeyspaceData::read(host);
+    // Read back, because what the call's keyspace holds may be empty or over by now.
+    call.keyspace.put(host);
+    beyond_allowed_writes(call, code, &KeyspaceData::read(host), &after)
         .map(|beyond| format!("refused, and yet something was written: {beyond}"))
 }
 

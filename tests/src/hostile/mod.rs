@@ -1,22 +1,23 @@
-//! Hostile calls: an error means that nothing was written, whatever was sent and whatever was there.
+//! Hostile calls: an error means that nothing was written, for any arguments and any keyspace.
 //!
-//! The [`corpus`] is every call that the spec files make, each with its keyspace. An [`attack`]
-//! takes one, lets time and other calls pass, and spoils arguments, keys and
-//! [world](world::World) by the throw of seeded [`dice`]. What comes of it is [judged](judge::judge)
-//! by the function's own header, its [`contract`]. A failure is [shrunk](shrink::shrink) and shown
-//! with the command that runs it alone. [`inject`] lets each inner command of good calls fail.
+//! The [`corpus`] is every call that the spec files make, with its keyspace. A [hostile
+//! call](generate::hostile_call) starts from one of them, lets time and other calls pass, and
+//! corrupts arguments, keys and [keyspace](keyspace_data::KeyspaceData). The result is
+//! [judged](judge::judge) by the function's header, its [`contract`]. A failure is
+//! [shrunk](shrink::shrink) and printed with the command that runs it alone.
+//! [`fail_inner_commands`] lets each inner command of good calls fail.
 
-pub mod attack;
+pub mod allowed_writes;
 pub mod contract;
 pub mod corpus;
-pub mod dice;
-pub mod inject;
+pub mod corrupt;
+pub mod fail_inner_commands;
+pub mod generate;
+pub mod hostile_value;
 pub mod judge;
-pub mod sabotage;
+pub mod keyspace_data;
 pub mod shrink;
-pub mod tied;
-pub mod value;
-pub mod world;
+pub mod write_marker;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,11 +28,11 @@ use selvedge_lua::host::{Host, HostConfig};
 use crate::spec::suite::Suite;
 use contract::Contract;
 use corpus::{Call, Corpus};
-use dice::Dice;
 use judge::Judged;
+use selvedge_sim::search::Draws;
 
-/// Everything a campaign needs: a host with the library, its contracts, and real calls.
-pub struct Campaign {
+/// Everything that hostile calls need: a host with the library, its contracts, and real calls.
+pub struct HostileRunner {
     /// Runs the attacks.
     pub host: Host,
     /// What every function promises.
@@ -43,9 +44,9 @@ pub struct Campaign {
 /// A promise that was broken.
 #[derive(Debug)]
 pub struct Finding {
-    /// The seed of the campaign.
+    /// The seed.
     pub seed: u64,
-    /// Which attack of the campaign.
+    /// Which attack of the seed.
     pub attack: u64,
     /// What is wrong.
     pub fault: String,
@@ -53,7 +54,7 @@ pub struct Finding {
     pub call: Call,
 }
 
-impl Campaign {
+impl HostileRunner {
     /// Loads the library and records the spec files of a clone.
     pub fn prepare(library: &str, lua: &Path, spec: &Path) -> Result<Self, String> {
         let mut host = Host::new(HostConfig::default());
@@ -67,7 +68,7 @@ impl Campaign {
         Ok(Self { host, contracts, corpus })
     }
 
-    /// Runs one attack of a campaign, on the function whose turn it is or on a given one.
+    /// Runs one attack of a seed, on the function whose turn it is or on a given one.
     pub fn run(&mut self, seed: u64, attack: u64, function: Option<&str>) -> Option<Finding> {
         let turn = usize::try_from(attack).unwrap_or(0) % self.contracts.len().max(1);
         let contract = match function {
@@ -75,16 +76,16 @@ impl Campaign {
             None => self.contracts.values().nth(turn),
         }?;
         let function = contract.function.clone();
-        let call = self.draw(&mut Dice::new(seed, attack), &function)?;
+        let call = self.draw(&mut Draws::seeded(seed, attack), &function)?;
         let fault = self.judge(&call)?.fault?;
         let (fault, call) = self.shrink(fault, call);
         Some(Finding { seed, attack, fault, call })
     }
 
-    /// The attack that these dice choose on a function.
-    pub fn draw(&mut self, dice: &mut Dice, function: &str) -> Option<Call> {
+    /// The attack that these draws choose on a function.
+    pub fn draw(&mut self, draws: &mut Draws, function: &str) -> Option<Call> {
         let contract = self.contracts.get(function)?;
-        Some(attack::attack(dice, &self.corpus, contract, &mut self.host))
+        Some(generate::hostile_call(draws, &self.corpus, contract, &mut self.host))
     }
 
     /// Carries out a call and judges what came of it.

@@ -1,26 +1,13 @@
-//! Makes a failing call small: whatever can be left out without it passing goes.
+//! Shrinks a failing call: leaves out everything that the failure does not need.
+
+use selvedge_sim::search::{Tries, shrink_value};
 
 use crate::hostile::corpus::Call;
-use crate::hostile::world::Content;
+use crate::hostile::keyspace_data::Content;
 
 /// The smallest call found for which `fails` still holds.
-pub fn shrink(call: Call, mut fails: impl FnMut(&Call) -> bool) -> Call {
-    let mut smallest = call;
-    for _ in 0..ROUNDS_MAX {
-        let mut shrunk = false;
-        for change in changes(&smallest) {
-            let mut smaller = smallest.clone();
-            change.apply(&mut smaller);
-            if smaller != smallest && fails(&smaller) {
-                smallest = smaller;
-                shrunk = true;
-            }
-        }
-        if !shrunk {
-            break;
-        }
-    }
-    smallest
+pub fn shrink(call: Call, fails: impl FnMut(&Call) -> bool) -> Call {
+    shrink_value(call, changes, Change::apply, &mut Tries::at_most(TRIES_MAX), fails)
 }
 
 /// One thing to leave out. What another change has taken already is left alone.
@@ -37,9 +24,9 @@ enum Change {
 impl Change {
     fn apply(&self, call: &mut Call) {
         match self {
-            Self::Key(key) => drop(call.world.keys.remove(key)),
+            Self::Key(key) => drop(call.keyspace.keys.remove(key)),
             Self::Part(key, part) => {
-                let Some(entry) = call.world.keys.get_mut(key) else { return };
+                let Some(entry) = call.keyspace.keys.get_mut(key) else { return };
                 match &mut entry.content {
                     Content::Text(_) => {}
                     Content::Hash(parts) | Content::Zset(parts) => drop(parts.remove(part)),
@@ -48,7 +35,7 @@ impl Change {
                 }
             }
             Self::Expiry(key) => {
-                if let Some(entry) = call.world.keys.get_mut(key) {
+                if let Some(entry) = call.keyspace.keys.get_mut(key) {
                     entry.expires_at_ms = None;
                 }
             }
@@ -63,8 +50,8 @@ impl Change {
 }
 
 fn changes(call: &Call) -> Vec<Change> {
-    let mut changes: Vec<_> = call.world.keys.keys().cloned().map(Change::Key).collect();
-    for (key, entry) in &call.world.keys {
+    let mut changes: Vec<_> = call.keyspace.keys.keys().cloned().map(Change::Key).collect();
+    for (key, entry) in &call.keyspace.keys {
         changes
             .extend(parts(&entry.content).into_iter().map(|part| Change::Part(key.clone(), part)));
         if entry.expires_at_ms.is_some() {
@@ -87,4 +74,5 @@ fn parts(content: &Content) -> Vec<Vec<u8>> {
     }
 }
 
-const ROUNDS_MAX: usize = 8;
+/// A large keyspace has thousands of parts to leave out.
+const TRIES_MAX: usize = 20_000;

@@ -1,4 +1,4 @@
-//! The load: flows are submitted all the time, and what callers were told is remembered.
+//! The load: submits flows all the time, and records what callers were told.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,25 +13,25 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::clock_ms;
-use super::roles::Kind;
-use crate::draws::Draws;
+use super::process_main::Kind;
+use selvedge_sim::search::Draws;
 
 /// What callers were told.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct CallerRecord {
     /// Executions that were accepted: when, and how they may end.
     pub accepted: BTreeMap<ExecutionId, Accepted>,
     /// Executions that are said to have ended.
     pub ended: Vec<Ended>,
     /// Executions that were accepted, and later said not to be there, and when.
     pub denied: Vec<(ExecutionId, u64)>,
-    /// What callers were told instead of an answer, although only faults were against it.
+    /// Errors that callers got although only faults were injected.
     pub refused: Vec<String>,
-    /// Flows whose submitters were not told that they are there.
+    /// Submissions without an acknowledgement.
     pub unanswered: usize,
 }
 
-/// An execution that a caller was told is there.
+/// An execution whose submission was acknowledged.
 #[derive(Clone, Debug)]
 pub struct Accepted {
     /// When the caller was told.
@@ -40,7 +40,7 @@ pub struct Accepted {
     pub outcomes: &'static [TerminalOutcome],
 }
 
-/// An end that a caller was told.
+/// An end that was reported to a caller.
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// When the caller was told.
@@ -53,16 +53,16 @@ pub struct Ended {
     pub result: Vec<u8>,
 }
 
-/// Submits flows until it is told to stop, and listens for the ends of some.
-pub async fn submit_until(client: Client, seed: u64, stop: CancellationToken) -> Told {
-    let book = Arc::new(Book::default());
+/// Submits flows until `stop` is cancelled, and waits for the ends of some.
+pub async fn submit_until(client: Client, seed: u64, stop: CancellationToken) -> CallerRecord {
+    let book = Arc::new(SharedRecord::default());
     let mut draws = Draws::seeded(seed, 1);
     let mut waiting = JoinSet::new();
     let mut number = 0_u64;
     while !stop.is_cancelled() {
         number += 1;
-        let shape = SHAPES[draws.below(SHAPES.len())];
-        let watched = shape[draws.below(shape.len())].0;
+        let shape = SHAPES[draws.index(SHAPES.len())];
+        let watched = shape[draws.index(shape.len())].0;
         let key = format!("{seed}-{number}");
         waiting.spawn(submit(client.clone(), shape, watched, key, book.clone()));
         tokio::select! {
@@ -70,9 +70,9 @@ pub async fn submit_until(client: Client, seed: u64, stop: CancellationToken) ->
             () = tokio::time::sleep(PAUSE) => {}
         }
     }
-    // Whoever still waits goes on in peace for a while: all work comes to its end now.
+    // No more faults: those that still wait get some time, in which all work ends.
     let all = async { while waiting.join_next().await.is_some() {} };
-    // Who still waits then is told nothing, and the judge finds out what became of the work.
+    // Whoever still waits then gets no reply; the judge looks at the work itself.
     let _ = tokio::time::timeout(WAIT_IN_PEACE, all).await;
     waiting.shutdown().await;
     std::mem::take(&mut book.0.lock().unwrap_or_else(PoisonError::into_inner))
@@ -84,7 +84,7 @@ async fn submit(
     shape: &'static [Planned],
     watched: &'static str,
     key: String,
-    book: Arc<Book>,
+    book: Arc<SharedRecord>,
 ) {
     book.ask();
     match client.submit(flow(shape).idempotency_key(key)).await {
@@ -100,11 +100,11 @@ async fn submit(
     }
 }
 
-/// Where those who submit and wait note what they were told.
+/// The record that all submitters share.
 #[derive(Default)]
-struct Book(Mutex<Told>);
+struct SharedRecord(Mutex<CallerRecord>);
 
-impl Book {
+impl SharedRecord {
     fn accept(&self, submitted: &SubmittedFlow, shape: &[Planned]) {
         let at_ms = clock_ms();
         let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ impl Book {
         }
     }
 
-    /// Somebody submits, and has no answer until it is noted.
+    /// A submission begins; it counts as unanswered until a reply comes.
     fn ask(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).unanswered += 1;
     }
@@ -206,9 +206,9 @@ mod tests {
     use selvedge_core::error::ServerError;
 
     #[test]
-    fn a_store_that_is_away_is_no_answer_and_a_function_that_raises_is_one() {
+    fn an_unreachable_store_is_no_answer_and_a_script_error_is_one() {
         let heard = |error: ClientError| {
-            let book = Book::default();
+            let book = SharedRecord::default();
             book.hear("submit", &error);
             book.0.lock().unwrap().refused.pop()
         };
@@ -225,7 +225,7 @@ mod tests {
         for answer in [
             reply(raised),
             ClientError::NotFound { kind: "execution", id: "some".to_owned() },
-            ClientError::Input("no flow".to_owned()),
+            ClientError::InvalidInput("no flow".to_owned()),
         ] {
             let told = format!("submit was told: {answer}");
             assert_eq!(heard(answer), Some(told));

@@ -1,22 +1,23 @@
-//! The truth outside: real engines and workers as processes, on real servers, under fire.
+//! Real engines and workers as processes, on real servers, under injected faults.
 //!
-//! A seed makes a [`plan::Plan`]: which servers, who plays, and which [`plan::Fault`] strikes when.
-//! While the faults strike, a [`load`] submits flows and remembers what it was told. Then everything
-//! heals, all work has to come to its end, and the [`judge`] reads the whole keyspace: the state
-//! oracles of [`selvedge_core::audit`] must be content, and nobody may have been told what is not so.
+//! A seed makes a [`fault_schedule::FaultSchedule`]: servers, processes, and which
+//! [`fault_schedule::Fault`] is injected when. Meanwhile a [`load`] submits flows and records what
+//! callers were told. Then all faults are undone, all work must end, and the [`judge`] reads the
+//! whole keyspace: the state oracles of [`selvedge_core::audit`] must find nothing, and everything
+//! that a caller was told must be true.
 
-pub mod crash;
+mod cluster_info;
+pub mod fault_schedule;
+pub mod handler_runs;
 pub mod judge;
 pub mod load;
-pub mod plan;
-pub mod process;
-pub mod proxy;
-pub mod roles;
-pub mod run;
-pub mod runs;
-mod said;
-pub mod site;
-pub mod view;
+pub mod primary_crash;
+pub mod process_main;
+pub mod processes;
+pub mod read_keyspace;
+pub mod report;
+pub mod schedule_run;
+pub mod servers;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

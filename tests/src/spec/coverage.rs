@@ -1,17 +1,21 @@
-//! What the spec files do not speak of.
+//! Functions, replies and errors that have no spec case.
 
 use selvedge_core::value::Value;
 
-use crate::header::Header;
-use crate::spec::arm::Arm;
+use crate::lua_header::Header;
 use crate::spec::keyspace::{ask, texts};
 use crate::spec::report::show_reply;
+use crate::spec::store::SpecStore;
 use crate::spec::suite::Suite;
 use crate::spec::syntax::{Case, Expectation, Pattern, Positions, SpecFile};
 
 /// Everything that is missing: functions without a file, files without a function, replies that no
 /// case shows, positions that are called otherwise than in the library. One line each.
-pub fn gaps(suite: &Suite, headers: &[Header], arm: &mut dyn Arm) -> Result<Vec<String>, String> {
+pub fn gaps(
+    suite: &Suite,
+    headers: &[Header],
+    store: &mut dyn SpecStore,
+) -> Result<Vec<String>, String> {
     let mut gaps = Vec::new();
     for header in headers {
         let Some(function) = &header.function else { continue };
@@ -20,7 +24,7 @@ pub fn gaps(suite: &Suite, headers: &[Header], arm: &mut dyn Arm) -> Result<Vec<
             None => gaps.push(format!("{function} has no spec file")),
         }
     }
-    let signatures = signatures(arm)?;
+    let signatures = signatures(store)?;
     for file in &suite.functions {
         let function = file.function.as_deref().unwrap_or_default();
         let path = file.path.display();
@@ -101,8 +105,8 @@ struct Signature {
 }
 
 /// What the loaded library declares, by its own word.
-fn signatures(arm: &mut dyn Arm) -> Result<Vec<Signature>, String> {
-    let reply = ask(arm, &[b"FCALL", b"ff_library_signatures", b"0"])?;
+fn signatures(store: &mut dyn SpecStore) -> Result<Vec<Signature>, String> {
+    let reply = ask(store, &[b"FCALL", b"ff_library_signatures", b"0"])?;
     let Value::Array(elements) = reply else { return Err(show_reply(&reply)) };
     let list = |text: &[u8]| -> Vec<String> {
         let text = String::from_utf8_lossy(text).into_owned();

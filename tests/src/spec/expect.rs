@@ -1,12 +1,12 @@
-//! Judges the keyspace after an act.
+//! Checks what a case expects of the keyspace after a call.
 
 use selvedge_core::value::Value;
 
 use crate::connection::Message;
-use crate::spec::arm::Arm;
 use crate::spec::keyspace::{Keyspace, ask, texts};
 use crate::spec::matcher::Matcher;
 use crate::spec::report::{show, show_reply, show_text};
+use crate::spec::store::SpecStore;
 use crate::spec::syntax::{Expectation, Pairs, Pattern};
 use crate::spec::word::Word;
 
@@ -22,12 +22,12 @@ pub struct Outcome {
 /// Judges one expectation: `Ok(None)` if it holds, else what is there instead. An `Err` means that
 /// the question could not be answered.
 pub fn judge(
-    arm: &mut dyn Arm,
+    store: &mut dyn SpecStore,
     matcher: &mut Matcher<'_, '_>,
     outcome: &Outcome,
     expectation: &Expectation,
 ) -> Result<Option<String>, String> {
-    let mut judge = Judge { arm, matcher };
+    let mut judge = Judge { store, matcher };
     match expectation {
         Expectation::Reply(patterns) => judge.reply(patterns, &outcome.reply),
         Expectation::Raw(pattern) => {
@@ -82,7 +82,7 @@ pub fn judge_messages(
 }
 
 struct Judge<'j, 's, 'a> {
-    arm: &'j mut dyn Arm,
+    store: &'j mut dyn SpecStore,
     matcher: &'j mut Matcher<'s, 'a>,
 }
 
@@ -207,7 +207,7 @@ impl Judge<'_, '_, '_> {
         Ok((!holds).then(|| show(&left)))
     }
 
-    /// Asks the same of several keys; the first that answers otherwise is told.
+    /// Checks the same of several keys; returns the first that differs.
     fn each(&mut self, keys: &[Word], command: &[&[u8]], holds: fn(&Value) -> bool) -> Verdict {
         for key in keys {
             let answer = self.read(key, command, &[])?;
@@ -226,7 +226,7 @@ impl Judge<'_, '_, '_> {
     fn unchanged(&mut self, but: &[Word], before: Option<&Keyspace>) -> Verdict {
         let before = before.ok_or("nobody looked at the keyspace before")?;
         let but = self.matcher.scope.values(but)?;
-        let differences = before.differences(&Keyspace::read(self.arm)?, &but);
+        let differences = before.differences(&Keyspace::read(self.store)?, &but);
         Ok((!differences.is_empty()).then(|| differences.join("\n            ")))
     }
 
@@ -272,7 +272,7 @@ impl Judge<'_, '_, '_> {
 
     fn read(&mut self, key: &Word, before: &[&[u8]], after: &[&[u8]]) -> Result<Value, String> {
         let key = self.value(key)?;
-        ask(self.arm, &[before, &[&key], after].concat())
+        ask(self.store, &[before, &[&key], after].concat())
     }
 
     fn value(&self, word: &Word) -> Result<Vec<u8>, String> {

@@ -1,11 +1,11 @@
-//! [`Keyspace`]: everything in a store, to be compared before and after.
+//! [`Keyspace`]: everything in a store, compared before and after a call.
 
 use std::collections::BTreeMap;
 
 use selvedge_core::value::Value;
 
-use crate::spec::arm::Arm;
 use crate::spec::report::show;
+use crate::spec::store::SpecStore;
 
 /// All keys with their content and expiry, in one canonical form for all stores.
 #[derive(Debug, PartialEq, Eq)]
@@ -22,14 +22,14 @@ struct Entry {
 
 impl Keyspace {
     /// Reads the whole of it.
-    pub fn read(arm: &mut dyn Arm) -> Result<Self, String> {
+    pub fn read(store: &mut dyn SpecStore) -> Result<Self, String> {
         let mut keys = BTreeMap::new();
-        for key in texts(ask(arm, &[b"KEYS", b"*"])?) {
-            let Value::Status(kind) = ask(arm, &[b"TYPE", &key])? else {
+        for key in texts(ask(store, &[b"KEYS", b"*"])?) {
+            let Value::Status(kind) = ask(store, &[b"TYPE", &key])? else {
                 return Err("TYPE answered no status".to_owned());
             };
-            let content = content(arm, &kind, &key)?;
-            let expires_at_ms = ask(arm, &[b"PEXPIRETIME", &key])?;
+            let content = content(store, &kind, &key)?;
+            let expires_at_ms = ask(store, &[b"PEXPIRETIME", &key])?;
             keys.insert(key, Entry { kind, content, expires_at_ms });
         }
         Ok(Self { keys })
@@ -61,31 +61,31 @@ impl Keyspace {
 }
 
 /// A hash and a set have no order of their own, so they get one.
-fn content(arm: &mut dyn Arm, kind: &str, key: &[u8]) -> Result<Value, String> {
+fn content(store: &mut dyn SpecStore, kind: &str, key: &[u8]) -> Result<Value, String> {
     match kind {
-        "string" => ask(arm, &[b"GET", key]),
+        "string" => ask(store, &[b"GET", key]),
         "hash" => {
             let mut fields: Vec<_> =
-                texts(ask(arm, &[b"HGETALL", key])?).chunks(2).map(<[_]>::to_vec).collect();
+                texts(ask(store, &[b"HGETALL", key])?).chunks(2).map(<[_]>::to_vec).collect();
             fields.sort();
             Ok(bulks(fields.concat()))
         }
         "set" => {
-            let mut members = texts(ask(arm, &[b"SMEMBERS", key])?);
+            let mut members = texts(ask(store, &[b"SMEMBERS", key])?);
             members.sort();
             Ok(bulks(members))
         }
-        "zset" => ask(arm, &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]),
-        "stream" => ask(arm, &[b"XRANGE", key, b"-", b"+"]),
-        "list" => ask(arm, &[b"LRANGE", key, b"0", b"-1"]),
+        "zset" => ask(store, &[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]),
+        "stream" => ask(store, &[b"XRANGE", key, b"-", b"+"]),
+        "list" => ask(store, &[b"LRANGE", key, b"0", b"-1"]),
         _ => Err(format!("a key of type {kind}")),
     }
 }
 
 /// Carries out a command that has no reason to be refused.
-pub(crate) fn ask(arm: &mut dyn Arm, command: &[&[u8]]) -> Result<Value, String> {
+pub(crate) fn ask(store: &mut dyn SpecStore, command: &[&[u8]]) -> Result<Value, String> {
     let command: Vec<_> = command.iter().map(|part| part.to_vec()).collect();
-    match arm.call(&command) {
+    match store.call(&command) {
         Ok(Value::Error(error)) => Err(error),
         Ok(value) => Ok(value),
         Err(error) => Err(format!("no reply: {error}")),

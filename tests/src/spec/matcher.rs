@@ -1,4 +1,4 @@
-//! Compares what came with what was to come.
+//! Compares replies and values with patterns.
 
 use selvedge_core::value::Value;
 

@@ -1,4 +1,4 @@
-//! What went wrong, in the notation of the spec files.
+//! Failures, in the notation of the spec files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,8 +14,8 @@ pub struct Failure {
     pub line: usize,
     /// The case.
     pub case: String,
-    /// The arm.
-    pub arm: String,
+    /// The store.
+    pub store: String,
     /// The line as written.
     pub expected: String,
     /// What was there instead.
@@ -24,8 +24,8 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { path, line, case, arm, expected, got } = self;
-        writeln!(formatter, "{}:{line}: on {arm}: case {case}", path.display())?;
+        let Self { path, line, case, store, expected, got } = self;
+        writeln!(formatter, "{}:{line}: on {store}: case {case}", path.display())?;
         writeln!(formatter, "  expected  {expected}")?;
         write!(formatter, "  got       {got}")
     }

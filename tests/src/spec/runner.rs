@@ -1,15 +1,15 @@
-//! Carries out cases on an arm.
+//! Runs cases on a store.
 
 use selvedge_core::push::Channel;
 use selvedge_core::value::Value;
 
 use crate::connection::Message;
-use crate::spec::arm::{Arm, clock_ms};
 use crate::spec::expect::{Outcome, judge, judge_messages};
 use crate::spec::keyspace::{Keyspace, ask};
 use crate::spec::matcher::Matcher;
 use crate::spec::report::{Failure, show_reply};
 use crate::spec::scope::Scope;
+use crate::spec::store::{SpecStore, clock_ms};
 use crate::spec::suite::Suite;
 use crate::spec::syntax::{Act, Action, Case, Changes, Expectation, Pattern, Positions, SpecFile};
 use crate::spec::word::Word;
@@ -20,14 +20,14 @@ pub fn run_file(
     suite: &Suite,
     file: &SpecFile,
     filter: &str,
-    arm: &mut dyn Arm,
+    store: &mut dyn SpecStore,
     tally: &mut Tally,
 ) {
     let path = file.path.strip_prefix(suite.folder()).unwrap_or(&file.path);
     let function = file.function.as_deref().unwrap_or_default();
     let all = function.contains(filter) || path.to_string_lossy().contains(filter);
     for case in file.cases.iter().filter(|case| all || case.name.contains(filter)) {
-        let mut run = Run { suite, file, case, arm: &mut *arm, failures: Vec::new() };
+        let mut run = Run { suite, file, case, store: &mut *store, failures: Vec::new() };
         if let Err(stop) = run.case() {
             run.fail(stop);
         }
@@ -59,7 +59,7 @@ struct Run<'a> {
     suite: &'a Suite,
     file: &'a SpecFile,
     case: &'a Case,
-    arm: &'a mut dyn Arm,
+    store: &'a mut dyn SpecStore,
     failures: Vec<Failure>,
 }
 
@@ -76,9 +76,9 @@ impl<'a> Run<'a> {
     }
 
     fn fresh(&mut self) -> Result<i64, String> {
-        ask(self.arm, &[b"FLUSHALL"])?;
-        self.arm.published().map_err(|error| error.to_string())?;
-        clock_ms(self.arm)
+        ask(self.store, &[b"FLUSHALL"])?;
+        self.store.published().map_err(|error| error.to_string())?;
+        clock_ms(self.store)
     }
 
     fn acts(&mut self, scope: &mut Scope<'a>, acts: &'a [Act], depth: usize) -> Result<(), Fault> {
@@ -121,13 +121,13 @@ impl<'a> Run<'a> {
             act.expectations.iter().any(|expect| wanted(&expect.expectation))
         };
         let before = if wants(|wanted| matches!(wanted, Expectation::Unchanged(_))) {
-            Some(Keyspace::read(self.arm)?)
+            Some(Keyspace::read(self.store)?)
         } else {
             None
         };
-        let began_ms = clock_ms(self.arm)?;
-        let reply = self.arm.call(&command).map_err(|error| format!("no reply: {error}"))?;
-        let window = (began_ms, clock_ms(self.arm)?);
+        let began_ms = clock_ms(self.store)?;
+        let reply = self.store.call(&command).map_err(|error| format!("no reply: {error}"))?;
+        let window = (began_ms, clock_ms(self.store)?);
         if let Action::Read(name, _) = &act.action {
             scope.set(name, bare_text(&reply)?);
         } else if !wants(judges_reply) && is_refusal(&act.action, &reply) {
@@ -136,7 +136,7 @@ impl<'a> Run<'a> {
         let outcome = Outcome { reply, before };
         let mut matcher = Matcher { scope, window };
         for expect in &act.expectations {
-            match judge(self.arm, &mut matcher, &outcome, &expect.expectation) {
+            match judge(self.store, &mut matcher, &outcome, &expect.expectation) {
                 Ok(None) => {}
                 Ok(Some(got)) | Err(got) => {
                     let (line, expected) = (expect.line, expect.text.clone());
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
     /// line must publish nothing. Preparations may publish what they like. Our own hints are judged
     /// where a line names them: they follow from the moves that the cases show anyway.
     fn messages(&mut self, matcher: &mut Matcher<'_, '_>, act: &Act) -> Result<(), String> {
-        let messages = self.arm.published().map_err(|error| error.to_string())?;
+        let messages = self.store.published().map_err(|error| error.to_string())?;
         let (hints, messages): (Vec<_>, Vec<_>) =
             messages.into_iter().partition(|message| Channel::is_ours(&message.channel));
         let strict = matches!(act.action, Action::Call(None, _));
@@ -218,8 +218,9 @@ impl<'a> Run<'a> {
 
     fn fail(&mut self, fault: Fault) {
         let Fault { line, expected, got } = fault;
-        let (path, case, arm) = (self.file.path.clone(), self.case.name.clone(), self.arm.name());
-        self.failures.push(Failure { path, line, case, arm, expected, got });
+        let (path, case, store) =
+            (self.file.path.clone(), self.case.name.clone(), self.store.name());
+        self.failures.push(Failure { path, line, case, store, expected, got });
     }
 }
 
@@ -277,7 +278,7 @@ fn judges_reply(expectation: &Expectation) -> bool {
     matches!(expectation, Expectation::Reply(_) | Expectation::Raw(_) | Expectation::Error(_))
 }
 
-/// An act whose reply nobody judges is a preparation, and must have worked.
+/// A call whose reply is not checked prepares the case, and must succeed.
 fn is_refusal(action: &Action, reply: &Value) -> bool {
     match reply {
         Value::Error(_) => true,

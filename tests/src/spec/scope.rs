@@ -1,4 +1,4 @@
-//! [`Scope`]: what the names in a case mean.
+//! [`Scope`]: the values of the names in a case.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The tree of a spec file.
+//! The syntax tree of a spec file.
 
 use std::path::PathBuf;
 

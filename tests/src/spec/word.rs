@@ -1,4 +1,4 @@
-//! [`Word`]: what stands between two spaces in a spec file.
+//! [`Word`]: the words of a line of a spec file, with their variables.
 
 /// A word as written, before its variables have values.
 ///
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_refused() {
+    fn an_unreadable_value_is_refused() {
         for line in ["\"open", "'open", "$", "${E1", "\"\\q\"", "\"\\xZZ\""] {
             assert!(split(line).is_err(), "{line}");
         }

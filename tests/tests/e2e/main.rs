@@ -1,23 +1,22 @@
-//! All that client and worker can do, and every scanner at work: one suite, four stores.
+//! Everything that client and worker can do, and every scanner: the same cases on four stores.
 //!
-//! Each test is one store. Its cases run side by side, on lanes of their own, under one engine with
-//! short intervals; a failing case is named with what it found.
+//! Each test is one store. Its cases run concurrently, on lanes of their own, under one engine with
+//! short intervals; a failure names its case.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
 
-mod extremes;
+mod extreme_values;
+mod fixture;
 mod flows;
-mod healing;
 mod processes;
-mod proxy;
+mod recovery;
 mod running;
-mod world;
 
+use fixture::{Fixture, Served, run_all};
 use selvedge_core::engine::ScannerName;
 use selvedge_tests::cluster::Cluster;
 use selvedge_tests::server::Server;
 use tokio::task::LocalSet;
-use world::{Served, World, run_all};
 
 #[test]
 fn everything_holds_in_memory() {
@@ -49,11 +48,11 @@ fn run_suite(url: &str) {
     // Workers and engines use all threads; the cases themselves share this one.
     LocalSet::new().block_on(&runtime, async {
         // First what must happen before an engine is there to help.
-        let world = World::open(url).await.unwrap();
-        run_all(&world, &[("unheard", boxed(healing::unheard))]).await;
-        let engine = world.engine().await.unwrap();
+        let fixture = Fixture::open(url).await.unwrap();
+        run_all(&fixture, &[("unheard", boxed(recovery::unheard))]).await;
+        let engine = fixture.engine().await.unwrap();
         run_all(
-            &world,
+            &fixture,
             &[
                 ("fan_out", boxed(flows::fan_out)),
                 ("groups", boxed(flows::groups)),
@@ -70,35 +69,35 @@ fn run_suite(url: &str) {
                 ("drain", boxed(running::drain)),
                 ("capabilities", boxed(running::capabilities)),
                 ("past_others", boxed(running::past_others)),
-                ("sizes", boxed(extremes::sizes)),
-                ("for_ever", boxed(extremes::for_ever)),
-                ("priorities", boxed(extremes::priorities)),
-                ("no_output", boxed(extremes::no_output)),
-                ("lost_place", boxed(healing::lost_place)),
-                ("owed_cancels", boxed(healing::owed_cancels)),
-                ("leaked_slot", boxed(healing::leaked_slot)),
-                ("budget_period", boxed(healing::budget_period)),
-                ("pending_waitpoint", boxed(healing::pending_waitpoint)),
-                ("debts", boxed(healing::debts)),
-                ("expired_leases", boxed(healing::expired_leases)),
-                ("retention", boxed(healing::retention)),
-                ("stale_debt", boxed(healing::stale_debt)),
+                ("sizes", boxed(extreme_values::sizes)),
+                ("for_ever", boxed(extreme_values::for_ever)),
+                ("priorities", boxed(extreme_values::priorities)),
+                ("no_output", boxed(extreme_values::no_output)),
+                ("lost_place", boxed(recovery::lost_place)),
+                ("owed_cancels", boxed(recovery::owed_cancels)),
+                ("leaked_slot", boxed(recovery::leaked_slot)),
+                ("budget_period", boxed(recovery::budget_period)),
+                ("pending_waitpoint", boxed(recovery::pending_waitpoint)),
+                ("debts", boxed(recovery::debts)),
+                ("expired_leases", boxed(recovery::expired_leases)),
+                ("retention", boxed(recovery::retention)),
+                ("stale_debt", boxed(recovery::stale_debt)),
             ],
         )
         .await;
         engine.stop().await.unwrap();
-        let acted = world.acted.lock().unwrap();
+        let acted = fixture.acted.lock().unwrap();
         let idle: Vec<_> = ScannerName::ALL.iter().filter(|name| !acted.contains(name)).collect();
         assert!(idle.is_empty(), "these scanners were never seen to act: {idle:?}");
     });
 }
 
-type Case = Box<dyn Fn(World) -> std::pin::Pin<Box<dyn Future<Output = Served>>>>;
+type Case = Box<dyn Fn(Fixture) -> std::pin::Pin<Box<dyn Future<Output = Served>>>>;
 
 fn boxed<F, R>(case: F) -> Case
 where
-    F: Fn(World) -> R + 'static,
+    F: Fn(Fixture) -> R + 'static,
     R: Future<Output = Served> + 'static,
 {
-    Box::new(move |world| Box::pin(case(world)))
+    Box::new(move |fixture| Box::pin(case(fixture)))
 }

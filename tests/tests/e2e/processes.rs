@@ -1,5 +1,5 @@
-//! A worker as the server and the operating system see it: what it costs while it has nothing to
-//! do, what a lost reply does to it, and what becomes of its work when its process is killed.
+//! Workers as processes: their cost while idle, what a lost reply does, and what happens to their
+//! work when they are killed.
 
 use std::env;
 use std::io::{BufRead, BufReader, Write};
@@ -20,8 +20,8 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::proxy::Proxy;
-use crate::world::{COUNTS, Fault, PATIENCE, World};
+use crate::fixture::{COUNTS, Fault, Fixture, PATIENCE};
+use selvedge_tests::proxy::Proxy;
 
 /// Names the server that the child process works for.
 const CHILD_WORKS_FOR: &str = "SELVEDGE_E2E_CHILD_WORKS_FOR";
@@ -35,11 +35,11 @@ const TRIES: usize = 3;
 fn child_process() {
     let Ok(url) = env::var(CHILD_WORKS_FOR) else { return };
     Runtime::new().unwrap().block_on(async {
-        let world = World::open(&url).await.unwrap();
-        let worker = Worker::builder(world.client).lane("killed").lease(LEASE);
+        let fixture = Fixture::open(&url).await.unwrap();
+        let worker = Worker::builder(fixture.client).lane("killed").lease(LEASE);
         let worker =
             worker.handler("hang", |_: Context| std::future::pending::<Result<(), Failed>>());
-        worker.run_until(CancellationToken::new()).await.unwrap();
+        worker.run_until(std::future::pending()).await.unwrap();
     });
 }
 
@@ -48,16 +48,16 @@ fn the_work_of_a_killed_process_runs_elsewhere_within_its_lease_and_two_seconds(
     let server = Server::valkey().unwrap();
     let url = url_of(&server);
     Runtime::new().unwrap().block_on(async {
-        let world = World::open(&url).await.unwrap();
+        let fixture = Fixture::open(&url).await.unwrap();
         // As an operator starts it, with the intervals of the contract.
-        let engine = Engine::builder(world.client.store().clone())
-            .config(EngineConfig { partitions: COUNTS, ..EngineConfig::default() })
+        let engine = Engine::builder(fixture.client.store().clone())
+            .config(EngineConfig::default().with_partitions(COUNTS))
             .lanes(["killed".parse().unwrap()])
             .secrets(SecretSource::Generate);
         let engine = engine.start().await.unwrap();
         let mut took = Duration::MAX;
         for _ in 0..TRIES {
-            took = took.min(killed_to_running(&world, &url).await);
+            took = took.min(killed_to_running(&fixture, &url).await);
             if took <= PROMISED {
                 break;
             }
@@ -69,27 +69,27 @@ fn the_work_of_a_killed_process_runs_elsewhere_within_its_lease_and_two_seconds(
 }
 
 /// Kills a worker process in the middle of its work; how long that work takes to run elsewhere.
-async fn killed_to_running(world: &World, url: &str) -> Duration {
+async fn killed_to_running(fixture: &Fixture, url: &str) -> Duration {
     let mut child = child(url);
-    let id = world.client.start(Task::new("x", "hang").lane("killed")).await.unwrap();
-    world.until_running(&id).await.unwrap();
-    let first = world.client.execution(&id).await.unwrap().worker;
-    let heir = world.worker("killed").handler("hang", |context: Context| async move {
-        context.cancelled().cancelled().await;
+    let id = fixture.client.start(Task::new("x", "hang").lane("killed")).await.unwrap();
+    fixture.until_running(&id).await.unwrap();
+    let first = fixture.client.execution(&id).await.unwrap().worker;
+    let heir = fixture.worker("killed").handler("hang", |context: Context| async move {
+        context.cancelled().await;
         Ok::<_, Failed>(())
     });
-    let heir = world.serve(heir);
+    let heir = fixture.serve(heir);
     // The lease was just renewed, or is about to be: the worst case is a whole one.
     tokio::time::sleep(Duration::from_millis(300)).await;
     child.kill().unwrap();
     child.wait().unwrap();
     let killed = Instant::now();
-    world
+    fixture
         .until(&id, |found| found.state == PublicState::Active && found.worker != first)
         .await
         .unwrap();
     let took = killed.elapsed();
-    world.client.cancel(&id, "seen").await.unwrap();
+    fixture.client.cancel(&id, "seen").await.unwrap();
     heir.stop().await.unwrap();
     took
 }
@@ -108,13 +108,13 @@ fn child(url: &str) -> Child {
 fn an_idle_worker_costs_two_commands_a_second_at_most() {
     let server = Server::valkey().unwrap();
     Runtime::new().unwrap().block_on(async {
-        let world = World::open(&url_of(&server)).await.unwrap();
-        let worker = world.worker("idle").lease(Duration::from_secs(30));
+        let fixture = Fixture::open(&url_of(&server)).await.unwrap();
+        let worker = fixture.worker("idle").lease(Duration::from_secs(30));
         let worker =
-            world.serve(worker.handler("noop", |_: Context| async { Ok::<_, Failed>(()) }));
+            fixture.serve(worker.handler("noop", |_: Context| async { Ok::<_, Failed>(()) }));
         let task = || Task::new("x", "noop").lane("idle");
-        let id = world.client.start(task()).await.unwrap();
-        world.client.wait_within(&id, PATIENCE).await.unwrap();
+        let id = fixture.client.start(task()).await.unwrap();
+        fixture.client.wait_within(&id, PATIENCE).await.unwrap();
         // The first look at all partitions is over when it works; let its pushes settle too.
         tokio::time::sleep(Duration::from_secs(1)).await;
         let idle = 10;
@@ -127,8 +127,8 @@ fn an_idle_worker_costs_two_commands_a_second_at_most() {
         // two calls, because the first had luck. The slow round adds one a second.
         let (watch, began) = (Watch::start(&server), Instant::now());
         for _ in 0..10 {
-            let id = world.client.start(task()).await.unwrap();
-            world.client.wait_within(&id, PATIENCE).await.unwrap();
+            let id = fixture.client.start(task()).await.unwrap();
+            fixture.client.wait_within(&id, PATIENCE).await.unwrap();
         }
         let claims = count(&watch.finish(&server), "ff_claim_next");
         let most = 30 + 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
@@ -138,7 +138,7 @@ fn an_idle_worker_costs_two_commands_a_second_at_most() {
 }
 
 #[test]
-fn a_worker_of_many_partitions_finds_what_waits_by_one_look_at_all_of_them() {
+fn a_worker_finds_waiting_work_with_one_read_of_all_partitions() {
     let server = Server::valkey().unwrap();
     Runtime::new().unwrap().block_on(async {
         // As a user starts it: 256 partitions. With one hand, it can claim one thing at a time.
@@ -154,7 +154,7 @@ fn a_worker_of_many_partitions_finds_what_waits_by_one_look_at_all_of_them() {
             .lease(PATIENCE)
             .concurrency(1)
             .handler("noop", |_: Context| async { Ok::<_, Failed>(()) });
-        let worker = tokio::spawn(worker.run_until(stop.clone()));
+        let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         for id in &waiting {
             client.wait_within(id, PATIENCE).await.unwrap();
         }
@@ -214,7 +214,7 @@ fn lost_replies_neither_lose_nor_double_work() {
 }
 
 #[test]
-fn a_worker_whose_every_hand_waits_for_a_lost_reply_goes_on() {
+fn a_worker_recovers_when_all_its_claims_lose_their_replies() {
     lose_replies(1);
 }
 
@@ -223,8 +223,8 @@ fn lose_replies(hands: usize) {
     let server = Server::valkey().unwrap();
     Runtime::new().unwrap().block_on(async {
         let proxy = Proxy::start(server.port()).unwrap();
-        let far = World::open(&format!("valkey://127.0.0.1:{}", proxy.port())).await.unwrap();
-        let near = World::open(&url_of(&server)).await.unwrap();
+        let far = Fixture::open(&format!("valkey://127.0.0.1:{}", proxy.port())).await.unwrap();
+        let near = Fixture::open(&url_of(&server)).await.unwrap();
         let runs = Arc::new(AtomicU32::new(0));
         let count = runs.clone();
         // No slow round: the only claims are those that a push asked for.
@@ -237,13 +237,13 @@ fn lose_replies(hands: usize) {
         one(&near, 9).await.unwrap();
         for (round, function) in ["ff_claim_next", "ff_complete_execution"].into_iter().enumerate()
         {
-            let before = proxy.swallowed();
-            proxy.swallow_next(function, 1);
+            let before = proxy.lost_replies();
+            proxy.lose_replies(function, 1);
             let outcome = one(&near, round).await.unwrap();
             assert_eq!(outcome, b"done", "{function}");
             // The other way is faster than the one on which the reply is lost.
-            let lost =
-                near.eventually("a reply was lost", async || Ok(proxy.swallowed() == before + 1));
+            let lost = near
+                .eventually("a reply was lost", async || Ok(proxy.lost_replies() == before + 1));
             lost.await.unwrap_or_else(|fault| panic!("{function}: {fault}"));
         }
         assert_eq!(runs.load(Ordering::SeqCst), 3, "each ran once");
@@ -253,12 +253,12 @@ fn lose_replies(hands: usize) {
 
 /// A wait that ends at a time begins with a question for the time.
 #[test]
-fn a_handler_suspends_although_nobody_tells_it_the_time_at_first() {
+fn a_handler_suspends_although_the_first_time_requests_fail() {
     let server = Server::valkey().unwrap();
     Runtime::new().unwrap().block_on(async {
         let proxy = Arc::new(Proxy::start(server.port()).unwrap());
-        let far = World::open(&format!("valkey://127.0.0.1:{}", proxy.port())).await.unwrap();
-        let near = World::open(&url_of(&server)).await.unwrap();
+        let far = Fixture::open(&format!("valkey://127.0.0.1:{}", proxy.port())).await.unwrap();
+        let near = Fixture::open(&url_of(&server)).await.unwrap();
         let engine = near.engine().await.unwrap();
         let swallows = proxy.clone();
         let worker = far.worker("far").handler("once", move |context: Context| {
@@ -268,7 +268,7 @@ fn a_handler_suspends_although_nobody_tells_it_the_time_at_first() {
                     return Ok::<_, Failed>(Done::from("done"));
                 }
                 // Once more than a store asks by itself.
-                proxy.swallow_next("$4\r\nTIME\r\n", 3);
+                proxy.lose_replies("$4\r\nTIME\r\n", 3);
                 let moment = Duration::from_millis(100);
                 let wait =
                     Suspend::for_signal("never").timeout_then(moment, TimeoutBehavior::AutoResume);
@@ -278,16 +278,16 @@ fn a_handler_suspends_although_nobody_tells_it_the_time_at_first() {
         });
         let worker = far.serve(worker);
         assert_eq!(one(&near, 0).await.unwrap(), b"done");
-        assert_eq!(proxy.swallowed(), 3, "the time was told too soon");
+        assert_eq!(proxy.lost_replies(), 3, "the time was told too soon");
         worker.stop().await.unwrap();
         engine.stop().await.unwrap();
     });
 }
 
-async fn one(world: &World, round: usize) -> Result<Vec<u8>, Fault> {
-    let id = world.client.start(Task::new(format!("x{round}"), "once").lane("far")).await?;
-    let ended = world.client.wait_within(&id, PATIENCE).await?;
-    let found = world.client.execution(&id).await?;
+async fn one(fixture: &Fixture, round: usize) -> Result<Vec<u8>, Fault> {
+    let id = fixture.client.start(Task::new(format!("x{round}"), "once").lane("far")).await?;
+    let ended = fixture.client.wait_within(&id, PATIENCE).await?;
+    let found = fixture.client.execution(&id).await?;
     if found.retries + found.reclaims > 0 {
         return Err(format!("it was tried again: {found:?}").into());
     }

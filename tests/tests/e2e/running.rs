@@ -1,4 +1,4 @@
-//! Running: failures, signals, limits, output, lost workers, draining.
+//! Failures, signals, limits, output, lost workers, draining.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,12 +10,12 @@ use selvedge::client::{
 use selvedge::worker::{Context, Done, Failed, Suspend, SuspensionReason};
 use selvedge_core::id::AttemptIndex;
 
-use crate::world::{PATIENCE, Served, World, check};
+use crate::fixture::{Fixture, PATIENCE, Served, check};
 
 /// A flaky task is tried again, a final failure is not, a panic is a failure, and work without a
 /// handler says so.
-pub(crate) async fn failures(world: World) -> Served {
-    let worker = world
+pub(crate) async fn failures(fixture: Fixture) -> Served {
+    let worker = fixture
         .worker("fail")
         .handler("flaky", |context: Context| async move {
             match context.attempt().0 {
@@ -28,8 +28,8 @@ pub(crate) async fn failures(world: World) -> Served {
             assert!(context.attempt().0 > 0, "first attempts panic");
             Ok::<_, Failed>(())
         });
-    let worker = world.serve(worker);
-    let client = &world.client;
+    let worker = fixture.serve(worker);
+    let client = &fixture.client;
     let start = |kind: &str| {
         client.start(Task::new(kind, kind).lane("fail").retries(3, Duration::from_millis(50)))
     };
@@ -48,8 +48,8 @@ pub(crate) async fn failures(world: World) -> Served {
 }
 
 /// A suspended execution goes on with a signed signal, and with nothing less.
-pub(crate) async fn signals(world: World) -> Served {
-    let worker = world.worker("signal").handler("ask", |context: Context| async move {
+pub(crate) async fn signals(fixture: Fixture) -> Served {
+    let worker = fixture.worker("signal").handler("ask", |context: Context| async move {
         if context.is_resumed() {
             let came = context.signals().await?;
             return Ok::<Done, Failed>(
@@ -60,10 +60,10 @@ pub(crate) async fn signals(world: World) -> Served {
         context.suspend(suspend).await?;
         Ok(Done::Suspended)
     });
-    let worker = world.serve(worker);
-    let client = &world.client;
+    let worker = fixture.serve(worker);
+    let client = &fixture.client;
     let asks = client.start(Task::new("ask", "ask").lane("signal")).await?;
-    let ticket = world.until_suspended(&asks).await?;
+    let ticket = fixture.until_suspended(&asks).await?;
     let mut forged = ticket.clone();
     forged.token = "k:0000000000000000000000000000000000000000".parse()?;
     let refused = client.signal(&forged, Signal::new("approved")).await;
@@ -78,8 +78,8 @@ pub(crate) async fn signals(world: World) -> Served {
 }
 
 /// Suspensions, attempts and executions that take too long end by themselves.
-pub(crate) async fn timeouts(world: World) -> Served {
-    let worker = world
+pub(crate) async fn timeouts(fixture: Fixture) -> Served {
+    let worker = fixture
         .worker("late")
         .handler("ask", |context: Context| async move {
             let suspend = Suspend::for_signal("never").timeout(Duration::from_millis(200));
@@ -87,11 +87,11 @@ pub(crate) async fn timeouts(world: World) -> Served {
             Ok::<_, Failed>(Done::Suspended)
         })
         .handler("hang", |context: Context| async move {
-            context.cancelled().cancelled().await;
+            context.cancelled().await;
             Ok::<_, Failed>(())
         });
-    let worker = world.serve(worker);
-    let client = &world.client;
+    let worker = fixture.serve(worker);
+    let client = &fixture.client;
     let short = Duration::from_millis(200);
     let ask = client.start(Task::new("a", "ask").lane("late")).await?;
     let attempt = client.start(Task::new("b", "hang").lane("late").attempt_timeout(short)).await?;
@@ -106,11 +106,11 @@ pub(crate) async fn timeouts(world: World) -> Served {
 }
 
 /// Work waits while its budget is used up, and while its quota is.
-pub(crate) async fn limits(world: World) -> Served {
+pub(crate) async fn limits(fixture: Fixture) -> Served {
     let most = Arc::new(AtomicU32::new(0));
     let now = Arc::new(AtomicU32::new(0));
     let (peak, running) = (most.clone(), now.clone());
-    let worker = world
+    let worker = fixture
         .worker("limit")
         .handler("spend", |context: Context| async move {
             let verdicts = context.spend("all", &[("tokens", 10)]).await?;
@@ -127,15 +127,15 @@ pub(crate) async fn limits(world: World) -> Served {
                 Ok::<_, Failed>(())
             }
         });
-    let worker = world.serve(worker);
-    let client = &world.client;
+    let worker = fixture.serve(worker);
+    let client = &fixture.client;
     let budget = client.create_budget(BudgetSpec::new().hard("tokens", 10)).await?;
     let spend = |name: &str| client.start(Task::new(name, "spend").lane("limit").budget(budget));
     let first = spend("first").await?;
     client.wait_within(&first, PATIENCE).await?;
     check(client.budget(budget).await?.used["tokens"] == 10, String::new)?;
     let second = spend("second").await?;
-    world.until(&second, |found| found.state == PublicState::RateLimited).await?;
+    fixture.until(&second, |found| found.state == PublicState::RateLimited).await?;
     client.reset_budget(budget).await?;
     let ended = client.wait_within(&second, PATIENCE).await?;
     check(ended.is_success(), || format!("{ended:?}"))?;
@@ -156,8 +156,8 @@ pub(crate) async fn limits(world: World) -> Served {
 }
 
 /// Frames are read and followed as they come, binary as they are; progress and summaries too.
-pub(crate) async fn output(world: World) -> Served {
-    let worker = world.worker("output").handler("talk", |context: Context| async move {
+pub(crate) async fn output(fixture: Fixture) -> Served {
+    let worker = fixture.worker("output").handler("talk", |context: Context| async move {
         context.progress(40, "talking").await?;
         for n in 0..3_u8 {
             context.frame("blob", vec![0xff, n]).await?;
@@ -166,7 +166,7 @@ pub(crate) async fn output(world: World) -> Served {
         context.progress(100, "done").await?;
         Ok::<_, Failed>(())
     });
-    let client = &world.client;
+    let client = &fixture.client;
     let id = client.start(Task::new("t", "talk").lane("output")).await?;
     let mut tail = client.tail(&id, AttemptIndex(0));
     let following = tokio::spawn(async move {
@@ -176,7 +176,7 @@ pub(crate) async fn output(world: World) -> Served {
         }
         Ok::<_, ClientError>(frames)
     });
-    let worker = world.serve(worker);
+    let worker = fixture.serve(worker);
     client.wait_within(&id, PATIENCE).await?;
     let followed = tokio::time::timeout(PATIENCE, following).await???;
     let blobs: Vec<_> = followed.iter().filter(|frame| frame.kind == "blob").collect();
@@ -191,28 +191,29 @@ pub(crate) async fn output(world: World) -> Served {
 }
 
 /// The work of a worker that dies in the middle comes back after its lease, once.
-pub(crate) async fn lost_worker(world: World) -> Served {
+pub(crate) async fn lost_worker(fixture: Fixture) -> Served {
     let lease = Duration::from_millis(500);
-    let dying = world.worker("lost").lease(lease).handler("mortal", |_: Context| async {
+    let dying = fixture.worker("lost").lease(lease).handler("mortal", |_: Context| async {
         std::future::pending::<()>().await;
         Ok::<_, Failed>(())
     });
-    let dying = world.serve(dying);
-    let id = world.client.start(Task::new("m", "mortal").lane("lost")).await?;
-    world.until_running(&id).await?;
+    let dying = fixture.serve(dying);
+    let id = fixture.client.start(Task::new("m", "mortal").lane("lost")).await?;
+    fixture.until_running(&id).await?;
     dying.kill();
-    let heir =
-        world.worker("lost").handler("mortal", |_: Context| async { Ok::<_, Failed>("came back") });
-    let heir = world.serve(heir);
-    let ended = world.client.wait_within(&id, PATIENCE).await?;
+    let heir = fixture
+        .worker("lost")
+        .handler("mortal", |_: Context| async { Ok::<_, Failed>("came back") });
+    let heir = fixture.serve(heir);
+    let ended = fixture.client.wait_within(&id, PATIENCE).await?;
     check(ended.result == b"came back", || format!("{ended:?}"))?;
-    check(world.client.execution(&id).await?.reclaims == 1, String::new)?;
+    check(fixture.client.execution(&id).await?.reclaims == 1, String::new)?;
     heir.stop().await
 }
 
 /// A worker that is told to stop lets handlers finish, and gives back what does not.
-pub(crate) async fn drain(world: World) -> Served {
-    let worker = world
+pub(crate) async fn drain(fixture: Fixture) -> Served {
+    let worker = fixture
         .worker("drain")
         .drain_within(Duration::from_secs(2))
         .handler("slow", |_: Context| async {
@@ -225,40 +226,40 @@ pub(crate) async fn drain(world: World) -> Served {
             }
             Ok::<_, Failed>("taken over")
         });
-    let first = world.serve(worker);
-    let slow = world.client.start(Task::new("a", "slow").lane("drain")).await?;
-    let stuck = world.client.start(Task::new("b", "stuck").lane("drain")).await?;
-    world.until(&slow, |found| found.started_at.is_some()).await?;
-    world.until_running(&stuck).await?;
+    let first = fixture.serve(worker);
+    let slow = fixture.client.start(Task::new("a", "slow").lane("drain")).await?;
+    let stuck = fixture.client.start(Task::new("b", "stuck").lane("drain")).await?;
+    fixture.until(&slow, |found| found.started_at.is_some()).await?;
+    fixture.until_running(&stuck).await?;
     first.stop().await?;
-    let ended = world.client.outcome(&slow).await?;
+    let ended = fixture.client.outcome(&slow).await?;
     let result = ended.map(|ended| ended.result);
     check(result.as_deref() == Some(b"finished"), || format!("{result:?}"))?;
-    let second = world
+    let second = fixture
         .worker("drain")
         .handler("stuck", |_: Context| async { Ok::<_, Failed>("taken over") });
-    let second = world.serve(second);
-    let ended = world.client.wait_within(&stuck, PATIENCE).await?;
+    let second = fixture.serve(second);
+    let ended = fixture.client.wait_within(&stuck, PATIENCE).await?;
     check(ended.result == b"taken over", || format!("{ended:?}"))?;
     second.stop().await
 }
 
 /// Work goes to those who can do it.
-pub(crate) async fn capabilities(world: World) -> Served {
+pub(crate) async fn capabilities(fixture: Fixture) -> Served {
     let plain =
-        world.worker("able").handler("any", |_: Context| async { Ok::<_, Failed>("plain") });
-    let able = world
+        fixture.worker("able").handler("any", |_: Context| async { Ok::<_, Failed>("plain") });
+    let able = fixture
         .worker("able")
         .capabilities(["gpu"])
         .handler("any", |_: Context| async { Ok::<_, Failed>("able") });
-    let client = &world.client;
+    let client = &fixture.client;
     let needs = client.start(Task::new("n", "any").lane("able").needs(["gpu"])).await?;
-    let plain = world.serve(plain);
+    let plain = fixture.serve(plain);
     let other = client.start(Task::new("o", "any").lane("able")).await?;
     let ended = client.wait_within(&other, PATIENCE).await?;
     check(ended.result == b"plain", || format!("{ended:?}"))?;
     check(client.outcome(&needs).await?.is_none(), String::new)?;
-    let able = world.serve(able);
+    let able = fixture.serve(able);
     let ended = client.wait_within(&needs, PATIENCE).await?;
     check(ended.result == b"able", || format!("{ended:?}"))?;
     plain.stop().await?;
@@ -267,7 +268,7 @@ pub(crate) async fn capabilities(world: World) -> Served {
 
 /// A chain gets on, link by link, past many that the worker cannot do: each becomes ready at the
 /// front while the worker is still on its way through those.
-pub(crate) async fn past_others(world: World) -> Served {
+pub(crate) async fn past_others(fixture: Fixture) -> Served {
     let mut flow = Flow::new("past others");
     for nth in 0..OTHERS {
         let other = Task::new(format!("other-{nth}"), "any").lane("crowd");
@@ -279,12 +280,12 @@ pub(crate) async fn past_others(world: World) -> Served {
         flow = flow.task(link.after(before));
     }
     let worker =
-        world.worker("crowd").handler("any", |_: Context| async { Ok::<_, Failed>("done") });
-    let serving = world.serve(worker);
-    let flow = world.client.submit(flow).await?;
+        fixture.worker("crowd").handler("any", |_: Context| async { Ok::<_, Failed>("done") });
+    let serving = fixture.serve(worker);
+    let flow = fixture.client.submit(flow).await?;
     let last = &flow[format!("link-{}", LINKS - 1).as_str()];
-    let ended = world.client.wait_within(last, PATIENCE / 3).await;
-    world.client.cancel_flow(flow.id, "over").await?;
+    let ended = fixture.client.wait_within(last, PATIENCE).await;
+    fixture.client.cancel_flow(flow.id, "over").await?;
     serving.stop().await?;
     let ended = ended?;
     check(ended.result == b"done", || format!("{ended:?}"))

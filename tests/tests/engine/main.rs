@@ -1,29 +1,36 @@
-//! The engine against the real library, in virtual time: stories with readable traces.
+//! The engine on the real library, under virtual time. The expectations of `stories` are traces in
+//! `stories/`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::wildcard_enum_match_arm,
-    reason = "a story that meets something else than it tells of has failed, and says so"
+    reason = "a test that meets anything unexpected has failed and says so"
 )]
 
-mod cancels;
-mod cost;
-mod crash;
+mod budgets_and_quotas;
+mod cascade;
+mod command_counts;
+mod dependency_reconciler;
 mod dispatch;
-mod due;
-mod flow_rows;
-mod flows;
-mod hand;
-mod held;
-mod kit;
-mod large;
+mod failure_tracker;
+mod fixtures;
+mod flow_builder;
+mod flow_cancellation;
+mod flow_projector;
+mod flow_scanner_cases;
+mod index_repair;
+mod large_flows;
+mod lease_expiry;
 mod machine;
-mod projector;
-mod reconcile;
-mod rows;
-mod siblings;
+mod manual_engine;
+mod quota_release;
+mod retention;
+mod scan_runner;
+mod scanner_cases;
+mod sibling_cancel_crashes;
+mod sibling_cancellation;
 mod snapshot;
+mod store_failures;
 mod stories;
-mod trouble;
-mod weak_due;
-mod weak_listed;
+mod timeouts;
+mod unblock;

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Demands that `told` is what the file says.
+/// Asserts that `told` equals the file.
 pub(crate) fn assert_snapshot(file: &str, told: &str) {
     let path = path(file);
     if std::env::var_os("SELVEDGE_UPDATE").is_some() {
@@ -18,7 +18,7 @@ pub(crate) fn assert_snapshot(file: &str, told: &str) {
     assert_eq!(told.lines().count(), known.lines().count(), "{file}: lines");
 }
 
-/// What a file says; nothing when it is not there yet.
+/// The content of a file; empty when it does not exist.
 pub(crate) fn read_snapshot(file: &str) -> String {
     std::fs::read_to_string(path(file)).unwrap_or_default()
 }

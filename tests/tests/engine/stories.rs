@@ -1,18 +1,18 @@
-//! Every scanner, told in the same stories. The rows say how candidates are made, broken and
-//! changed; the expectations are traces in `stories/`, one file per story, one paragraph per
-//! scanner.
+//! The same stories for every scanner. The cases say how candidates are made, broken and changed;
+//! the expectations are traces in `stories/`, one file per story, one paragraph per scanner.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use selvedge_core::engine::{Answer, Command, Filter, Observation, ScannerName};
+use selvedge_core::command::{Answer, Command};
+use selvedge_core::engine::{Filter, Observation, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
-use selvedge_tests::rig::{Rig, silence};
+use selvedge_tests::harness::{Harness, silence};
 
-use crate::kit::{World, execution};
-use crate::rows::{Row, of_execution, rows};
+use crate::fixtures::{World, execution};
+use crate::scanner_cases::{ScannerCase, of_execution, scanner_cases};
 use crate::snapshot::{assert_snapshot, read_snapshot};
 
 /// The stories, by the names of their files.
@@ -47,7 +47,7 @@ fn every_scanner_is_in_every_story() {
             match (line.starts_with(' '), paragraphs.last_mut()) {
                 (false, _) => paragraphs.push((line, 0)),
                 (true, Some((_, lines))) => *lines += 1,
-                (true, None) => panic!("{story}: a line about nobody"),
+                (true, None) => panic!("{story}: a line without a scanner"),
             }
         }
         let told_of: BTreeSet<&str> = paragraphs.iter().map(|(name, _)| *name).collect();
@@ -60,18 +60,18 @@ fn every_scanner_is_in_every_story() {
 #[test]
 fn each_does_its_work() {
     let mut told = String::new();
-    for row in rows() {
-        let mut rig = row.rig(row.config());
-        row.plant(&mut rig, 1);
-        rig.run_for(4_000);
-        assert_eq!(rig.tally(row.name).processed, 1, "{}", row.name);
-        assert_eq!(rig.tally(row.name).errors(), 0, "{}", row.name);
-        row.tell(&mut told, &rig);
+    for case in scanner_cases() {
+        let mut harness = case.harness(case.config());
+        case.plant(&mut harness, 1);
+        harness.run_for(4_000);
+        assert_eq!(harness.counts(case.name).processed, 1, "{}", case.name);
+        assert_eq!(harness.counts(case.name).errors(), 0, "{}", case.name);
+        case.tell(&mut told, &harness);
     }
     assert_snapshot("stories/happy.txt", &told);
 }
 
-/// One answer of each class that a function may meet instead of a success.
+/// One answer of each class of failure.
 fn replies() -> [(&'static str, Answer); 8] {
     let error = |text: &str| Answer::Applied(Value::Error(text.into()));
     let refusal = vec![Value::Int(0), Value::Bulk(b"invalid_input".to_vec())];
@@ -87,48 +87,48 @@ fn replies() -> [(&'static str, Answer); 8] {
     ]
 }
 
-/// Runs a row's first candidate, with the first call of its function answered like that.
-fn answered(row: &Row, answer: Answer) -> Rig {
-    let mut rig = row.rig(row.config());
-    row.plant(&mut rig, 1);
-    let mut first = once(row.is_call());
-    rig.rule = Some(Box::new(move |command| first(command).then(|| answer.clone())));
-    rig.run_for(6_000);
-    rig
+/// Runs a case's first candidate with this answer to the first call of its function.
+fn answered(case: &ScannerCase, answer: Answer) -> Harness {
+    let mut harness = case.harness(case.config());
+    case.plant(&mut harness, 1);
+    let mut first = once(case.is_call());
+    harness.rule = Some(Box::new(move |command| first(command).then(|| answer.clone())));
+    harness.run_for(6_000);
+    harness
 }
 
 #[test]
-fn each_class_of_replies_is_counted_as_what_it_is_and_the_work_is_done_after_it() {
+fn each_class_of_failure_is_counted_and_the_work_is_done_after_it() {
     let mut told = String::new();
-    for row in rows() {
-        writeln!(told, "{}", row.name).unwrap();
+    for case in scanner_cases() {
+        writeln!(told, "{}", case.name).unwrap();
         for (class, answer) in replies() {
-            let rig = answered(row, answer);
-            let tally = rig.tally(row.name);
-            assert_eq!(tally.processed, 1, "{}, {class}", row.name);
-            let trouble = (tally.refused, tally.failed, tally.deferred);
+            let harness = answered(case, answer);
+            let counts = harness.counts(case.name);
+            assert_eq!(counts.processed, 1, "{}, {class}", case.name);
+            let trouble = (counts.refused, counts.failed, counts.deferred);
             let expected = match class {
                 "refused" => (1, 0, 0),
                 "broken" | "unreadable" => (0, 1, 0),
                 _ => (0, 0, 1),
             };
-            assert_eq!(trouble, expected, "{}, {class}", row.name);
-            writeln!(told, "  {class:<10} = {}", row.counted(&rig)).unwrap();
+            assert_eq!(trouble, expected, "{}, {class}", case.name);
+            writeln!(told, "  {class:<10} = {}", case.counted(&harness)).unwrap();
         }
     }
     assert_snapshot("stories/replies.txt", &told);
 }
 
 #[test]
-fn a_call_that_was_surely_not_applied_is_made_again_as_if_nothing_had_been_in_the_way() {
+fn a_call_that_was_surely_not_applied_is_repeated() {
     let happy = read_snapshot("stories/happy.txt");
-    for row in rows() {
-        let rig = answered(row, Answer::NotApplied(ServerError::never_sent("nobody is connected")));
+    for case in scanner_cases() {
+        let harness = answered(case, Answer::NotApplied(ServerError::never_sent("not connected")));
         let mut told = String::new();
-        row.tell(&mut told, &rig);
+        case.tell(&mut told, &harness);
         let lines: Vec<&str> = told.lines().filter(|line| line.contains(" -> ")).collect();
         for line in lines {
-            assert!(happy.contains(line), "{}: {line}", row.name);
+            assert!(happy.contains(line), "{}: {line}", case.name);
         }
     }
 }
@@ -136,36 +136,36 @@ fn a_call_that_was_surely_not_applied_is_made_again_as_if_nothing_had_been_in_th
 #[test]
 fn a_call_that_was_perhaps_applied_does_no_harm_twice() {
     let mut told = String::new();
-    for row in rows() {
-        let mut rig = row.rig(row.config());
-        row.plant(&mut rig, 1);
-        rig.reply_lost = Some(Box::new(once(row.is_call())));
-        rig.run_for(6_000);
-        let tally = rig.tally(row.name);
-        assert!(tally.processed <= 1 && tally.failed == 0, "{}: {tally:?}", row.name);
-        row.tell(&mut told, &rig);
+    for case in scanner_cases() {
+        let mut harness = case.harness(case.config());
+        case.plant(&mut harness, 1);
+        harness.reply_lost = Some(Box::new(once(case.is_call())));
+        harness.run_for(6_000);
+        let counts = harness.counts(case.name);
+        assert!(counts.processed <= 1 && counts.failed == 0, "{}: {counts:?}", case.name);
+        case.tell(&mut told, &harness);
     }
     assert_snapshot("stories/reply_lost.txt", &told);
 }
 
 #[test]
-fn what_fails_is_left_alone_for_a_while_and_then_tried_again() {
+fn what_fails_is_backed_off_and_then_tried_again() {
     let mut told = String::new();
-    for row in rows() {
-        let mut rig = row.rig(row.config());
-        row.plant(&mut rig, 1);
-        let (record, kept) = ((row.record)(1), "kept");
-        rig.run(&format!("RENAME {record} {{{}}}{kept}", tag(&record)));
-        rig.run(&format!("SET {record} text"));
-        rig.run_for(10_000);
-        assert_eq!(rig.tally(row.name).processed, 0, "{}", row.name);
-        assert_eq!(rig.tally(row.name).failed, 3, "{}: then it is left alone", row.name);
-        rig.run(&format!("DEL {record}"));
-        rig.run(&format!("RENAME {{{}}}{kept} {record}", tag(&record)));
-        rig.run_for(10_000);
-        assert_eq!(rig.tally(row.name).processed, 1, "{}", row.name);
-        rig.trace.retain(|line| !line.contains("WRONGTYPE"));
-        row.tell(&mut told, &rig);
+    for case in scanner_cases() {
+        let mut harness = case.harness(case.config());
+        case.plant(&mut harness, 1);
+        let (record, kept) = ((case.record)(1), "kept");
+        harness.run(&format!("RENAME {record} {{{}}}{kept}", tag(&record)));
+        harness.run(&format!("SET {record} text"));
+        harness.run_for(10_000);
+        assert_eq!(harness.counts(case.name).processed, 0, "{}", case.name);
+        assert_eq!(harness.counts(case.name).failed, 3, "{}: then it is left alone", case.name);
+        harness.run(&format!("DEL {record}"));
+        harness.run(&format!("RENAME {{{}}}{kept} {record}", tag(&record)));
+        harness.run_for(10_000);
+        assert_eq!(harness.counts(case.name).processed, 1, "{}", case.name);
+        harness.trace.retain(|line| !line.contains("WRONGTYPE"));
+        case.tell(&mut told, &harness);
     }
     assert_snapshot("stories/tracker.txt", &told);
 }
@@ -176,50 +176,47 @@ fn tag(key: &str) -> &str {
 }
 
 #[test]
-fn only_ours_are_touched() {
+fn only_selected_executions_are_touched() {
     let mut told = String::new();
-    for row in rows() {
-        let mut config = row.config();
-        config.filter = Filter {
-            namespace: Some("ns".into()),
-            instance_tag: Some(("host".into(), "h".into())),
-        };
-        let mut rig = row.rig(config);
+    for case in scanner_cases() {
+        let mut config = case.config();
+        config.filter = Filter::by_namespace("ns").and_tag("host", "h");
+        let mut harness = case.harness(config);
         for n in 1..=3 {
-            row.plant(&mut rig, n);
+            case.plant(&mut harness, n);
         }
-        if row.filtered {
+        if case.filtered {
             for n in [1, 3] {
-                rig.run(&format!("HSET ff:exec:{{fp:0}}:{}:tags host h", execution(n)));
+                harness.run(&format!("HSET ff:exec:{{fp:0}}:{}:tags host h", execution(n)));
             }
-            rig.run(&format!("HSET {} namespace other", of_execution(3)));
+            harness.run(&format!("HSET {} namespace other", of_execution(3)));
         }
-        rig.run_for(4_000);
-        let ours = if row.filtered { 1 } else { 3 };
-        assert_eq!(rig.tally(row.name).processed, ours, "{}", row.name);
-        row.tell(&mut told, &rig);
+        harness.run_for(4_000);
+        let ours = if case.filtered { 1 } else { 3 };
+        assert_eq!(harness.counts(case.name).processed, ours, "{}", case.name);
+        case.tell(&mut told, &harness);
     }
     assert_snapshot("stories/filter.txt", &told);
 }
 
 #[test]
-fn f5_more_poison_than_a_batch_is_set_aside_and_hides_nobody() {
+fn f5_more_poison_than_a_batch_is_set_aside_and_hides_no_other() {
     let mut told = String::new();
-    for row in rows() {
-        let mut rig = row.rig(row.config());
-        let poison = row.batch * 2 + 1;
+    for case in scanner_cases() {
+        let mut harness = case.harness(case.config());
+        let poison = case.batch * 2 + 1;
         for n in 0..poison {
-            row.list(&mut rig, &format!("garbage-{n}"));
+            case.list(&mut harness, &format!("garbage-{n}"));
         }
-        row.plant(&mut rig, 1);
-        // One scan must do, the first that finds the candidate due.
-        rig.run_for(3_500);
-        let tally = rig.tally(row.name);
-        assert_eq!((tally.processed, tally.poisoned), (1, poison as u64), "{}", row.name);
-        let aside = format!("ff:aside:{{{}}}", tag(row.index.0));
-        let kept = rig.field(&aside, &format!("{} garbage-7", row.index.0));
-        assert!(kept.starts_with("not a"), "{}: {kept}", row.name);
-        row.sum_up(&mut told, &rig);
+        case.plant(&mut harness, 1);
+        // One scan has to do it: the first that finds the candidate due.
+        harness.run_for(3_500);
+        let counts = harness.counts(case.name);
+        assert_eq!((counts.processed, counts.poisoned), (1, poison as u64), "{}", case.name);
+        let aside = format!("ff:aside:{{{}}}", tag(case.index.0));
+        let kept = harness.field(&aside, &format!("{} garbage-7", case.index.0));
+        assert!(kept.starts_with("not a"), "{}: {kept}", case.name);
+        case.sum_up(&mut told, &harness);
         writeln!(told, "  kept for the operator: garbage-7, {kept}").unwrap();
     }
     assert_snapshot("stories/poison.txt", &told);
@@ -228,41 +225,41 @@ fn f5_more_poison_than_a_batch_is_set_aside_and_hides_nobody() {
 #[test]
 fn more_than_a_batch_is_done_in_one_go() {
     let mut told = String::new();
-    for row in rows() {
-        let mut rig = row.rig(row.config());
-        let many = row.batch * 2 + 1;
+    for case in scanner_cases() {
+        let mut harness = case.harness(case.config());
+        let many = case.batch * 2 + 1;
         for n in 0..many {
-            row.plant(&mut rig, n);
+            case.plant(&mut harness, n);
         }
-        rig.run_for(3_500);
-        let scans = rig.facts.iter().filter(
-            |(_, fact)| matches!(fact, Observation::ScanDone { tally, .. } if tally.processed > 0),
+        harness.run_for(3_500);
+        let scans = harness.facts.iter().filter(
+            |(_, fact)| matches!(fact, Observation::ScanDone { counts, .. } if counts.processed > 0),
         );
-        assert_eq!(scans.count(), 1, "{}", row.name);
-        assert_eq!(rig.tally(row.name).processed, many as u64, "{}", row.name);
-        row.sum_up(&mut told, &rig);
+        assert_eq!(scans.count(), 1, "{}", case.name);
+        assert_eq!(harness.counts(case.name).processed, many as u64, "{}", case.name);
+        case.sum_up(&mut told, &harness);
     }
     assert_snapshot("stories/many.txt", &told);
 }
 
 #[test]
-fn what_changed_between_read_and_call_is_judged_as_it_is() {
+fn what_changed_between_read_and_call_is_checked_again() {
     let mut told = String::new();
-    for row in rows() {
-        let mut rig = row.rig(row.config());
-        row.plant(&mut rig, 1);
-        let mut first = once(row.is_call());
-        let change = row.change.replace('$', &(row.member)(1));
-        rig.meddler = Some(Box::new(move |host: &mut Host, command: &Command| {
+    for case in scanner_cases() {
+        let mut harness = case.harness(case.config());
+        case.plant(&mut harness, 1);
+        let mut first = once(case.is_call());
+        let change = case.change.replace('$', &(case.member)(1));
+        harness.before_command = Some(Box::new(move |host: &mut Host, command: &Command| {
             if first(command) {
                 let words: Vec<&str> = change.split_whitespace().collect();
                 let reply = host.call(&words);
                 assert!(!matches!(reply, Value::Error(_)), "{change}: {reply:?}");
             }
         }));
-        rig.run_for(2_300);
-        assert_eq!(rig.tally(row.name).failed, 0, "{}", row.name);
-        row.tell(&mut told, &rig);
+        harness.run_for(2_300);
+        assert_eq!(harness.counts(case.name).failed, 0, "{}", case.name);
+        case.tell(&mut told, &harness);
     }
     assert_snapshot("stories/changed.txt", &told);
 }
@@ -270,22 +267,22 @@ fn what_changed_between_read_and_call_is_judged_as_it_is() {
 #[test]
 fn two_engines_at_the_same_instants_do_the_work_once() {
     let mut told = String::new();
-    for row in rows() {
-        let mut rig = Rig::new();
+    for case in scanner_cases() {
+        let mut harness = Harness::new();
         for _ in 0..2 {
-            rig.start_seeded(row.config(), 5);
+            harness.start_seeded(case.config(), 5);
         }
-        rig.run_for(10);
+        harness.run_for(10);
         for n in 1..=3 {
-            row.plant(&mut rig, n);
+            case.plant(&mut harness, n);
         }
-        rig.run_for(2_300);
+        harness.run_for(2_300);
         // Both write the same summary, and both acknowledge what one of them has cancelled.
         let both = [ScannerName::FlowProjector, ScannerName::CancelReconciler];
-        let expected = if both.contains(&row.name) { 6 } else { 3 };
-        assert_eq!(rig.tally(row.name).processed, expected, "{}", row.name);
-        assert_eq!(rig.tally(row.name).errors(), 0, "{}", row.name);
-        row.tell(&mut told, &rig);
+        let expected = if both.contains(&case.name) { 6 } else { 3 };
+        assert_eq!(harness.counts(case.name).processed, expected, "{}", case.name);
+        assert_eq!(harness.counts(case.name).errors(), 0, "{}", case.name);
+        case.tell(&mut told, &harness);
     }
     assert_snapshot("stories/two_engines.txt", &told);
 }

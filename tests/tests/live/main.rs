@@ -1,6 +1,4 @@
-//! The live harness: short schedules of faults against real processes, and what the harness says of
-//! itself. The binary `live` plays long ones.
+//! Short schedules of faults against real processes. The program `live` runs long ones.
 
 mod faults;
-mod program;
 mod schedules;

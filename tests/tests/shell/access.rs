@@ -1,5 +1,4 @@
-//! Who may in: TLS with certificates on both sides, ACL users, numbered databases, and libraries
-//! that are not ours to replace.
+//! Access: TLS with certificates on both sides, ACL users, numbered databases, foreign libraries.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -19,12 +18,11 @@ fn certificate(name: &str) -> PathBuf {
 }
 
 fn tls(ca: Option<&str>, client: Option<&str>) -> StoreOptions {
-    let tls = TlsOptions {
-        ca_file: ca.map(certificate),
-        cert_file: client.map(|name| certificate(&format!("{name}.pem"))),
-        key_file: client.map(|name| certificate(&format!("{name}.key"))),
-    };
-    StoreOptions { tls, ..StoreOptions::default() }
+    let mut tls = TlsOptions::default();
+    tls.ca_file = ca.map(certificate);
+    tls.cert_file = client.map(|name| certificate(&format!("{name}.pem")));
+    tls.key_file = client.map(|name| certificate(&format!("{name}.key")));
+    StoreOptions::default().tls(tls)
 }
 
 #[test]
@@ -115,7 +113,7 @@ fn an_older_library_is_replaced_and_a_newer_one_is_not() {
         edition(&server, "99", Some("ff_claim_next"));
         let error = Store::open(&url, StoreOptions::default()).await.unwrap_err().to_string();
         assert!(error.contains("ff_claim_next") && error.contains("upgrade"), "{error}");
-        let options = StoreOptions { library: LibraryUse::Leave, ..StoreOptions::default() };
+        let options = StoreOptions::default().library(LibraryUse::Leave);
         let store = Store::open(&url, options).await.unwrap();
         assert_eq!(store.call(&LibraryRevision).await.unwrap().revision, 99, "and is still there");
     });

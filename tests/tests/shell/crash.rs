@@ -1,5 +1,5 @@
-//! An engine dies by SIGKILL in the middle of work that takes many steps; another one finishes it,
-//! and nothing is lost or done twice. Likewise the server, which keeps a log.
+//! An engine is killed with SIGKILL in the middle of its work; another one finishes it, and nothing
+//! is lost or done twice. The same for a server with an append-only file.
 
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ fn a_second_engine_finishes_the_cancel_of_a_flow() {
 }
 
 #[test]
-fn everything_goes_on_when_a_server_with_a_log_is_killed_and_comes_back() {
+fn work_continues_after_a_kill_of_an_append_only_server() {
     let options = Options::default().line("appendonly yes").line("appendfsync always");
     let mut server = Server::start(Kind::Valkey, options).unwrap();
     let url = url_of(&server);

@@ -1,12 +1,11 @@
-//! Every call has a deadline. What was sent and not answered by then is perhaps applied, and whoever
-//! sent it finds out by sending it again.
+//! Every call has a deadline; a call without an answer by then is perhaps applied, and is repeated.
 
 use std::process::Command as Process;
 use std::time::Duration;
 
 use selvedge::client::Task;
 use selvedge::store::{Store, StoreOptions};
-use selvedge_core::engine::{Answer, Command};
+use selvedge_core::command::{Answer, Command};
 use selvedge_core::error::Class;
 use selvedge_core::partition;
 use selvedge_core::value::Value;
@@ -24,7 +23,7 @@ fn signal(server: &Server, name: &str) {
 }
 
 async fn hurried(server: &Server) -> Store {
-    let options = StoreOptions { call_within: CALL_WITHIN, ..StoreOptions::default() };
+    let options = StoreOptions::default().call_within(CALL_WITHIN);
     Store::open(&url_of(server), options).await.unwrap()
 }
 
@@ -37,7 +36,7 @@ fn command(words: &[&str]) -> Command {
 }
 
 #[test]
-fn what_is_not_answered_in_time_is_perhaps_applied() {
+fn an_unanswered_call_is_perhaps_applied() {
     let mut server = Server::valkey().unwrap();
     block_on(async {
         let store = hurried(&server).await;
@@ -61,7 +60,7 @@ fn what_is_not_answered_in_time_is_perhaps_applied() {
 
         // What never left is surely not applied.
         server.kill_9().unwrap();
-        until("noticed", SOON, || async { store.trouble().is_some() }).await;
+        until("noticed", SOON, || async { store.connection_error().is_some() }).await;
         let answers = store.run(vec![command(&["INCR", "late"])], CALL_WITHIN).await;
         assert!(matches!(&answers[..], [Answer::NotApplied(_)]), "{answers:?}");
     });
@@ -78,7 +77,7 @@ fn arrived(server: &Server, of: &str) -> u64 {
 }
 
 #[test]
-fn a_client_resolves_what_was_perhaps_applied_by_asking_again() {
+fn a_client_repeats_a_call_that_is_perhaps_applied() {
     let server = Server::valkey().unwrap();
     block_on(async {
         let store = hurried(&server).await;

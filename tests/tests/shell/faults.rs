@@ -1,5 +1,5 @@
-//! Troubles of a server: the engine says what is wrong, keeps trying without a hot loop, recovers
-//! by itself, and loses nothing that was acknowledged.
+//! Faults of a server: the engine reports them, retries without a hot loop, recovers by itself, and
+//! loses nothing that was acknowledged.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ async fn calls_within(connection: &mut Connection, time: Duration) -> u64 {
 }
 
 #[test]
-fn a_lost_library_is_loaded_again_once_for_all() {
+fn a_flushed_library_is_loaded_again_once() {
     let server = Server::valkey().unwrap();
     block_on(async {
         let plant = Plant::on(&url_of(&server)).await;
@@ -149,7 +149,7 @@ fn a_paused_server_is_waited_for() {
 }
 
 #[test]
-fn a_wrong_password_is_named_and_not_tried_hotly() {
+fn a_wrong_password_is_reported_and_retried_slowly() {
     // The kit asks without a password, so the server gets one afterwards.
     let server = Server::valkey().unwrap();
     block_on(async {
@@ -183,7 +183,7 @@ fn a_wrong_password_is_named_and_not_tried_hotly() {
 }
 
 #[test]
-fn a_full_server_is_named_and_not_asked_hotly() {
+fn a_server_out_of_memory_is_reported_and_retried_slowly() {
     let server =
         Server::start(Kind::Valkey, Options::default().line("maxmemory-policy noeviction"))
             .unwrap();
@@ -203,7 +203,7 @@ fn a_full_server_is_named_and_not_asked_hotly() {
 }
 
 #[test]
-fn a_replica_is_named_and_its_promotion_noticed() {
+fn a_replica_is_reported_and_its_promotion_noticed() {
     let server = Server::valkey().unwrap();
     block_on(async {
         let plant = Plant::on(&url_of(&server)).await;
@@ -256,7 +256,7 @@ fn a_cluster_fails_over_by_order_and_by_force() {
 }
 
 #[test]
-fn a_server_that_lost_its_role_and_the_library_is_passed_over_for_its_heir() {
+fn a_demoted_server_without_library_is_replaced_by_the_new_primary() {
     let cluster = Cluster::with_replicas(3, 1).unwrap();
     let url = url_of_cluster(&cluster);
     block_on(async {

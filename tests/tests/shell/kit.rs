@@ -1,4 +1,4 @@
-//! What the suites of the shell share.
+//! Helpers of these tests.
 
 use std::future::Future;
 use std::io::{BufRead, BufReader};
@@ -62,12 +62,10 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// An engine that does not let a test wait.
 pub(crate) fn brisk() -> EngineConfig {
     let quick = Duration::from_millis(200);
-    EngineConfig {
-        partitions: COUNTS,
-        intervals: ScannerName::ALL.iter().map(|&name| (name, quick)).collect(),
-        ticket_timeout: Duration::from_secs(5),
-        ..EngineConfig::default()
-    }
+    let intervals = ScannerName::ALL.iter().map(|&name| (name, quick)).collect();
+    let mut config = EngineConfig::default().with_partitions(COUNTS).with_intervals(intervals);
+    config.ticket_timeout = Duration::from_secs(5);
+    config
 }
 
 /// The builder of such an engine.
@@ -77,7 +75,7 @@ pub(crate) fn engine_on(store: &Store) -> EngineBuilder {
 
 pub(crate) async fn client_on(store: &Store) -> Client {
     let client = Client::builder(store.clone()).partitions(COUNTS);
-    client.patience(PATIENCE).build().await.unwrap()
+    client.retry_for(PATIENCE).build().await.unwrap()
 }
 
 /// A worker of one lane that counts what it does, until it is dropped. Tasks of the kind `fail`
@@ -117,7 +115,7 @@ impl Hands {
                 fail();
                 async { Err::<String, _>(Failed::permanent("as told")) }
             })
-            .run_until(stop.clone());
+            .run_until(stop.clone().cancelled_owned());
         tokio::spawn(worker);
         Self { runs, _stop: stop.drop_guard() }
     }
@@ -156,8 +154,9 @@ pub(crate) struct EngineProcess {
 impl EngineProcess {
     /// Starts it, and returns when it answers over HTTP.
     pub(crate) fn start(url: &str, more: &[(&str, &str)]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_engine"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_command"));
         command
+            .arg("serve")
             .env("SELVEDGE_URL", url)
             .env("SELVEDGE_LISTEN", "127.0.0.1:0")
             .env("SELVEDGE_WAITPOINT_SECRET", "5e".repeat(32))
@@ -165,6 +164,7 @@ impl EngineProcess {
             .env("FF_BUDGET_PARTITIONS", COUNTS.budget.to_string())
             .env("FF_QUOTA_PARTITIONS", COUNTS.quota.to_string())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .stdin(Stdio::null());
         for scanner in ["EDGE_CANCEL_DISPATCHER", "CANCEL_RECONCILER", "DEPENDENCY_RECONCILER"] {
             // Zero is as often as a scanner runs: ten times a second.
@@ -176,7 +176,8 @@ impl EngineProcess {
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().parse().unwrap_or_else(|_| panic!("it said {line:?}"));
+        let address = line.trim().rsplit("http://").next().and_then(|text| text.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("no address: {line:?}"));
         Self { child, address }
     }
 

@@ -1,4 +1,4 @@
-//! An engine from its start to its end: what it refuses, what it survives, what it says.
+//! An engine from start to stop.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use selvedge::client::{Client, Task};
-use selvedge::config::Settings;
 use selvedge::deployment::DeploymentError;
 use selvedge::engine::{Engine, Phase};
 use selvedge::secret::{self, SecretError, SecretSource};
-use selvedge::serve::serve;
 use selvedge::store::StoreUrl;
-use selvedge_core::engine::{EngineConfig, Observation};
+use selvedge_cli::serve::serve;
+use selvedge_cli::settings::Settings;
+use selvedge_core::engine::Observation;
 use selvedge_core::partition::PartitionCounts;
 use selvedge_tests::server::Server;
 use tokio_util::sync::CancellationToken;
@@ -25,21 +25,21 @@ use crate::kit::{
 };
 
 #[test]
-fn other_partition_counts_are_refused_with_both_named() {
+fn different_partition_counts_are_refused_and_both_shown() {
     let server = Server::valkey().unwrap();
     block_on(async {
         for url in [StoreUrl::memory(), url_of(&server)] {
             let store = open(&url).await;
             engine_on(&store).start().await.unwrap().shutdown(SOON).await.unwrap();
             let counts = PartitionCounts { flow: NonZeroU16::new(16).unwrap(), ..COUNTS };
-            let config = EngineConfig { partitions: counts, ..brisk() };
+            let config = brisk().with_partitions(counts);
             let refused = Engine::builder(store.clone()).config(config).start().await.err();
             let Some(error @ DeploymentError::Counts { .. }) = refused else {
                 panic!("{refused:?}")
             };
             let text = error.to_string();
             assert!(text.contains("8 flow") && text.contains("16 flow"), "{text}");
-            assert!(!error.may_pass());
+            assert!(!error.is_retryable());
             assert_eq!(selvedge::deployment::counts(&store).await.unwrap(), Some(COUNTS));
             let client = Client::builder(store.clone()).partitions(counts).build().await;
             let text = client.unwrap_err().to_string();
@@ -49,7 +49,7 @@ fn other_partition_counts_are_refused_with_both_named() {
 }
 
 #[test]
-fn a_client_that_comes_first_writes_the_partition_counts_down_before_it_submits() {
+fn the_first_client_stores_the_partition_counts_before_it_submits() {
     let server = Server::valkey().unwrap();
     block_on(async {
         for url in [StoreUrl::memory(), url_of(&server)] {
@@ -80,10 +80,10 @@ fn secrets_are_installed_once_kept_and_rotated_under_grace() {
             matches!(bare, Some(DeploymentError::Secret(SecretError::Missing { partitions: 8 }))),
             "{bare:?}"
         );
-        let given = secret::read(&"ab".repeat(32)).unwrap();
+        let given = secret::parse(&"ab".repeat(32)).unwrap();
         for source in [
             SecretSource::Given(given.clone()),
-            SecretSource::Given(secret::read(&"cd".repeat(32)).unwrap()),
+            SecretSource::Given(secret::parse(&"cd".repeat(32)).unwrap()),
             SecretSource::Stored,
         ] {
             secret::install(&store, COUNTS, &source).await.unwrap();
@@ -110,7 +110,7 @@ fn secrets_are_installed_once_kept_and_rotated_under_grace() {
 }
 
 #[test]
-fn an_engine_that_panics_starts_again_and_says_so() {
+fn an_engine_that_panics_restarts_and_reports_it() {
     block_on(async {
         let store = open(&StoreUrl::memory()).await;
         let bomb = Arc::new(AtomicBool::new(true));
@@ -167,26 +167,26 @@ fn get(address: SocketAddr, path: &str) -> (u16, String) {
 }
 
 #[test]
-fn a_daemon_waits_for_its_store_and_tells_metrics_and_health() {
+fn a_daemon_waits_for_its_store_and_serves_metrics_and_health() {
     let mut server = Server::valkey().unwrap();
     let url = url_of(&server).to_string();
     server.kill_9().unwrap();
     let daemon = EngineProcess::start(&url, &[]);
     assert_eq!(get(daemon.address, "/livez").0, 200);
-    let patience = selvedge_tests::patience::Patience::of(SOON);
-    let why = patience.until(|| {
+    let wait = selvedge_tests::wait::Wait::at_most(SOON);
+    let why = wait.until(|| {
         let (status, body) = get(daemon.address, "/readyz");
         assert_eq!(status, 503, "{body}");
         body.contains("cannot reach").then_some(body)
     });
     assert!(why.is_some(), "it says what is wrong");
     server.restart().unwrap();
-    let ready = selvedge_tests::patience::Patience::of(SOON).until(|| {
+    let ready = selvedge_tests::wait::Wait::at_most(SOON).until(|| {
         let (status, body) = get(daemon.address, "/readyz");
         (status == 200).then_some(body)
     });
     assert!(ready.is_some(), "{:?}", get(daemon.address, "/readyz"));
-    let metrics = selvedge_tests::patience::Patience::of(SOON).until(|| {
+    let metrics = selvedge_tests::wait::Wait::at_most(SOON).until(|| {
         let (_, body) = get(daemon.address, "/metrics");
         let wanted = [
             "ff_scanner_cycle_total{otel_scope_name=\"ff\",scanner=\"lease_expiry\"}",
@@ -206,7 +206,7 @@ fn a_daemon_waits_for_its_store_and_tells_metrics_and_health() {
 }
 
 #[test]
-fn a_daemon_does_not_wait_for_what_cannot_pass() {
+fn a_daemon_exits_at_once_on_a_permanent_error() {
     let server = Server::valkey().unwrap();
     block_on(async {
         let store = open(&url_of(&server)).await;

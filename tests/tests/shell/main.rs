@@ -1,4 +1,4 @@
-//! The shell on real stores: one binary for all its suites, so that they share servers.
+//! The library on real stores.
 
 #![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
 

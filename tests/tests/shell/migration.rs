@@ -1,11 +1,11 @@
-//! Slots of a cluster move from server to server while they are worked on.
+//! Slots of a cluster migrate while work runs in them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use selvedge_core::engine::Command;
+use selvedge_core::command::Command;
 use selvedge_core::partition::{self, Partition};
 use selvedge_core::value::Value;
 use selvedge_tests::cluster::Cluster;
@@ -73,12 +73,12 @@ fn flows_go_on(way: impl AsyncFn(&Cluster, u16, &Server, &Server)) {
 }
 
 #[test]
-fn flows_go_on_while_their_slots_move_as_a_whole() {
+fn flows_continue_while_whole_slots_migrate() {
     flows_go_on(move_as_a_whole);
 }
 
 #[test]
-fn flows_go_on_while_their_slots_move_key_by_key() {
+fn flows_continue_while_slots_migrate_key_by_key() {
     flows_go_on(async |cluster: &Cluster, slot, from: &Server, to: &Server| {
         // Half here, half there, for long enough to be met.
         move_by_keys(cluster, slot, from, to, async || sleep(Duration::from_millis(10)).await)
@@ -89,7 +89,7 @@ fn flows_go_on_while_their_slots_move_key_by_key() {
 /// Half of a slot is here, half is there, and ASK leads from one to the other. Every increment counts
 /// once.
 #[test]
-fn commands_follow_a_slot_that_moves_key_by_key() {
+fn commands_follow_a_slot_that_migrates_key_by_key() {
     const KEYS: usize = 40;
     let cluster = Cluster::start(3).unwrap();
     block_on(async {

@@ -1,5 +1,5 @@
-//! Work that a quota holds back goes on when a slot is free, and not when the next scan comes; and a
-//! slot is free when nobody runs with it. What names no quota at all is refused.
+//! Work that a quota holds back is released as soon as a slot is free, without waiting for the next
+//! scan. A worker that names an unknown quota is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,7 +59,7 @@ impl Holder {
                     Ok::<_, Failed>("held")
                 }
             })
-            .run_until(stop.clone());
+            .run_until(stop.clone().cancelled_owned());
         let worker = tokio::spawn(async { worker.await.unwrap() });
         Self { runs, enough, stop, worker }
     }
@@ -89,7 +89,7 @@ async fn succeeds(client: &Client, id: &ExecutionId) -> bool {
 }
 
 #[test]
-fn a_slot_that_becomes_free_wakes_one_after_the_other() {
+fn free_quota_slots_release_one_execution_each() {
     let server = Server::valkey().unwrap();
     block_on(async {
         for url in [StoreUrl::memory(), url_of(&server)] {
@@ -124,7 +124,7 @@ fn a_slot_that_becomes_free_wakes_one_after_the_other() {
 
 /// A worker that lost its lease ends while another one runs the task instead of it, in the same slot.
 #[test]
-fn who_lost_a_lease_does_not_give_the_slot_of_the_next_away() {
+fn a_worker_that_lost_its_lease_keeps_the_slot_of_the_next_holder() {
     block_on(async {
         let store = open(&StoreUrl::memory()).await;
         let engine = engine_on(&store).start().await.unwrap();
@@ -160,7 +160,7 @@ fn who_lost_a_lease_does_not_give_the_slot_of_the_next_away() {
 
 /// A limit that nobody made limits nothing: whoever names one has made a mistake.
 #[test]
-fn a_task_under_a_limit_that_is_not_there_is_refused() {
+fn a_task_with_an_unknown_limit_is_refused() {
     block_on(async {
         let client = client_on(&open(&StoreUrl::memory()).await).await;
         let quota = client.create_quota(QuotaSpec::new().concurrency(1)).await.unwrap();
@@ -178,5 +178,17 @@ fn a_task_under_a_limit_that_is_not_there_is_refused() {
             let flow = Flow::new("not").task(limited("a")).task(task);
             assert_eq!(client.submit(flow).await.unwrap_err().to_string(), told);
         }
+    });
+}
+
+/// Other clients may store a window of zero, which means the default window. Nobody asks for that on
+/// purpose.
+#[test]
+fn a_rate_without_a_window_is_refused() {
+    block_on(async {
+        let client = client_on(&open(&StoreUrl::memory()).await).await;
+        let refused = client.create_quota(QuotaSpec::new().rate(1, Duration::ZERO)).await;
+        let reason = "a quota with a rate needs a window of at least one second";
+        assert_eq!(refused.unwrap_err().to_string(), reason);
     });
 }

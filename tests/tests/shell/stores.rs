@@ -1,14 +1,14 @@
-//! Every store answers alike, whatever carries it.
+//! Every store answers alike.
 
 use std::time::Duration;
 
 use selvedge::store::{Push, Store, StoreError, StoreOptions, StoreUrl};
 use selvedge_core::call::library::Version;
-use selvedge_core::engine::{Answer, Command};
+use selvedge_core::command::{Answer, Command};
 use selvedge_core::partition;
 use selvedge_core::value::Value;
 use selvedge_tests::cluster::Cluster;
-use selvedge_tests::shared::{shared_redis, shared_valkey};
+use selvedge_tests::shared_servers::{shared_redis, shared_valkey};
 
 use crate::kit::{block_on, open, url_of, url_of_cluster};
 
@@ -50,7 +50,7 @@ pub(crate) async fn behaves(store: &Store) {
         assert_eq!(subscription.next().await, Push::Message { channel, payload });
     }
     assert!(store.server_time().await.unwrap().0 > 1_600_000_000_000);
-    assert!(store.trouble().is_none());
+    assert!(store.connection_error().is_none());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_redis_behaves() {
 }
 
 #[test]
-fn a_cluster_behaves_and_is_not_mistaken_for_a_server() {
+fn a_cluster_is_told_apart_from_a_single_server() {
     let cluster = Cluster::start(3).unwrap();
     block_on(async {
         let store = open(&url_of_cluster(&cluster)).await;
@@ -81,7 +81,7 @@ fn a_cluster_behaves_and_is_not_mistaken_for_a_server() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn an_unreachable_server_is_reported() {
     let url: StoreUrl = "valkey://127.0.0.1:1".parse().unwrap();
     let error = block_on(Store::open(&url, StoreOptions::default())).unwrap_err().to_string();
     assert!(error.contains("cannot reach 127.0.0.1:1"), "{error}");

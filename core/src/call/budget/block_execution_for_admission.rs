@@ -8,7 +8,7 @@ use crate::id::{ExecutionId, LaneId};
 use crate::key::{Key, LaneIndex};
 use crate::time::ServerTime;
 
-words! {
+wire_enum! {
     /// Why admission holds an execution back.
     pub enum HoldReason {
         /// A budget is used up.

@@ -23,19 +23,19 @@ pub struct DimensionLimits {
 /// Defines a budget.
 #[derive(Clone, Debug)]
 pub struct CreateBudget {
-    /// Where the budget lives.
+    /// The partition of the budget.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
-    /// Kept for readers.
+    /// Stored for readers; nothing decides by it.
     pub scope_type: String,
-    /// Kept for readers.
+    /// Stored for readers; nothing decides by it.
     pub scope_id: String,
-    /// Kept for readers.
+    /// Stored for readers; nothing decides by it.
     pub enforcement_mode: String,
-    /// Kept for readers.
+    /// Stored for readers; nothing decides by it.
     pub on_hard_limit: String,
-    /// Kept for readers.
+    /// Stored for readers; nothing decides by it.
     pub on_soft_limit: String,
     /// How long a period lasts; zero: for ever.
     pub reset_interval_ms: u64,
@@ -50,7 +50,7 @@ pub struct CreateBudget {
 pub enum BudgetCreation {
     /// It is.
     Created,
-    /// It was there; its first definition stands.
+    /// It existed; its first definition is kept.
     AlreadyThere,
 }
 

@@ -10,16 +10,16 @@ use crate::partition::Partition;
 /// Drops the ledger of an execution that is gone. What it spent stays spent. An added function.
 #[derive(Clone, Debug)]
 pub struct ForgetLedger {
-    /// Where the budget lives.
+    /// The partition of the budget.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
-    /// Who spent.
+    /// The execution that spent it.
     pub execution_id: ExecutionId,
 }
 
-words! {
-    /// Whether there was anything to forget.
+wire_enum! {
+    /// Whether anything was deleted.
     pub enum Forgotten {
         /// There was, and it is gone.
         Forgotten = "forgotten",

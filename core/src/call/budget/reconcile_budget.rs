@@ -9,21 +9,21 @@ use crate::key::Key;
 use crate::partition::Partition;
 
 /// Brings the mark of a breach in step with usage and limits, and answers a page of the executions
-/// that have a ledger: whoever of them is gone needs none any more. An added function.
+/// that have a ledger: those that no longer exist need none. An added function.
 #[derive(Clone, Debug)]
 pub struct ReconcileBudget {
-    /// Where the budget lives.
+    /// The partition of the budget.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
     /// Where the page starts: what the last page answered, zero at first.
     pub cursor: u64,
-    /// How long a page is, about.
+    /// About how many entries a page has.
     pub count: u32,
 }
 
-words! {
-    /// What became of the mark.
+wire_enum! {
+    /// What happened to the mark.
     pub enum BreachMark {
         /// It was set.
         Marked = "marked",
@@ -39,7 +39,7 @@ words! {
 /// A budget after its reconciliation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BudgetState {
-    /// What became of the mark.
+    /// What happened to the mark.
     pub mark: BreachMark,
     /// Where the next page starts; zero after the last.
     pub next_cursor: u64,

@@ -14,17 +14,17 @@ use crate::time::ServerTime;
 /// Adds usage to a budget, and notes in a ledger what this execution spent.
 #[derive(Clone, Debug)]
 pub struct RecordSpend {
-    /// Where the budget lives.
+    /// The partition of the budget.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
-    /// Who spent.
+    /// The execution that spent it.
     pub execution_id: ExecutionId,
     /// What was spent.
     pub deltas: Vec<Delta>,
     /// When.
     pub now: ServerTime,
-    /// Makes a repeated report harmless for a day.
+    /// Idempotency key: a repeated report within a day is counted once.
     pub dedup_id: Option<String>,
 }
 

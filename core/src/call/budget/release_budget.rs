@@ -10,16 +10,16 @@ use crate::partition::Partition;
 /// Gives back what one execution spent in the current period, and drops its ledger.
 #[derive(Clone, Debug)]
 pub struct ReleaseBudget {
-    /// Where the budget lives.
+    /// The partition of the budget.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
-    /// Who spent.
+    /// The execution that spent it.
     pub execution_id: ExecutionId,
 }
 
-words! {
-    /// Whether there was anything to give back.
+wire_enum! {
+    /// Whether anything was released.
     pub enum Released {
         /// There was a ledger, and it is gone.
         Released = "released",

@@ -21,7 +21,7 @@ pub struct Delta {
 /// Adds usage to a budget, unless one dimension would pass its hard limit.
 #[derive(Clone, Debug)]
 pub struct ReportUsageAndCheck {
-    /// Where the budget lives.
+    /// The partition of the budget.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
@@ -29,11 +29,11 @@ pub struct ReportUsageAndCheck {
     pub deltas: Vec<Delta>,
     /// When.
     pub now: ServerTime,
-    /// Makes a repeated report harmless for a day.
+    /// Idempotency key: a repeated report within a day is counted once.
     pub dedup_id: Option<String>,
 }
 
-/// What a report met.
+/// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageVerdict {
     /// It was added.

@@ -11,7 +11,7 @@ use crate::time::ServerTime;
 /// Starts a new period of a budget, due or not; answers when the next one starts by itself.
 #[derive(Clone, Debug)]
 pub struct ResetBudget {
-    /// Where the budget lives.
+    /// The partition of the budget.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,

@@ -13,13 +13,13 @@ use crate::value::Value;
 /// Starts a new period of a budget whose scheduled reset has come. An added function.
 #[derive(Clone, Debug)]
 pub struct ResetBudgetIfDue {
-    /// Where the schedule lives.
+    /// The partition of the schedule.
     pub partition: Partition,
     /// The budget.
     pub budget_id: BudgetId,
 }
 
-/// What came of an entry in the schedule.
+/// What happened to an entry of the schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueReset {
     /// A new period began; the next one begins then.

@@ -18,7 +18,7 @@ use crate::time::ServerTime;
 pub struct ClaimExecution {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// Whose grant is spent.
+    /// The worker whose grant is used.
     pub worker_id: WorkerId,
     /// The instance that will hold the lease.
     pub worker_instance_id: WorkerInstanceId,
@@ -26,7 +26,7 @@ pub struct ClaimExecution {
     pub lane: LaneId,
     /// The new lease.
     pub lease_id: LeaseId,
-    /// How long it stands.
+    /// How long it is valid.
     pub lease_ttl_ms: u64,
     /// After how long it should be renewed.
     pub renew_before_ms: u64,
@@ -43,7 +43,7 @@ pub struct ClaimExecution {
 /// A lease on a running attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// What the holder shows with every call.
+    /// The fence that the holder sends with every call.
     pub fence: Fence,
     /// When the lease ends unless it is renewed.
     pub lease_expires_at: ServerTime,

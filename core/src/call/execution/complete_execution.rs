@@ -9,9 +9,9 @@ use crate::key::{Key, LaneIndex};
 /// Ends an execution successfully.
 #[derive(Clone, Debug)]
 pub struct CompleteExecution {
-    /// What is run, and where it stands.
+    /// The running attempt and the keys it is in.
     pub running: Running,
-    /// By what right.
+    /// The authority that the caller shows.
     pub authority: Authority,
     /// Its result; an empty one leaves what is there.
     pub result_payload: Vec<u8>,

@@ -14,7 +14,7 @@ use crate::time::ServerTime;
 pub struct CreateExecution {
     /// Its id, which says where it lives.
     pub execution_id: ExecutionId,
-    /// Whose work it is.
+    /// The namespace of the execution.
     pub namespace: Namespace,
     /// The lane that it waits in.
     pub lane_id: LaneId,
@@ -22,7 +22,7 @@ pub struct CreateExecution {
     pub execution_kind: String,
     /// Higher goes first, up to 9000.
     pub priority: u32,
-    /// Who made it.
+    /// Its creator.
     pub creator_identity: String,
     /// Its policy as JSON; empty for none.
     pub policy_json: String,
@@ -47,12 +47,12 @@ pub struct Idempotency {
     pub ttl_ms: u64,
 }
 
-/// What came of a create.
+/// The result of a creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Creation {
     /// It is new, and in this state.
     Created(PublicState),
-    /// This one was there before.
+    /// It existed before.
     Duplicate(ExecutionId),
 }
 

@@ -10,11 +10,11 @@ use crate::time::ServerTime;
 /// Gives up a lease until a time; the same attempt goes on afterwards.
 #[derive(Clone, Debug)]
 pub struct DelayExecution {
-    /// What is run, and where it stands.
+    /// The running attempt and the keys it is in.
     pub running: Running,
-    /// By what right.
+    /// The authority that the caller shows.
     pub authority: Authority,
-    /// When to go on.
+    /// When to try again.
     pub delay_until: ServerTime,
 }
 

@@ -10,17 +10,17 @@ use crate::state::LifecyclePhase;
 use crate::value::Value;
 
 /// Ends an execution whose time is over, as told. Prefer [`ExpireIfDue`](super::ExpireIfDue),
-/// which looks for itself.
+/// which checks it itself.
 #[derive(Clone, Debug)]
 pub struct ExpireExecution {
     /// What expires, as far as the caller knows it.
     pub running: Running,
-    /// Which time is over.
+    /// Which time limit has passed.
     pub reason: ExpireReason,
 }
 
-words! {
-    /// Which time is over.
+wire_enum! {
+    /// Which time limit has passed.
     pub enum ExpireReason {
         /// That of the attempt.
         AttemptTimeout = "attempt_timeout",
@@ -29,7 +29,7 @@ words! {
     }
 }
 
-/// What came of an expiry.
+/// The result of an expiry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// It ended, in this phase.

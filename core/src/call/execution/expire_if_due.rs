@@ -19,11 +19,11 @@ pub struct ExpireIfDue {
     pub execution_id: ExecutionId,
     /// The attempt that was meant; a deadline does not look at it.
     pub expected_attempt_index: Option<AttemptIndex>,
-    /// Which time is over.
+    /// Which time limit has passed.
     pub reason: ExpireReason,
 }
 
-/// What came of looking.
+/// The result of the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueExpiry {
     /// It ended, in this phase.

@@ -13,9 +13,9 @@ use crate::value::Value;
 /// Ends the running attempt as failed; the retry policy decides what comes next.
 #[derive(Clone, Debug)]
 pub struct FailExecution {
-    /// What is run, and where it stands.
+    /// The running attempt and the keys it is in.
     pub running: Running,
-    /// By what right.
+    /// The authority that the caller shows.
     pub authority: Authority,
     /// What went wrong.
     pub failure_reason: String,
@@ -25,7 +25,7 @@ pub struct FailExecution {
     pub retry_policy_json: String,
 }
 
-/// What came of a failure.
+/// The result of a failure report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// It is tried again then.

@@ -9,9 +9,9 @@ use crate::key::{Key, LaneIndex};
 /// Gives up a lease until the dependencies are resolved; the same attempt goes on afterwards.
 #[derive(Clone, Debug)]
 pub struct MoveToWaitingChildren {
-    /// What is run, and where it stands.
+    /// The running attempt and the keys it is in.
     pub running: Running,
-    /// By what right.
+    /// The authority that the caller shows.
     pub authority: Authority,
 }
 

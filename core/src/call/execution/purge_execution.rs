@@ -22,7 +22,7 @@ pub struct PurgeExecution {
     pub limit: Option<u32>,
 }
 
-/// What came of a step.
+/// The result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
     /// Nothing of it is left; this many records went in this step.
@@ -31,7 +31,7 @@ pub enum Purge {
     Partial(u32),
     /// It is kept until then.
     NotDue(ServerTime),
-    /// This child still waits for its outcome.
+    /// This child is still waiting for its outcome.
     Held(ExecutionId),
     /// There is no such execution; the entries are gone.
     NotFound,

@@ -15,7 +15,7 @@ use crate::key::{Key, LaneIndex};
 pub struct ReclaimExecution {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// Whose grant is spent.
+    /// The worker whose grant is used.
     pub worker_id: WorkerId,
     /// The instance that will hold the lease.
     pub worker_instance_id: WorkerInstanceId,
@@ -25,13 +25,13 @@ pub struct ReclaimExecution {
     pub lost_attempt_index: AttemptIndex,
     /// The new lease.
     pub lease_id: LeaseId,
-    /// How long it stands.
+    /// How long it is valid.
     pub lease_ttl_ms: u64,
     /// The new attempt.
     pub attempt_id: AttemptId,
     /// Policy to freeze for the attempt, as JSON; empty for none.
     pub attempt_policy_json: String,
-    /// The cap where the policy has none.
+    /// The cap if the policy sets none.
     pub default_max_reclaim_count: Option<u32>,
 }
 

@@ -47,7 +47,7 @@ impl Running {
 /// By what right a holder's call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authority {
-    /// The holder shows its whole fence.
+    /// The holder sends its whole fence.
     Holder(Fence),
     /// An operator acts in the holder's name.
     Operator,

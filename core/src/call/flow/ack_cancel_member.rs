@@ -10,7 +10,7 @@ use crate::partition::Partition;
 /// Records that one member's cancel is done; with the last one the flow leaves the backlog.
 #[derive(Clone, Debug)]
 pub struct AckCancelMember {
-    /// Where the flow lives; the member may live elsewhere.
+    /// The partition of the flow; the member may be in another one.
     pub partition: Partition,
     /// The flow that was cancelled.
     pub flow_id: FlowId,

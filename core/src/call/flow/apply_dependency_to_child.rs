@@ -25,7 +25,7 @@ pub struct ApplyDependencyToChild {
     pub now: ServerTime,
 }
 
-/// What came of applying a dependency.
+/// The result of applying a dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Application {
     /// The child waits for this many edges now.

@@ -11,20 +11,20 @@ use crate::partition::Partition;
 /// Marks a flow cancelled and answers its members.
 #[derive(Clone, Debug)]
 pub struct CancelFlow {
-    /// Where the flow lives.
+    /// The partition of the flow.
     pub partition: Partition,
     /// The flow.
     pub flow_id: FlowId,
     /// Why; may be empty.
     pub reason: String,
-    /// What becomes of its members.
+    /// What happens to its members.
     pub policy: CancellationPolicy,
     /// How long the reconciler leaves the cancels to the caller; half a minute unless given.
     pub grace_ms: Option<u64>,
 }
 
-words! {
-    /// What becomes of the members of a cancelled flow.
+wire_enum! {
+    /// What happens to the members of a cancelled flow.
     pub enum CancellationPolicy {
         /// All are cancelled; the store notes what is owed.
         CancelAll = "cancel_all",
@@ -42,7 +42,7 @@ impl Function for CancelFlow {
     const ARGS: &'static [&'static str] =
         &["flow_id", "reason", "cancellation_policy", "now_ms", "grace_ms"];
 
-    /// The members. One whose id nobody could have made is left out.
+    /// The members. One with an id that cannot be parsed is left out.
     type Reply = Vec<ExecutionId>;
 
     fn keys(&self) -> Vec<Key> {

@@ -11,17 +11,17 @@ use crate::partition::Partition;
 /// Creates a flow, once, and enters it in the index of its partition.
 #[derive(Clone, Debug)]
 pub struct CreateFlow {
-    /// Where the flow lives.
+    /// The partition of the flow.
     pub partition: Partition,
     /// The flow.
     pub flow_id: FlowId,
     /// What kind of flow it is.
     pub flow_kind: String,
-    /// Whose it is.
+    /// Its namespace.
     pub namespace: Namespace,
 }
 
-/// Whether a call found its work to do or done before.
+/// Whether a call did its work or found it done before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Novelty {
     /// This call did it.

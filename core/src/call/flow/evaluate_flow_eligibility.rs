@@ -12,7 +12,7 @@ pub struct EvaluateFlowEligibility {
     pub execution_id: ExecutionId,
 }
 
-words! {
+wire_enum! {
     /// How an execution stands with its dependencies.
     pub enum FlowEligibility {
         /// There is no such execution.

@@ -15,7 +15,7 @@ use crate::value::Value;
 /// the flow's callers began and cannot finish any more is pursued on the way.
 #[derive(Clone, Debug)]
 pub struct ProjectFlow {
-    /// Where the flow lives.
+    /// The partition of the flow.
     pub partition: Partition,
     /// The flow.
     pub flow_id: FlowId,
@@ -23,7 +23,7 @@ pub struct ProjectFlow {
     pub limit: Option<u32>,
 }
 
-/// What a projection came to.
+/// The result of a projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
     /// The summary is written; some members have not ended.
@@ -43,7 +43,7 @@ pub enum Projection {
     Gone,
 }
 
-words! {
+wire_enum! {
     /// The state of a flow as a whole.
     pub enum FlowSummaryState {
         /// Nobody runs, nobody is held back.

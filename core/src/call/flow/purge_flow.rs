@@ -16,7 +16,7 @@ use crate::value::Value;
 /// Goes in steps, until the answer is not [`FlowPurge::Partial`] any more.
 #[derive(Clone, Debug)]
 pub struct PurgeFlow {
-    /// Where the flow lives.
+    /// The partition of the flow.
     pub partition: Partition,
     /// The flow.
     pub flow_id: FlowId,
@@ -26,7 +26,7 @@ pub struct PurgeFlow {
     pub limit: Option<u32>,
 }
 
-/// What one step of a purge came to.
+/// The result of one step of a purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlowPurge {
     /// Everything is gone.

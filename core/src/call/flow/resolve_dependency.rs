@@ -12,7 +12,7 @@ use crate::value::Value;
 
 /// Resolves one edge of a child by the outcome that the caller names.
 ///
-/// The store takes the caller's word for it; [`ResolveOutgoing`](super::ResolveOutgoing) goes by
+/// The store does not check this; [`ResolveOutgoing`](super::ResolveOutgoing) reads
 /// the upstream's own record instead.
 #[derive(Clone, Debug)]
 pub struct ResolveDependency {
@@ -20,9 +20,9 @@ pub struct ResolveDependency {
     pub flow_id: FlowId,
     /// The edge.
     pub edge_id: EdgeId,
-    /// Where it comes from.
+    /// The upstream execution.
     pub upstream: ExecutionId,
-    /// Where it leads.
+    /// The downstream execution.
     pub downstream: ExecutionId,
     /// The child's lane.
     pub lane_id: LaneId,
@@ -34,7 +34,7 @@ pub struct ResolveDependency {
     pub now: ServerTime,
 }
 
-/// What the end of an upstream meant to a child.
+/// The effect of an upstream's end on a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// The edge, or with it the group, is met.

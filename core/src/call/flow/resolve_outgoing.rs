@@ -26,10 +26,10 @@ pub struct ResolveOutgoing {
     pub only_child: Option<ExecutionId>,
 }
 
-/// What one batch came to.
+/// The result of one batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutgoingBatch {
-    /// Where to go on; none when all edges were seen.
+    /// The cursor of the next page; none after the last edge.
     pub cursor: Option<String>,
     /// Edges that this batch resolved; those that were before are counted nowhere.
     pub resolved: u64,

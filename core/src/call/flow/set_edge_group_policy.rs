@@ -31,17 +31,17 @@ pub enum GroupPolicy {
     Quorum {
         /// How many.
         k: u32,
-        /// What becomes of the rest.
+        /// What happens to the others.
         on_satisfied: OnSatisfied,
     },
 }
 
-words! {
-    /// What becomes of the other upstreams once a group has been decided.
+wire_enum! {
+    /// What happens to the other upstreams once a group is decided.
     pub enum OnSatisfied {
         /// They are cancelled, unless another child waits for them.
         CancelRemaining = "cancel_remaining",
-        /// They run on.
+        /// They continue to run.
         LetRun = "let_run",
     }
 }
@@ -58,8 +58,8 @@ impl GroupPolicy {
     }
 }
 
-words! {
-    /// What came of a declaration.
+wire_enum! {
+    /// The result of a declaration.
     pub enum PolicyDeclaration {
         /// It stands now.
         Set = "set",

@@ -10,7 +10,7 @@ use crate::partition::Partition;
 /// Writes tags of a flow.
 #[derive(Clone, Debug)]
 pub struct SetFlowTags {
-    /// Where the flow lives.
+    /// The partition of the flow.
     pub partition: Partition,
     /// The flow.
     pub flow_id: FlowId,

@@ -39,8 +39,8 @@ impl SiblingCancelJob {
 #[derive(Clone, Debug)]
 pub struct DrainSiblingCancelGroup(pub SiblingCancelJob);
 
-words! {
-    /// What came of closing a job.
+wire_enum! {
+    /// The result of closing a job.
     pub enum Drain {
         /// It is closed.
         Drained = "drained",
@@ -78,11 +78,11 @@ pub struct DrainSiblingCancelGroupChecked {
     pub job: SiblingCancelJob,
     /// How many siblings to answer; the store has its own limit unless given.
     pub limit: Option<u32>,
-    /// The last sibling that was answered, to be told those behind it.
+    /// The last sibling of the previous page; empty for the first page.
     pub after: Option<ExecutionId>,
 }
 
-/// Whether a job was paid.
+/// Whether a cancel job was completed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckedDrain {
     /// It was, and is closed.
@@ -128,7 +128,7 @@ impl Function for DrainSiblingCancelGroupChecked {
 #[derive(Clone, Debug)]
 pub struct ReconcileSiblingCancelGroup(pub SiblingCancelJob);
 
-words! {
+wire_enum! {
     /// What a reconciliation did.
     pub enum Reconciliation {
         /// Nothing: a sibling runs, or there is no such job.

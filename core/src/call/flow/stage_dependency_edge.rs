@@ -34,7 +34,7 @@ pub struct Edge {
     pub data_passing_ref: String,
 }
 
-/// The one kind of dependency that anybody writes; it is stored and never read.
+/// The only kind of dependency; stored and never read.
 pub(super) const DEPENDENCY_KIND: &str = "success_only";
 
 impl Function for StageDependencyEdge {

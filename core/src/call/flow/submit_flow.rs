@@ -23,13 +23,13 @@ use crate::value::Value;
 /// be repeated.
 #[derive(Clone, Debug)]
 pub struct SubmitFlow {
-    /// Where the flow lives.
+    /// The partition of the flow.
     pub partition: Partition,
     /// The flow.
     pub flow_id: FlowId,
     /// What kind of flow it is.
     pub flow_kind: String,
-    /// Whose it and all its members are.
+    /// The namespace of the flow and all its members.
     pub namespace: Namespace,
     /// New members, [`SubmitFlow::MEMBERS_MAX`] at most.
     pub members: Vec<NewMember>,
@@ -52,7 +52,7 @@ pub struct NewMember {
     pub execution_kind: String,
     /// Higher goes first, up to 9000.
     pub priority: u32,
-    /// Who made it.
+    /// Its creator.
     pub creator_identity: String,
     /// Its policy as JSON; empty for none.
     pub policy_json: String,
@@ -74,7 +74,7 @@ pub enum Submission {
         /// Members that wait for the seal.
         waiting: u64,
     },
-    /// The seal has begun and goes on with the next call.
+    /// The seal has begun; the next call continues it.
     Sealing {
         /// Members that still wait.
         waiting: u64,
@@ -92,7 +92,7 @@ impl SubmitFlow {
     /// Edges that one call may bring.
     pub const EDGES_MAX: usize = 2048;
 
-    /// The structure as one JSON document; payloads travel beside it, as they are.
+    /// The structure as one JSON document; payloads are separate arguments, unencoded.
     fn document(&self) -> String {
         let mut payloads = 0;
         let members: Vec<Json> = self

@@ -13,8 +13,8 @@ pub struct MarkLeaseExpiredIfDue {
     pub execution_id: ExecutionId,
 }
 
-words! {
-    /// What came of an entry in the lease index.
+wire_enum! {
+    /// What happened to an entry of the lease index.
     pub enum LeaseMark {
         /// It is marked now.
         Marked = "marked_expired",

@@ -16,11 +16,11 @@ use crate::value::Value;
 pub struct RequeueLostLease {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// The cap where the policy has none.
+    /// The cap if the policy sets none.
     pub default_max_reclaim_count: Option<u32>,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Requeue {
     /// It can be claimed again; it was taken back this often.

@@ -16,16 +16,16 @@ pub struct RevokeLease {
     pub execution_id: ExecutionId,
     /// Who holds it, as far as the caller knows.
     pub worker_instance_id: WorkerInstanceId,
-    /// The lease that is meant; whichever stands unless given.
+    /// The lease to revoke; the current one if none is given.
     pub expected_lease_id: Option<LeaseId>,
     /// Why.
     pub reason: String,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// This lease is gone.
+    /// This lease is no longer valid.
     Revoked {
         /// Its id.
         lease_id: Option<LeaseId>,

@@ -20,9 +20,9 @@ pub struct FixPartitionCounts {
 /// How the counts compare with what is written down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CountsFixed {
-    /// They are written down now.
+    /// They are stored now.
     Fixed,
-    /// They were written down before.
+    /// They were stored before.
     Same,
     /// Others are written down; as texts, because anybody may have written them.
     Different {

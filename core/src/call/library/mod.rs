@@ -12,7 +12,7 @@ pub use fix_partition_counts::{CountsFixed, FixPartitionCounts};
 pub use library_revision::{Edition, LibraryRevision};
 pub use library_signatures::{DeclaredSignature, LibrarySignatures};
 pub use repair_index::{Repair, RepairIndex};
-pub use scan_partition::{Page, PageMode, PageRequest, Pages, ScanPartition};
+pub use scan_partition::{Page, PageMode, PageQuery, Pages, ScanPartition};
 pub use set_aside::{SetAside, SetAsideReply};
 pub use version::Version;
 

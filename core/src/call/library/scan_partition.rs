@@ -12,10 +12,10 @@ use crate::value::Value;
 #[derive(Clone, Debug)]
 pub struct ScanPartition {
     /// What to read; all keys are in one slot.
-    pub requests: Vec<PageRequest>,
+    pub requests: Vec<PageQuery>,
 }
 
-words! {
+wire_enum! {
     /// How to read an index.
     pub enum PageMode {
         /// Members of a sorted set whose score has come.
@@ -29,7 +29,7 @@ words! {
 
 /// One page to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageRequest {
+pub struct PageQuery {
     /// The index.
     pub index: Key,
     /// How to read it.

@@ -10,7 +10,7 @@ use crate::partition::Partition;
 /// Moves an index entry that nobody can work on out of the way, with the reason. An added function.
 #[derive(Clone, Debug)]
 pub struct SetAside {
-    /// Where the index lives.
+    /// The partition of the index.
     pub partition: Partition,
     /// The index.
     pub index: Key,
@@ -20,14 +20,14 @@ pub struct SetAside {
     pub reason: String,
 }
 
-words! {
-    /// What became of it.
+wire_enum! {
+    /// What happened to it.
     pub enum SetAsideReply {
         /// It is kept aside now.
         SetAside = "set_aside",
         /// It was not in the index any more.
         AlreadyGone = "already_gone",
-        /// There is no more room aside; it stays in the index.
+        /// The set-aside list is full; the entry stays in the index.
         Kept = "kept",
     }
 }

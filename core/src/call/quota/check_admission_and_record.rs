@@ -14,11 +14,11 @@ use crate::value::Value;
 /// Admits an execution under a rate window and a concurrency cap, once. Zero means no limit.
 #[derive(Clone, Debug)]
 pub struct CheckAdmissionAndRecord {
-    /// Where the policy lives.
+    /// The partition of the policy.
     pub partition: Partition,
     /// The policy.
     pub quota_policy_id: QuotaPolicyId,
-    /// Who wants in.
+    /// The execution that asks for admission.
     pub execution_id: ExecutionId,
     /// When.
     pub now: ServerTime,
@@ -41,7 +41,7 @@ pub enum Admission {
     AlreadyAdmitted,
     /// Too many started within the window.
     RateExceeded {
-        /// When to ask again.
+        /// When to try again.
         retry_after_ms: u64,
     },
     /// Too many run.

@@ -12,7 +12,7 @@ use crate::time::ServerTime;
 /// Defines a rate and concurrency policy; zero means no limit.
 #[derive(Clone, Debug)]
 pub struct CreateQuotaPolicy {
-    /// Where the policy lives.
+    /// The partition of the policy.
     pub partition: Partition,
     /// The policy.
     pub quota_policy_id: QuotaPolicyId,
@@ -22,7 +22,7 @@ pub struct CreateQuotaPolicy {
     pub max_requests_per_window: u64,
     /// How many may run at a time.
     pub max_concurrent: u64,
-    /// Noted with it.
+    /// Stored with it.
     pub now: ServerTime,
 }
 
@@ -31,7 +31,7 @@ pub struct CreateQuotaPolicy {
 pub enum PolicyCreation {
     /// It is.
     Created,
-    /// It was there; its first definition stands.
+    /// It existed; its first definition is kept.
     AlreadyThere,
 }
 

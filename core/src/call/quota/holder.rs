@@ -2,11 +2,11 @@
 
 use crate::value::Value;
 
-/// The fields of an execution's record that tell how it stands, for an `HMGET`.
+/// The fields of an execution's record that tell its state, for an `HMGET`.
 pub const STANDING: [&[u8]; 2] = [b"lifecycle_phase", b"eligibility_state"];
 
-/// Whether an execution that stands so neither runs nor can be claimed: it has to ask again before
-/// it runs. Only a clear word counts: the record says so, or there is none.
+/// Whether an execution in this state neither runs nor can be claimed: it must be admitted again
+/// before it runs. True only if the record says so or there is no record.
 #[must_use]
 pub fn needs_no_slot(standing: &Value) -> bool {
     let Value::Array(words) = standing else { return false };
@@ -14,7 +14,7 @@ pub fn needs_no_slot(standing: &Value) -> bool {
         [Value::Nil, Value::Nil] => true,
         [Value::Bulk(phase), eligibility] => match phase.as_slice() {
             b"terminal" | b"suspended" => true,
-            // Whoever is eligible may be about to be claimed with the slot that it has.
+            // An eligible one may be about to be claimed with the slot that it has.
             b"runnable" => matches!(eligibility, Value::Bulk(word) if word != b"eligible_now"),
             _ => false,
         },

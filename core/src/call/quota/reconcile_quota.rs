@@ -10,21 +10,21 @@ use crate::key::Key;
 use crate::partition::Partition;
 
 /// Makes a policy's counter equal to its holders, trims its windows, and answers a page of the
-/// holders: whoever of them has ended is to be released. An added function.
+/// holders: those that have ended are to be released. An added function.
 #[derive(Clone, Debug)]
 pub struct ReconcileQuota {
-    /// Where the policy lives.
+    /// The partition of the policy.
     pub partition: Partition,
     /// The policy.
     pub quota_policy_id: QuotaPolicyId,
     /// Where the page starts: what the last page answered, zero at first.
     pub cursor: u64,
-    /// How long a page is, about.
+    /// About how many entries a page has.
     pub count: u32,
 }
 
-words! {
-    /// Whether anything was out of order.
+wire_enum! {
+    /// Whether anything was inconsistent.
     pub enum Reconciliation {
         /// It was, and is not now.
         Reconciled = "reconciled",

@@ -10,11 +10,11 @@ use crate::partition::Partition;
 /// Gives an admission slot back, once.
 #[derive(Clone, Debug)]
 pub struct ReleaseAdmission {
-    /// Where the policy lives.
+    /// The partition of the policy.
     pub partition: Partition,
     /// The policy.
     pub quota_policy_id: QuotaPolicyId,
-    /// Who held the slot.
+    /// The execution that held the slot.
     pub execution_id: ExecutionId,
 }
 

@@ -32,9 +32,9 @@ pub struct ClaimNext {
     pub worker_instance_id: WorkerInstanceId,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// The new lease; never used before, but for repeating this very call.
+    /// The new lease id. Use a new one for each claim, and the same one to repeat a claim.
     pub lease_id: LeaseId,
-    /// How long the lease stands.
+    /// How long the lease is valid.
     pub lease_ttl_ms: u64,
     /// The new attempt; an interrupted execution keeps its own.
     pub attempt_id: AttemptId,
@@ -46,10 +46,10 @@ pub struct ClaimNext {
     pub admitted: Option<ExecutionId>,
 }
 
-/// What came of looking for work.
+/// The result of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimNextReply {
-    /// Work, under a lease that stands.
+    /// An execution, under a valid lease.
     Claimed(ClaimedWork),
     /// The best candidate is under budgets or a quota, which live elsewhere: admit it and call
     /// again with its id, or hold it back.
@@ -63,7 +63,7 @@ pub enum ClaimNextReply {
     },
     /// There are candidates, but none for this worker now; zero means that all were looked at.
     NoneClaimable {
-        /// Where to go on.
+        /// The cursor of the next page.
         next_offset: u32,
     },
     /// Nothing waits in the lane.
@@ -77,7 +77,7 @@ pub enum ClaimNextReply {
 pub struct ClaimedWork {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// What the holder shows with every call.
+    /// The fence that the holder sends with every call.
     pub fence: Fence,
     /// When the lease ends unless it is renewed.
     pub lease_expires_at: ServerTime,

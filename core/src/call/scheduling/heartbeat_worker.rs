@@ -12,7 +12,7 @@ use crate::value::Value;
 /// Extends a worker's registration by the time it registered for.
 #[derive(Clone, Debug)]
 pub struct HeartbeatWorker {
-    /// Where the worker belongs.
+    /// The partition of the worker's record.
     pub namespace: Namespace,
     /// The instance.
     pub instance_id: WorkerInstanceId,

@@ -21,11 +21,11 @@ pub struct GrantTerms {
     pub capabilities: Capabilities,
     /// How long the grant stands.
     pub grant_ttl_ms: u64,
-    /// Noted with the grant.
+    /// Stored with the grant.
     pub capability_hash: String,
-    /// Noted with the grant.
+    /// Stored with the grant.
     pub route_snapshot_json: String,
-    /// Noted with the grant.
+    /// Stored with the grant.
     pub admission_summary: String,
 }
 
@@ -62,7 +62,7 @@ impl GrantTerms {
 pub struct IssueClaimGrant {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// For whom and how long.
+    /// The worker it is for, and how long it is valid.
     pub terms: GrantTerms,
 }
 

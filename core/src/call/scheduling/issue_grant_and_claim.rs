@@ -23,7 +23,7 @@ pub struct IssueGrantAndClaim {
     pub lane: LaneId,
     /// The new lease.
     pub lease_id: LeaseId,
-    /// How long the lease stands.
+    /// How long the lease is valid.
     pub lease_ttl_ms: u64,
     /// The new attempt; an interrupted execution keeps its own.
     pub attempt_id: AttemptId,
@@ -35,7 +35,7 @@ pub struct IssueGrantAndClaim {
     pub execution_deadline_at: Option<ServerTime>,
 }
 
-/// What an operator's claim got.
+/// The result of an operator's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperatorClaim {
     /// The lease.

@@ -12,7 +12,7 @@ use crate::time::ServerTime;
 pub struct IssueReclaimGrant {
     /// The execution.
     pub execution_id: ExecutionId,
-    /// For whom and how long.
+    /// The worker it is for, and how long it is valid.
     pub terms: GrantTerms,
 }
 

@@ -18,8 +18,8 @@ pub struct PromoteDelayed {
     pub now: ServerTime,
 }
 
-words! {
-    /// What came of an entry in the delayed index.
+wire_enum! {
+    /// What happened to an entry of the delayed index.
     pub enum Promotion {
         /// It is eligible now.
         Promoted = "promoted",

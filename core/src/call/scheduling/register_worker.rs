@@ -14,7 +14,7 @@ use crate::time::ServerTime;
 /// Its keys have no hash tag, so on a cluster they share a slot only by chance.
 #[derive(Clone, Debug)]
 pub struct RegisterWorker {
-    /// Where the worker belongs.
+    /// The partition of the worker's record.
     pub namespace: Namespace,
     /// The instance.
     pub instance_id: WorkerInstanceId,
@@ -26,11 +26,11 @@ pub struct RegisterWorker {
     pub capabilities: Capabilities,
     /// How long the registration stands.
     pub ttl_ms: u64,
-    /// Noted with it.
+    /// Stored with it.
     pub now: ServerTime,
 }
 
-words! {
+wire_enum! {
     /// Whether the instance was known.
     pub enum Registration {
         /// It was not.

@@ -26,17 +26,17 @@ pub struct IncomingSignal {
     pub source_type: String,
     /// Which source.
     pub source_identity: String,
-    /// What it carries; empty for nothing.
+    /// Its payload; may be empty.
     pub payload: Vec<u8>,
     /// How that is encoded.
     pub payload_encoding: String,
     /// Makes repeats harmless.
     pub idempotency_key: Option<String>,
-    /// Ties it to something else.
+    /// A correlation id.
     pub correlation_id: Option<String>,
     /// `waitpoint` or `execution`.
     pub target_scope: String,
-    /// When its sender made it; the server's time of acceptance otherwise.
+    /// When it was sent; the server's time of acceptance if not given.
     pub created_at: Option<ServerTime>,
     /// How long the idempotency key is remembered.
     pub dedup_ttl_ms: u64,
@@ -46,11 +46,11 @@ pub struct IncomingSignal {
     pub signal_maxlen: u32,
     /// How many signals the execution takes; 0 for any number.
     pub max_signals_per_execution: u32,
-    /// What the waitpoint's creator handed out.
+    /// The token that the waitpoint's creator received.
     pub token: WaitpointToken,
 }
 
-words! {
+wire_enum! {
     /// What a signal did.
     pub enum SignalEffect {
         /// The condition is met: the execution runs on.
@@ -70,7 +70,7 @@ words! {
     }
 }
 
-/// What became of a signal.
+/// The effect of a signal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignalReceipt {
     /// It was accepted.

@@ -11,7 +11,7 @@ use crate::time::ServerTime;
 /// How a frame is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameMode {
-    /// Until the stream's retention trims it.
+    /// Kept until the stream's retention trims it.
     Durable,
     /// As a merge patch of the attempt's rolling document; the payload is the patch.
     Summary,
@@ -39,13 +39,13 @@ pub struct AppendFrame {
     pub fence: Fence,
     /// `stdout`, `stderr`, `event`, `blob`, or the caller's own.
     pub frame_type: String,
-    /// When its writer made it; the server's time otherwise.
+    /// When it was written; the server's time if not given.
     pub ts: Option<ServerTime>,
-    /// What it carries.
+    /// Its payload.
     pub payload: Vec<u8>,
     /// How that is encoded.
     pub encoding: String,
-    /// Ties it to something else.
+    /// A correlation id.
     pub correlation_id: Option<String>,
     /// Who wrote it.
     pub source: String,
@@ -68,7 +68,7 @@ pub struct AppendedFrame {
     pub summary_version: Option<u64>,
 }
 
-/// What the mode says in the last six arguments.
+/// The last six arguments, by mode.
 fn mode_args(mode: &FrameMode) -> Vec<Vec<u8>> {
     match mode {
         FrameMode::Durable => args!["durable", "", 0_u64, "", "", ""],

@@ -20,7 +20,7 @@ pub struct CloseWaitpoint {
     pub reason: String,
 }
 
-/// What came of closing a waitpoint.
+/// The result of closing a waitpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitpointClosing {
     /// It is closed now.

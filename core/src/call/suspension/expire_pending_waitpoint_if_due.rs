@@ -8,17 +8,17 @@ use crate::key::Key;
 use crate::partition::Partition;
 
 /// Closes a waitpoint whose suspension never came, when it is due by the server's clock. An added
-/// function: the contract's own closing does as told.
+/// function: the contract's own function closes without checking.
 #[derive(Clone, Copy, Debug)]
 pub struct ExpirePendingWaitpointIfDue {
-    /// Where it lies.
+    /// Its partition.
     pub partition: Partition,
     /// The waitpoint.
     pub waitpoint_id: WaitpointId,
 }
 
-words! {
-    /// What became of a pending waitpoint whose time was looked at.
+wire_enum! {
+    /// The result of checking a pending waitpoint's expiry.
     pub enum PendingWaitpointExpiry {
         /// It was due and is closed.
         Closed = "closed",

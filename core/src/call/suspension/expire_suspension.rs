@@ -23,7 +23,7 @@ pub struct ExpireSuspension {
     pub attempt_index: Option<AttemptIndex>,
 }
 
-/// What became of a suspension whose time was looked at.
+/// The result of checking a suspension's timeout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuspensionExpiry {
     /// There is no such execution; its entry is gone.
@@ -34,9 +34,9 @@ pub enum SuspensionExpiry {
     NoActiveSuspension,
     /// Not due. An entry without a timeout is gone, one that stood too early has moved.
     NotYetDue,
-    /// The execution runs on.
+    /// The execution continues to run.
     AutoResumed,
-    /// An operator takes over.
+    /// An operator decides.
     Escalated,
     /// The execution ended.
     Ended {

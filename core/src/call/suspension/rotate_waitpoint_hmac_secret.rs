@@ -33,7 +33,7 @@ impl fmt::Debug for RotateWaitpointHmacSecret {
     }
 }
 
-/// What came of a rotation.
+/// The result of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rotation {
     /// The new key signs from now on.

@@ -11,7 +11,7 @@ use crate::id::{
 use crate::key::{Key, LaneIndex};
 use crate::time::ServerTime;
 
-words! {
+wire_enum! {
     /// Why an execution suspends.
     pub enum SuspensionReason {
         /// A signal must come.
@@ -35,7 +35,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// Who asks for a suspension.
     pub enum SuspensionRequester {
         /// The worker that runs it.
@@ -49,7 +49,7 @@ words! {
     }
 }
 
-words! {
+wire_enum! {
     /// What happens when a suspension times out.
     pub enum TimeoutBehavior {
         /// The execution fails.
@@ -58,9 +58,9 @@ words! {
         Cancel = "cancel",
         /// The execution expires.
         Expire = "expire",
-        /// The execution runs on.
+        /// The execution continues to run.
         AutoResume = "auto_resume_with_timeout_signal",
-        /// An operator takes over.
+        /// An operator decides.
         Escalate = "escalate",
     }
 }
@@ -72,7 +72,7 @@ pub enum SuspendOn {
     New {
         /// The first one.
         primary: NewWaitpoint,
-        /// The others.
+        /// The other keys.
         additional: Vec<NewWaitpoint>,
     },
     /// A waitpoint that was created ahead.
@@ -125,7 +125,7 @@ pub struct SuspendExecution {
     pub idempotency: Option<SuspendIdempotency>,
 }
 
-/// What came of a suspend; the primary waitpoint stands first.
+/// The result of a suspension; the primary waitpoint comes first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Suspended {
     /// The execution waits; its lease is gone.
@@ -137,7 +137,7 @@ pub enum Suspended {
     },
     /// Signals that came ahead met the condition: the execution runs on under its lease.
     AlreadySatisfied {
-        /// The suspension that was not needed.
+        /// The suspension that did not happen.
         suspension_id: SuspensionId,
         /// Its waitpoint, closed.
         waitpoints: Vec<BoundWaitpoint>,

@@ -13,7 +13,7 @@ use crate::value::Value;
 pub struct NewWaitpoint {
     /// Its id.
     pub id: WaitpointId,
-    /// The name under which conditions know it.
+    /// The name that conditions refer to.
     pub key: WaitpointKey,
 }
 
@@ -22,9 +22,9 @@ pub struct NewWaitpoint {
 pub struct BoundWaitpoint {
     /// Its id.
     pub id: WaitpointId,
-    /// The name under which conditions know it.
+    /// The name that conditions refer to.
     pub key: WaitpointKey,
-    /// What a caller must show to signal it.
+    /// The token that a caller must send to signal it.
     pub token: WaitpointToken,
 }
 

@@ -1,10 +1,9 @@
-//! The data commands: one table of what there is, and one door through which they run.
+//! The data commands: one table of all commands, and one function that runs them.
 //!
 //! A handler gets arguments whose number already fits the table. It works out its answer and
 //! changes the keyspace only when nothing can fail any more, so an error means an untouched
 //! keyspace.
 
-mod absent;
 mod failure;
 mod generic;
 mod hash;
@@ -18,6 +17,7 @@ mod string;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unsupported;
 mod zset;
 mod zset_range;
 
@@ -26,23 +26,23 @@ use selvedge_core::value::Value;
 
 use super::Message;
 use super::keyspace::{Data, Entry, Keyspace, Kind};
-pub(crate) use absent::is_absent;
 pub(crate) use failure::Failure;
 pub(crate) use scan::glob;
 pub(crate) use table::{CommandSpec, lookup};
+pub(crate) use unsupported::is_unsupported;
 
-/// What a command may see and change. Time stands still within one call.
+/// What a command may read and change. Time does not change within one call.
 pub(crate) struct Env<'a> {
     pub(crate) keyspace: &'a mut Keyspace,
     /// Microseconds since the epoch.
     pub(crate) now_us: u64,
-    /// The only source of chance.
+    /// The only source of random numbers.
     pub(crate) random: &'a mut ChaCha8Rng,
-    /// Whether SSCAN takes liberties, by chance.
+    /// Whether SSCAN answers in any order, in small pages and with repeats.
     pub(crate) unruly_scans: bool,
     /// What was published, in order.
     pub(crate) published: &'a mut Vec<Message>,
-    /// Every command that changed something, spelled so that running it again does the same.
+    /// Every command that changed something, in a form that does the same when it is run again.
     pub(crate) writes: &'a mut Vec<Vec<Vec<u8>>>,
 }
 
@@ -108,7 +108,7 @@ fn wrote_if(changed: bool, value: Value) -> Handled {
     if changed { wrote(value) } else { read(value) }
 }
 
-/// An answer whose change is best told by other commands.
+/// An answer whose change is logged as other commands.
 fn wrote_instead(commands: Vec<Vec<Vec<u8>>>, value: Value) -> Handled {
     Ok(Outcome { value, effect: Effect::Instead(commands) })
 }

@@ -1,7 +1,7 @@
 //! Streams: entries in the order of their ids, packed into nodes as the server packs them.
 //!
-//! The nodes are visible from outside through one door only: approximate trimming drops whole
-//! nodes. So each node keeps account of the bytes that the server's packing of its entries takes.
+//! The nodes are visible to clients in one way only: approximate trimming drops whole nodes. So
+//! each node counts the bytes that its entries take in the server's encoding.
 
 use std::collections::BTreeMap;
 use std::fmt;

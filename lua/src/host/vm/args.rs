@@ -12,7 +12,7 @@ pub(super) enum Raised {
     /// Seen by Lua as plain text.
     #[error("{0}")]
     Text(String),
-    /// Stops the script for good. Seen by nobody but the client.
+    /// Stops the script. Only the client sees it.
     #[error("Script stopped: its instruction budget is used up")]
     Stop,
 }

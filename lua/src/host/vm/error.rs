@@ -3,15 +3,16 @@
 use mlua::{Lua, Table, Value as LuaValue};
 
 use super::args::Raised;
-use super::convert::{error_line, tagged};
+use super::to_lua::tagged;
+use super::to_reply::error_line;
 
-/// Chunk name of the prelude: its frames are the host's own and never blamed.
-pub(super) const PRELUDE: &str = "=host";
+/// Chunk name of the sandbox: errors never name its frames as their place.
+pub(super) const SANDBOX: &str = "=host";
 
 /// What Lua itself raises when there is no memory left.
 const OUT_OF_MEMORY: &[u8] = b"not enough memory";
 
-/// What a script that catches an error without a handler of its own gets to see.
+/// What a script sees that catches an error with `pcall`.
 ///
 /// The server unwraps error tables to their text here, for scripts older than the tables.
 pub(super) fn caught(lua: &Lua, raised: LuaValue) -> mlua::Result<LuaValue> {
@@ -71,7 +72,7 @@ pub(super) fn settled(raised: &LuaValue) -> String {
     }
 }
 
-/// The text of a reply when the VM itself gave up, for instance for want of memory.
+/// The text of a reply when the VM itself failed, for instance without memory.
 pub(super) fn of_the_host(error: &mlua::Error) -> String {
     error_line(format!("ERR {}", Raised::of(error)).as_bytes())
 }
@@ -87,16 +88,16 @@ fn described(lua: &Lua, raised: LuaValue) -> mlua::Result<String> {
         LuaValue::Nil => Ok("ERR nil".to_owned()),
         other => {
             let text = text_of(&other)?;
-            Ok(format!("ERR {}", String::from_utf8_lossy(without_prelude(until_nul(&text)))))
+            Ok(format!("ERR {}", String::from_utf8_lossy(without_sandbox(until_nul(&text)))))
         }
     }
 }
 
-/// A text without the place in front, if that is in the prelude: what called a script is native
+/// A text without the place in front, if that is in the sandbox: what called a script is native
 /// code on the server, and has no place.
-fn without_prelude(text: &[u8]) -> &[u8] {
+fn without_sandbox(text: &[u8]) -> &[u8] {
     let place =
-        text.strip_prefix(&PRELUDE.as_bytes()[1..]).and_then(|rest| rest.strip_prefix(b":"));
+        text.strip_prefix(&SANDBOX.as_bytes()[1..]).and_then(|rest| rest.strip_prefix(b":"));
     let Some(rest) = place else { return text };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if digits == 0 { text } else { rest[digits..].strip_prefix(b": ").unwrap_or(text) }
@@ -130,7 +131,7 @@ fn place(lua: &Lua) -> Option<String> {
     };
     let mut level = 1;
     let (mut native, mut source, mut line) = frame(level)?;
-    while native && level < 2 || source == PRELUDE {
+    while native && level < 2 || source == SANDBOX {
         level += 1;
         (native, source, line) = frame(level)?;
     }
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn want_of_memory_has_a_code_like_every_error() {
+    fn the_error_for_no_memory_has_a_code_like_every_error() {
         assert_eq!(eval("return ('x'):rep(1e9)"), error("ERR not enough memory"));
     }
 

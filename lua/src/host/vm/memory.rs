@@ -1,4 +1,4 @@
-//! How much memory Lua may hold, and where that is watched.
+//! The limit on the memory of a Lua VM.
 
 use mlua::Lua;
 

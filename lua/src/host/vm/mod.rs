@@ -1,18 +1,21 @@
 //! The Lua side of the host: a sandboxed Lua 5.1 that behaves like the one inside the server.
 //!
 //! The server keeps one VM for functions and another for ad-hoc scripts, and so does the host:
-//! [`Vm`] is one of them. Its globals are built by `prelude.lua`.
+//! [`Vm`] is one of them. Its globals are built by `sandbox.lua`.
 
-mod api;
 mod args;
-mod base;
-mod bits;
+mod base_library;
+mod bit_library;
 mod cjson;
-mod convert;
 mod error;
 mod memory;
+mod natives;
 mod number;
 mod random;
+mod redis_api;
+mod registration;
+mod to_lua;
+mod to_reply;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,23 +26,24 @@ use selvedge_core::value::Value;
 use mlua::chunk::ChunkMode;
 use mlua::state::{GcIncParams, GcMode};
 
-pub(crate) use api::{Registered, Registration, hexadecimal};
-pub(crate) use convert::Protocol;
 pub(crate) use random::LuaRandom;
+pub(crate) use redis_api::hexadecimal;
+pub(crate) use registration::{Registered, Registration};
+pub(crate) use to_lua::Protocol;
 
 use super::HostConfig;
 use super::store::SharedStore;
 use args::Raised;
 
-/// How many instructions pass between two looks at the budget: few enough to stop a loop at
-/// once, many enough to cost nothing.
+/// How many instructions pass between two checks of the budget: few enough to stop a loop at once,
+/// many enough to cost little.
 const HOOK_INTERVAL: u32 = 10_000;
 
-/// How large the garbage may grow before it is collected, in percent of what is alive: a library of
-/// a few megabytes is walked through every time, for the sake of what a call left behind.
+/// How much memory may be in use before a collection starts, in percent of what was alive after the
+/// last one: each collection walks the whole library, which takes a few megabytes.
 const GARBAGE_PERCENT: i32 = 400;
 
-/// Which of the server's two VMs this one stands for.
+/// Which of the server's two VMs this one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VmKind {
     /// Runs the functions of loaded libraries.
@@ -75,14 +79,14 @@ impl Vm {
         let lua = Lua::new_with(libraries, LuaOptions::new())?;
         lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GARBAGE_PERCENT)));
         let registration = Registration::default();
-        let native = api::natives(&lua, kind, store, &registration)?;
+        let native = natives::natives(&lua, kind, store, &registration)?;
         let name = match kind {
             VmKind::Functions => "functions",
             VmKind::Scripts => "scripts",
         };
         let built: Table = lua
-            .load(include_str!("prelude.lua"))
-            .set_name(error::PRELUDE)
+            .load(include_str!("sandbox.lua"))
+            .set_name(error::SANDBOX)
             .into_function()?
             .call((native, name))?;
         let globals: Table = built.raw_get("globals")?;
@@ -157,7 +161,7 @@ impl Vm {
         match outcome {
             Ok(Ok((value, is_plain))) => {
                 let protocol = self.store.lock().script.protocol;
-                convert::to_reply(value, protocol, is_plain)
+                to_reply::to_reply(value, protocol, is_plain)
                     .unwrap_or_else(|error| Value::Error(error::of_the_host(&error)))
             }
             Ok(Err(text)) | Err(text) => Value::Error(text),
@@ -181,7 +185,7 @@ impl Vm {
 
     /// Sets the hook that stops a script whose budget is used up.
     ///
-    /// From then on every instruction raises, so that no `pcall` can carry the script on.
+    /// After that every instruction raises, so that no `pcall` can continue the script.
     fn watch(&self) -> mlua::Result<()> {
         let budget = Arc::clone(&self.budget);
         let every = HookTriggers::new().every_nth_instruction(HOOK_INTERVAL);
@@ -196,7 +200,7 @@ impl Vm {
     }
 
     fn strings(&self, items: &[impl AsRef<[u8]>]) -> mlua::Result<Table> {
-        self.lua.create_sequence_from(items.iter().map(|item| convert::text(item.as_ref())))
+        self.lua.create_sequence_from(items.iter().map(|item| to_lua::text(item.as_ref())))
     }
 }
 

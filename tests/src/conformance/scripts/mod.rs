@@ -7,15 +7,16 @@
 mod bodies;
 mod values;
 
-use super::dice::Dice;
-use super::{Sequence, Step};
+use selvedge_sim::search::{Draws, Ratio};
+
+use super::{Sequence, Step, one_of};
 
 /// How many functions the library of a sequence has.
 const FUNCTIONS: usize = 20;
 
 /// What a generator of Lua text draws from.
 struct Writer {
-    dice: Dice,
+    draws: Draws,
     /// Keep to what Redis stores the same way.
     for_redis: bool,
     /// Keep to tables of one text key: in which order a table yields several is the server's own
@@ -26,14 +27,14 @@ struct Writer {
 /// The sequence of a seed: a library is loaded, then its functions and other scripts are called.
 #[must_use]
 pub fn sequence(seed: u64, steps: usize) -> Sequence {
-    drawn(Dice::new(seed), steps)
+    drawn(Draws::seeded(seed, 0), steps)
 }
 
-/// The sequence that these dice choose.
+/// The sequence that these draws choose.
 #[must_use]
-pub fn drawn(mut dice: Dice, steps: usize) -> Sequence {
-    let on_redis = dice.chance(3, 4);
-    let mut writer = Writer { dice, for_redis: on_redis, one_text_key: false };
+pub fn drawn(mut draws: Draws, steps: usize) -> Sequence {
+    let on_redis = draws.chance(Ratio { hits: 3, of: 4 });
+    let mut writer = Writer { draws, for_redis: on_redis, one_text_key: false };
     let bodies: Vec<_> = (0..FUNCTIONS).map(|_| bodies::body(&mut writer)).collect();
     let mut all = vec![Step::exact(&["FUNCTION", "LOAD", &library(&bodies)])];
     while all.len() < steps {
@@ -62,31 +63,31 @@ fn library(bodies: &[String]) -> String {
 }
 
 fn step(writer: &mut Writer) -> Step {
-    let dice = &mut writer.dice;
-    let mut command = if dice.chance(1, 2) {
-        let call = if dice.chance(1, 5) { "FCALL_RO" } else { "FCALL" };
-        vec![call.to_owned(), format!("f{}", dice.below(FUNCTIONS))]
+    let draws = &mut writer.draws;
+    let mut command = if draws.chance(Ratio { hits: 1, of: 2 }) {
+        let call = if draws.chance(Ratio { hits: 1, of: 5 }) { "FCALL_RO" } else { "FCALL" };
+        vec![call.to_owned(), format!("f{}", draws.index(FUNCTIONS))]
     } else {
-        let call = if dice.chance(1, 5) { "EVAL_RO" } else { "EVAL" };
+        let call = if draws.chance(Ratio { hits: 1, of: 5 }) { "EVAL_RO" } else { "EVAL" };
         vec![call.to_owned(), bodies::body(writer)]
     };
     command.push("2".to_owned());
     command.extend([writer.key(), writer.key()]);
-    command.extend((0..writer.dice.below(3)).map(|_| writer.argument()));
+    command.extend((0..writer.draws.index(3)).map(|_| writer.argument()));
     Step::exact(&command)
 }
 
 impl Writer {
     fn key(&mut self) -> String {
-        self.dice.pick(&["a", "b", "c", "d"]).to_owned()
+        one_of(&mut self.draws, &["a", "b", "c", "d"]).to_owned()
     }
 
     fn argument(&mut self) -> String {
-        match self.dice.below(4) {
-            0 => self.dice.below(100).to_string(),
+        match self.draws.index(4) {
+            0 => self.draws.index(100).to_string(),
             1 => "-7".to_owned(),
             2 => "1.5".to_owned(),
-            _ => self.dice.pick(&["", "x", "hello world", "1e3", "nil"]).to_owned(),
+            _ => one_of(&mut self.draws, &["", "x", "hello world", "1e3", "nil"]).to_owned(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Making executions, and what their holders do.
+//! Creating executions, and the calls of lease holders.
 
 use selvedge_core::call::execution::{
     Authority, CancelExecution, CompleteExecution, CreateExecution, DelayExecution, FailExecution,
@@ -10,7 +10,7 @@ use selvedge_core::call::scheduling::UpdateProgress;
 use selvedge_core::call::stream::{AppendFrame, FrameMode};
 use selvedge_core::id::{AttemptIndex, ExecutionId, WorkerInstanceId};
 
-use crate::history::world::{Held, World, execution, lane, namespace};
+use crate::history::state::{Held, HistoryState, execution, lane, namespace};
 
 /// Policies that executions are made with.
 const POLICIES: [&str; 4] = [
@@ -27,7 +27,7 @@ const RETRIES: [&str; 3] = [
     r#"{"max_retries":3,"backoff":{"type":"exponential","initial_delay_ms":500,"multiplier":3.5,"max_delay_ms":4000}}"#,
 ];
 
-impl World {
+impl HistoryState {
     pub(in crate::history) fn create(&mut self, slot: u8, policy: u8, delay: u8) {
         let delay_until = match delay % 6 {
             0 => Some(self.in_ms(2_000)),
@@ -64,7 +64,7 @@ impl World {
             lane: lane(slot),
             worker_instance_id: held.map_or_else(
                 || WorkerInstanceId::new(self.field(&id, "current_worker_instance_id")),
-                |held| crate::history::world::worker(held.worker).1,
+                |held| crate::history::state::worker(held.worker).1,
             ),
             execution_id: id,
         }
@@ -74,7 +74,7 @@ impl World {
         self.held.iter().rev().find(|held| held.id == *id)
     }
 
-    /// The last fence that anybody got for it, or the operator's word.
+    /// The last fence that a worker got for it, or the operator override.
     fn authority(&self, slot: u8, choice: u8) -> Authority {
         match self.held_of(&execution(slot)) {
             Some(held) if choice != 11 => Authority::Holder(held.fence),
@@ -112,7 +112,7 @@ impl World {
 
     pub(in crate::history) fn delay(&mut self, slot: u8, by: u8, choice: u8) {
         let (running, authority) = (self.running(slot), self.authority(slot, choice));
-        // A time that is over is legal too: it must not be lost.
+        // A time in the past is legal too, and must not be lost.
         let delay_until = self.in_ms(i64::from(by) * 700 - 1_400);
         self.call(&DelayExecution { running, authority, delay_until });
     }

@@ -1,4 +1,4 @@
-//! Flows: built step by step or submitted as a whole, resolved, cancelled, purged.
+//! Flows: built step by step or submitted at once, resolved, cancelled, purged.
 
 use selvedge_core::call::flow::{
     AckCancelMember, AddExecutionToFlow, ApplyDependencyToChild, CancelFlow, CancellationPolicy,
@@ -11,7 +11,9 @@ use selvedge_core::id::{ExecutionId, FlowId};
 use selvedge_core::key::{Key, PartitionIndex};
 use selvedge_core::state::TerminalOutcome;
 
-use crate::history::world::{EXECUTIONS, PARTITION, World, execution, flow, lane, namespace};
+use crate::history::state::{
+    EXECUTIONS, HistoryState, PARTITION, execution, flow, lane, namespace,
+};
 
 /// An edge that its flow knows.
 #[derive(Clone, Debug)]
@@ -21,7 +23,7 @@ pub(in crate::history) struct StagedEdge {
     pub(super) revision: u64,
 }
 
-impl World {
+impl HistoryState {
     pub(in crate::history) fn create_flow(&mut self, slot: u8) {
         self.call(&CreateFlow {
             partition: PARTITION,
@@ -147,7 +149,7 @@ impl World {
 
     fn apply_edge(&mut self, number: usize) {
         let staged = self.edges[number].clone();
-        // The graph must still have it: a purge takes it away, and nobody applies what is gone.
+        // The edge must still be staged: a purge removes it.
         let known = Key::flow(PARTITION, staged.flow_id).edge(staged.edge.edge_id);
         if !self.snapshot().holds(&known) {
             return;

@@ -1,22 +1,22 @@
-//! How each verb is carried out, domain by domain.
+//! How each verb is performed, by domain.
 
-mod account;
+mod budget_and_quota;
+mod candidates;
 mod execution;
 pub(super) mod flow;
 mod queue;
 mod recovery;
-mod season;
 pub(super) mod suspension;
 
 use super::operation::{Operation, Verb};
-use super::world::World;
+use super::state::HistoryState;
 
-impl World {
-    /// Does what an operation says, as far as that makes sense now.
+impl HistoryState {
+    /// Performs an operation, as far as that is possible in the current state.
     pub fn perform(&mut self, operation: &Operation) {
         let Operation { verb, a, b, c } = *operation;
-        // Mostly with one for which this is the season, or histories would not get far.
-        let a = if a < OUT_OF_SEASON { self.in_season(verb, a).unwrap_or(a) } else { a };
+        // Mostly on an execution in a suitable state, or histories would not get far.
+        let a = if a < ANY_CANDIDATE { self.candidate(verb, a).unwrap_or(a) } else { a };
         match verb {
             Verb::Wait => self.wait_ms(PAUSES_MS[usize::from(c) % PAUSES_MS.len()]),
             Verb::Create => self.create(a, b, c),
@@ -85,8 +85,8 @@ impl World {
     }
 }
 
-/// From here on a number is taken as it is, in season or not.
-pub(super) const OUT_OF_SEASON: u8 = 10;
+/// From here on a number is used as it is, suitable or not.
+pub(super) const ANY_CANDIDATE: u8 = 10;
 
-/// From a blink to more than the usual retention.
+/// From milliseconds to more than the default retention.
 const PAUSES_MS: [u64; 8] = [5, 900, 1_100, 3_000, 6_000, 31_000, 130_000, 90_000_000];

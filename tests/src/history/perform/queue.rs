@@ -1,4 +1,4 @@
-//! Claims, and what changes a place in the queue.
+//! Claims, and changes of an execution's place in the queue.
 
 use selvedge_core::call::budget::{BlockExecutionForAdmission, HoldReason, UnblockExecution};
 use selvedge_core::call::execution::ClaimExecution;
@@ -11,12 +11,12 @@ use selvedge_core::capability::Capabilities;
 use selvedge_core::id::{AttemptIndex, Fence};
 use selvedge_core::key::Key;
 
-use crate::history::world::{Held, PARTITION, WORKERS, World, execution, lane, worker};
+use crate::history::state::{Held, HistoryState, PARTITION, WORKERS, execution, lane, worker};
 
 /// Long enough to do something, short enough to lapse.
 pub(super) const LEASE_TTL_MS: u64 = 5_000;
 
-impl World {
+impl HistoryState {
     pub(in crate::history) fn grant_terms(&self, slot: u8, number: usize) -> GrantTerms {
         let (worker_id, worker_instance_id) = worker(number);
         GrantTerms {

@@ -1,4 +1,4 @@
-//! What scanners and operators do about lost leases, timeouts and crooked indexes.
+//! Calls of scanners and operators about lost leases, timeouts and wrong index entries.
 
 use selvedge_core::call::execution::{ExpireIfDue, ExpireReason, ReclaimExecution};
 use selvedge_core::call::lease::{MarkLeaseExpiredIfDue, RequeueLostLease, RevokeLease};
@@ -7,9 +7,9 @@ use selvedge_core::call::scheduling::IssueReclaimGrant;
 use selvedge_core::id::AttemptIndex;
 
 use super::queue::LEASE_TTL_MS;
-use crate::history::world::{Held, WORKERS, World, execution, lane, worker};
+use crate::history::state::{Held, HistoryState, WORKERS, execution, lane, worker};
 
-impl World {
+impl HistoryState {
     pub(in crate::history) fn mark_lease(&mut self, slot: u8) {
         self.call(&MarkLeaseExpiredIfDue { execution_id: execution(slot) });
     }

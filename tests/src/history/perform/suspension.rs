@@ -11,9 +11,9 @@ use selvedge_core::call::suspension::{
 use selvedge_core::id::{ExecutionId, WaitpointKey};
 use selvedge_core::key::Key;
 
-use crate::history::world::{PARTITION, World, execution, lane};
+use crate::history::state::{HistoryState, PARTITION, execution, lane};
 
-/// A waitpoint that somebody was told about.
+/// A waitpoint that a caller knows.
 #[derive(Clone, Debug)]
 pub(in crate::history) struct KnownWaitpoint {
     slot: u8,
@@ -28,7 +28,7 @@ enum Stray {
     Token,
     /// It names another waitpoint than its token.
     Waitpoint,
-    /// It comes with waitpoint and token of another execution, or of a wait that is over.
+    /// It comes with waitpoint and token of another execution, or of a wait that has ended.
     Addressee,
 }
 
@@ -36,12 +36,12 @@ impl Stray {
     const ALL: [Self; 3] = [Self::Token, Self::Waitpoint, Self::Addressee];
 }
 
-impl World {
+impl HistoryState {
     fn new_waitpoint(&mut self, key: &str) -> NewWaitpoint {
         NewWaitpoint { id: self.fresh(), key: WaitpointKey::new(key) }
     }
 
-    /// A condition, and the waitpoints that it speaks of.
+    /// A condition, and the waitpoints in it.
     fn condition(&mut self, slot: u8, shape: u8) -> (SuspendOn, String) {
         let primary = self.new_waitpoint("wp-a");
         let alone = |primary| SuspendOn::New { primary, additional: Vec::new() };
@@ -94,7 +94,7 @@ impl World {
         let suspended = self.call(&SuspendExecution {
             execution_id: id,
             lane: lane(slot),
-            worker_instance_id: crate::history::world::worker(held.worker).1,
+            worker_instance_id: crate::history::state::worker(held.worker).1,
             attempt_index: held.attempt_index,
             fence: held.fence,
             suspension_id,
@@ -151,7 +151,7 @@ impl World {
         };
         let found = any(number, self.waitpoints.iter().rev().filter(open).take(4).collect());
         found
-            .filter(|_| number < super::OUT_OF_SEASON)
+            .filter(|_| number < super::ANY_CANDIDATE)
             .or_else(|| any(number, self.waitpoints.iter().rev().take(4).collect()))
     }
 
@@ -193,7 +193,7 @@ impl World {
         }
     }
 
-    /// A signal to somebody who waits, wrong in one point: `Stray` says in which.
+    /// A signal to a waiting execution, wrong in one point that `Stray` names.
     pub(in crate::history) fn stray_signal(&mut self, number: u8, other: u8, choice: u8) {
         let Some(waits) = self.known(number, "active").filter(|known| self.is_open(known)) else {
             return;
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// Somebody who got no answer sends the same signal again.
+    /// A sender without a reply sends the same signal again.
     pub(in crate::history) fn repeat_signal(&mut self, number: u8) {
         let recent: Vec<&DeliverSignal> = self.accepted.iter().rev().take(4).collect();
         let Some(call) = recent.get(usize::from(number) % recent.len().max(1)) else { return };

@@ -350,8 +350,8 @@ fn read_decimal(text: &[u8]) -> Option<(f64, usize)> {
     Some((number, length))
 }
 
-/// `0x` with whole digits, as far as a double holds them; fractions in hex are not JSON anyone
-/// writes, and are left to the end-of-text check.
+/// `0x` with whole digits, as far as a double holds them; hexadecimal fractions are rejected by the
+/// end-of-text check.
 fn read_hexadecimal(text: &[u8]) -> Option<(f64, usize)> {
     let [b'0', b'x' | b'X', ..] = text else { return None };
     let count = digits(text, 2, u8::is_ascii_hexdigit);

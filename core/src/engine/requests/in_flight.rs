@@ -1,0 +1,251 @@
+//! Batches in flight: a window bounds how many, a limit per hash slot keeps an unresponsive
+//! partition from filling the window, and every batch has a deadline.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+use super::batch::{Batch, Priority, ReplySlot};
+use crate::command::{Command, Ticket};
+use crate::engine::config::EngineConfig;
+use crate::time::EngineTime;
+
+/// The stream of the seed that ticket numbers are drawn from; the first stream is for jitter.
+const TICKET_STREAM: u64 = 1;
+
+/// How long a background batch lets due batches of its slot pass.
+const BACKGROUND_DELAY_MAX: Duration = Duration::from_secs(1);
+
+/// A batch that is queued until the window has room.
+#[derive(Debug)]
+struct QueuedBatch {
+    since: EngineTime,
+    batch: Batch,
+}
+
+/// A batch that was sent and not answered yet.
+#[derive(Debug)]
+struct OpenTicket {
+    slot: u16,
+    deadline: EngineTime,
+    reply_slots: Vec<Vec<ReplySlot>>,
+}
+
+/// A batch to send now.
+pub(super) struct ReadyBatch {
+    pub(super) ticket: Ticket,
+    pub(super) slot: u16,
+    pub(super) commands: Vec<Command>,
+}
+
+#[derive(Debug)]
+pub(super) struct InFlight {
+    window: usize,
+    window_per_slot: usize,
+    timeout: Duration,
+    next_ticket: u64,
+    queue: VecDeque<QueuedBatch>,
+    open: BTreeMap<Ticket, OpenTicket>,
+    open_by_slot: BTreeMap<u16, usize>,
+    deadlines: BTreeSet<(EngineTime, Ticket)>,
+}
+
+impl InFlight {
+    /// The first ticket number depends on `seed`, so that a late answer to an earlier engine in
+    /// the same place matches no ticket of this one.
+    pub(super) fn new(config: &EngineConfig, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        random.set_stream(TICKET_STREAM);
+        Self {
+            window: config.window.max(1),
+            window_per_slot: config.window_per_slot.max(1),
+            timeout: config.ticket_timeout,
+            next_ticket: random.next_u64(),
+            queue: VecDeque::new(),
+            open: BTreeMap::new(),
+            open_by_slot: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn queue(&mut self, now: EngineTime, batch: Batch) {
+        self.queue.push_back(QueuedBatch { since: now, batch });
+    }
+
+    /// The next batch that the window and its slot have room for, first come, first served.
+    pub(super) fn next_batch(&mut self, now: EngineTime) -> Option<ReadyBatch> {
+        if self.open.len() >= self.window {
+            return None;
+        }
+        let at = self.queue.iter().position(|QueuedBatch { since, batch }| {
+            let open = self.open_by_slot.get(&batch.slot).copied().unwrap_or(0);
+            match batch.priority {
+                Priority::Background if since.after(BACKGROUND_DELAY_MAX) > now => open == 0,
+                Priority::Due | Priority::Background => open < self.window_per_slot,
+            }
+        })?;
+        let Batch { slot, commands, reply_slots, .. } = self.queue.remove(at)?.batch;
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket = self.next_ticket.wrapping_add(1);
+        let deadline = now.after(self.timeout);
+        self.open.insert(ticket, OpenTicket { slot, deadline, reply_slots });
+        self.deadlines.insert((deadline, ticket));
+        *self.open_by_slot.entry(slot).or_default() += 1;
+        Some(ReadyBatch { ticket, slot, commands })
+    }
+
+    /// Closes a ticket; none when it is not open.
+    pub(super) fn complete(&mut self, ticket: Ticket) -> Option<Vec<Vec<ReplySlot>>> {
+        let open = self.open.remove(&ticket)?;
+        self.deadlines.remove(&(open.deadline, ticket));
+        if let Some(count) = self.open_by_slot.get_mut(&open.slot) {
+            *count -= 1;
+            if *count == 0 {
+                self.open_by_slot.remove(&open.slot);
+            }
+        }
+        Some(open.reply_slots)
+    }
+
+    /// An open ticket whose deadline has passed.
+    pub(super) fn overdue(&self, now: EngineTime) -> Option<Ticket> {
+        self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|&(_, ticket)| ticket)
+    }
+
+    /// Drops the batches that are queued for the hash slot of an overdue ticket, and returns whose
+    /// they were: they would only wait for the next ticket to run out.
+    pub(super) fn fail_slot(&mut self, ticket: Ticket) -> Vec<ReplySlot> {
+        let Some(slot) = self.open.get(&ticket).map(|open| open.slot) else { return Vec::new() };
+        let (failed, kept): (VecDeque<_>, _) = core::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(|queued| queued.batch.slot == slot);
+        self.queue = kept;
+        failed.into_iter().flat_map(|queued| queued.batch.reply_slots).flatten().collect()
+    }
+
+    /// Drops every batch that was not sent, and returns whose they were.
+    pub(super) fn cancel_queued(&mut self) -> Vec<ReplySlot> {
+        self.queue.drain(..).flat_map(|queued| queued.batch.reply_slots).flatten().collect()
+    }
+
+    /// When the first open ticket runs out.
+    pub(super) fn deadline(&self) -> Option<EngineTime> {
+        self.deadlines.first().map(|&(deadline, _)| deadline)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty() && self.queue.is_empty()
+    }
+
+    pub(super) fn open_tickets(&self) -> usize {
+        self.open.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn batch(slot: u16, priority: Priority, count: usize) -> Batch {
+        let command = Command { slot, argv: vec![], reads: false };
+        Batch {
+            slot,
+            priority,
+            commands: vec![command; count],
+            reply_slots: (0..count).map(|index| vec![ReplySlot { request: 0, index }]).collect(),
+        }
+    }
+
+    fn due(slot: u16) -> Batch {
+        batch(slot, Priority::Due, 1)
+    }
+
+    fn in_flight(window: usize, window_per_slot: usize) -> InFlight {
+        seeded(window, window_per_slot, 0)
+    }
+
+    fn seeded(window: usize, window_per_slot: usize, seed: u64) -> InFlight {
+        let ticket_timeout = Duration::from_secs(1);
+        let config =
+            EngineConfig { window, window_per_slot, ticket_timeout, ..EngineConfig::default() };
+        InFlight::new(&config, seed)
+    }
+
+    fn send_all(in_flight: &mut InFlight, now: u64) -> Vec<ReadyBatch> {
+        core::iter::from_fn(|| in_flight.next_batch(EngineTime(now))).collect()
+    }
+
+    #[test]
+    fn an_unresponsive_slot_does_not_fill_the_window() {
+        let mut in_flight = in_flight(3, 2);
+        for _ in 0..5 {
+            in_flight.queue(EngineTime(0), due(1));
+        }
+        in_flight.queue(EngineTime(0), due(2));
+        let slots: Vec<u16> = send_all(&mut in_flight, 0).iter().map(|ready| ready.slot).collect();
+        assert_eq!(slots, [1, 1, 2]);
+    }
+
+    #[test]
+    fn background_batches_let_due_ones_of_their_slot_pass_for_a_bounded_time() {
+        let mut in_flight = in_flight(9, 2);
+        for slot in [1, 2] {
+            in_flight.queue(EngineTime(0), batch(slot, Priority::Background, 3));
+        }
+        in_flight.queue(EngineTime(0), due(1));
+        let first = send_all(&mut in_flight, 0);
+        let sizes: Vec<usize> = first.iter().map(|ready| ready.commands.len()).collect();
+        assert_eq!(sizes, [3, 3, 1], "an idle slot takes any batch");
+        in_flight.queue(EngineTime(0), batch(1, Priority::Background, 3));
+        in_flight.complete(first[0].ticket);
+        assert!(send_all(&mut in_flight, 999).is_empty(), "a due batch of the slot is open");
+        assert_eq!(send_all(&mut in_flight, 1_000).len(), 1, "the delay is over");
+    }
+
+    #[test]
+    fn what_is_queued_for_an_unresponsive_slot_is_given_back() {
+        let mut in_flight = in_flight(9, 1);
+        for slot in [1, 2, 1, 2, 1] {
+            in_flight.queue(EngineTime(0), batch(slot, Priority::Due, 2));
+        }
+        let first = in_flight.next_batch(EngineTime(0)).unwrap();
+        assert_eq!(first.slot, 1);
+        assert_eq!(in_flight.fail_slot(first.ticket).len(), 4, "both batches queued behind it");
+        assert!(in_flight.complete(first.ticket).is_some());
+        assert_eq!(in_flight.next_batch(EngineTime(0)).unwrap().slot, 2, "other slots go on");
+        assert!(in_flight.fail_slot(Ticket(99)).is_empty(), "an unknown ticket");
+    }
+
+    #[test]
+    fn tickets_of_an_earlier_engine_match_none_of_this_one() {
+        let sent = |seed| {
+            let mut in_flight = seeded(9, 9, seed);
+            for _ in 0..5 {
+                in_flight.queue(EngineTime(0), due(1));
+            }
+            let ready = send_all(&mut in_flight, 0);
+            let tickets: Vec<Ticket> = ready.iter().map(|ready| ready.ticket).collect();
+            (in_flight, tickets)
+        };
+        let (_, earlier) = sent(1);
+        let (mut in_flight, own) = sent(2);
+        assert!(earlier.iter().all(|ticket| in_flight.complete(*ticket).is_none()));
+        assert!(own.iter().all(|ticket| in_flight.complete(*ticket).is_some()));
+    }
+
+    #[test]
+    fn a_ticket_closes_once() {
+        let mut in_flight = in_flight(1, 1);
+        in_flight.queue(EngineTime(0), due(1));
+        let ticket = in_flight.next_batch(EngineTime(0)).unwrap().ticket;
+        assert_eq!(in_flight.overdue(EngineTime(999)), None);
+        assert_eq!(in_flight.overdue(EngineTime(1_000)), Some(ticket));
+        assert!(in_flight.complete(ticket).is_some());
+        assert!(in_flight.complete(ticket).is_none());
+        assert!(in_flight.is_empty());
+    }
+}

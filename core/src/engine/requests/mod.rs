@@ -1,0 +1,154 @@
+//! Requests: the commands that the engine has asked the store for, and who waits for the replies.
+//!
+//! A request is a list of commands and a continuation. The commands are sent in batches, one hash
+//! slot each; when the last reply of a request is there, the continuation is handed back with all
+//! of them in an [`Event::Replied`]. What a continuation means is the caller's business.
+
+mod batch;
+mod in_flight;
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub use batch::BATCH_MAX;
+pub(super) use batch::Priority;
+
+use batch::{BatchBuilder, ReplySlot};
+use in_flight::{InFlight, ReadyBatch};
+
+use super::config::EngineConfig;
+use super::observe::Observation;
+use super::reply::Reply;
+use super::wire::Effect;
+use crate::command::{Answer, Command, Ticket};
+use crate::error::ServerError;
+use crate::time::EngineTime;
+
+/// What requests hand back.
+pub(super) enum Event<C> {
+    /// Every reply of a request is there.
+    Replied(C, Vec<Reply>),
+    Observe(Observation),
+}
+
+/// A request with replies missing.
+struct PendingRequest<C> {
+    replies: Vec<Option<Reply>>,
+    missing: usize,
+    continuation: C,
+}
+
+/// Everything that is queued or in flight; `C` is what comes back with the replies.
+pub(super) struct Requests<C> {
+    pending: BTreeMap<u64, PendingRequest<C>>,
+    next_id: u64,
+    builder: BatchBuilder,
+    in_flight: InFlight,
+}
+
+impl<C> Requests<C> {
+    pub(super) fn new(config: &EngineConfig, seed: u64) -> Self {
+        Self {
+            pending: BTreeMap::new(),
+            next_id: 0,
+            builder: BatchBuilder::default(),
+            in_flight: InFlight::new(config, seed),
+        }
+    }
+
+    /// Adds a request. Its commands are sent by the next [`Self::send`].
+    pub(super) fn add(&mut self, commands: Vec<Command>, priority: Priority, continuation: C) {
+        let request = self.next_id;
+        self.next_id += 1;
+        let missing = commands.len();
+        for (index, command) in commands.into_iter().enumerate() {
+            self.builder.add(ReplySlot { request, index }, priority, command);
+        }
+        let replies = vec![None; missing];
+        self.pending.insert(request, PendingRequest { replies, missing, continuation });
+    }
+
+    /// Sends the requests that were added, as far as the window has room.
+    pub(super) fn send(&mut self, now: EngineTime) -> Vec<Effect> {
+        for batch in self.builder.take() {
+            self.in_flight.queue(now, batch);
+        }
+        let ready = core::iter::from_fn(|| self.in_flight.next_batch(now));
+        let send =
+            |ReadyBatch { ticket, slot, commands }| Effect::Send { ticket, slot, batch: commands };
+        ready.map(send).collect()
+    }
+
+    /// Drops what was not sent: it was surely not applied, and another engine will find the work.
+    pub(super) fn cancel_unsent(&mut self) {
+        let unsent = self.builder.take().into_iter().flat_map(|batch| batch.reply_slots).flatten();
+        for slot in unsent.chain(self.in_flight.cancel_queued()) {
+            self.pending.remove(&slot.request);
+        }
+    }
+
+    /// Stores the answers of a batch; commands without an answer count as not answered.
+    pub(super) fn settle(&mut self, ticket: Ticket, answers: Vec<Answer>) -> Vec<Event<C>> {
+        let Some(reply_slots) = self.in_flight.complete(ticket) else {
+            return vec![Event::Observe(Observation::AnswerIgnored(ticket))];
+        };
+        let mut answers = answers.into_iter();
+        let mut complete = Vec::new();
+        for waiting in reply_slots {
+            let reply = match answers.next() {
+                Some(answer) => answer.into_result(),
+                None => Err(ServerError::silence("no answer came in time")),
+            };
+            complete.extend(waiting.into_iter().filter(|slot| self.fill(*slot, reply.clone())));
+        }
+        complete.into_iter().filter_map(|slot| self.replied(slot.request)).collect()
+    }
+
+    /// Gives up on a ticket whose deadline has passed, if there is one: its commands were perhaps
+    /// applied, and what is queued for the same hash slot counts as never sent.
+    pub(super) fn expire_next(&mut self, now: EngineTime) -> Option<Vec<Event<C>>> {
+        let ticket = self.in_flight.overdue(now)?;
+        let mut events = vec![Event::Observe(Observation::TicketExpired(ticket))];
+        let never_sent = self.in_flight.fail_slot(ticket);
+        events.extend(self.settle(ticket, Vec::new()));
+        for slot in never_sent {
+            if self.fill(slot, Err(ServerError::never_sent("the slot does not answer"))) {
+                events.extend(self.replied(slot.request));
+            }
+        }
+        Some(events)
+    }
+
+    /// When the first ticket runs out.
+    pub(super) fn deadline(&self) -> Option<EngineTime> {
+        self.in_flight.deadline()
+    }
+
+    /// Whether nothing is queued or in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    pub(super) fn open_tickets(&self) -> usize {
+        self.in_flight.open_tickets()
+    }
+
+    /// Stores one reply; says whether it was the last that its request waited for.
+    fn fill(&mut self, slot: ReplySlot, reply: Reply) -> bool {
+        let Some(request) = self.pending.get_mut(&slot.request) else { return false };
+        let Some(place) = request.replies.get_mut(slot.index) else { return false };
+        if place.replace(reply).is_some() {
+            return false;
+        }
+        request.missing -= 1;
+        request.missing == 0
+    }
+
+    fn replied(&mut self, request: u64) -> Option<Event<C>> {
+        let PendingRequest { replies, continuation, .. } = self.pending.remove(&request)?;
+        let not_answered = || Err(ServerError::silence("not answered"));
+        let replies = replies.into_iter().map(|reply| reply.unwrap_or_else(not_answered)).collect();
+        Some(Event::Replied(continuation, replies))
+    }
+}

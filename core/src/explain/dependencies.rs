@@ -1,0 +1,82 @@
+//! Explains executions that wait for other executions.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+
+use super::reads::{open_edges, upstream_of};
+use super::{DueBy, Explainer, Mover};
+use crate::engine::ScannerName;
+use crate::id::{ExecutionId, FlowId};
+use crate::key::Key;
+use crate::state::LifecyclePhase;
+
+impl Explainer<'_> {
+    pub(super) fn blocked_by_dependencies(&mut self) -> String {
+        if self.execution.core.text("unsealed") == "1" {
+            let on = "the rest of its flow to be submitted".to_owned();
+            self.wait(on, Mover::Submitter, DueBy::Unknown);
+            return "its flow is not submitted completely: the client has not sent the rest"
+                .to_owned();
+        }
+        let edges = open_edges(self.snapshot, self.execution.id);
+        for edge in &edges {
+            match upstream_of(self.snapshot, self.execution.id, *edge) {
+                Some(upstream) => self.wait_for_upstream(upstream),
+                None => {
+                    let on = format!("edge {edge}, whose record is missing");
+                    self.wait(on, Mover::Nobody, DueBy::Unknown);
+                }
+            }
+        }
+        if edges.is_empty() {
+            let by = self.within(ScannerName::DependencyReconciler);
+            let mover = Mover::Scanner(ScannerName::DependencyReconciler);
+            self.wait("to be released: all its edges are resolved".to_owned(), mover, by);
+        }
+        format!("it waits for {}", self.group(edges.len()))
+    }
+
+    fn wait_for_upstream(&mut self, upstream: ExecutionId) {
+        let Some(record) = self.snapshot.execution(&upstream) else {
+            let by = self.within(ScannerName::DependencyReconciler);
+            let mover = Mover::Scanner(ScannerName::DependencyReconciler);
+            return self.wait(format!("{upstream}, which no longer exists"), mover, by);
+        };
+        let state = record.core.text("public_state");
+        let ended = record.core.text("lifecycle_phase") == LifecyclePhase::Terminal.as_str();
+        if ended {
+            // The completion was pushed; if the push is lost, the reconciler finds it.
+            let by = self.within(ScannerName::DependencyReconciler);
+            let mover = Mover::Scanner(ScannerName::DependencyReconciler);
+            self.wait(
+                format!("the completion of {upstream} ({state}) to be dispatched"),
+                mover,
+                by,
+            );
+        } else {
+            let on = format!("{upstream} ({state}) to end");
+            self.wait(on, Mover::Upstream(upstream), DueBy::Unknown);
+        }
+    }
+
+    /// Which of its edges must succeed.
+    fn group(&self, open: usize) -> String {
+        let group = self.execution.core.text("flow_id").parse::<FlowId>().ok().and_then(|flow| {
+            let flow = Key::flow(self.execution.partition(), flow);
+            self.snapshot.hash(&flow.edge_group(self.execution.id))
+        });
+        let Some(group) = group else { return format!("{open} other executions") };
+        let (n, succeeded) = (group.text("n"), group.text("succeeded"));
+        match group.text("policy_variant") {
+            "any_of" => format!("any one of {n} other executions"),
+            "quorum" => {
+                format!(
+                    "{} of {n} other executions, {succeeded} of which have succeeded",
+                    group.text("k")
+                )
+            }
+            _ => format!("all of {n} other executions, {succeeded} of which have succeeded"),
+        }
+    }
+}

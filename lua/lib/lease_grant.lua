@@ -1,0 +1,104 @@
+-- Granting and renewing a lease: its terms, its record, and the claim grant that it spends.
+
+-- The terms of a new lease: everything that its record, the core, the attempt and the history store
+-- about it. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt that
+-- will run under it; `renew_within` defaults to two thirds of the time to live.
+function lease.terms(core, a, attempt_id, now, ttl, renew_within)
+  return {
+    now = now,
+    lease_id = text.present(a.lease_id, ""),
+    lease_epoch = math.max(0, number.floor(core.current_lease_epoch, 0)) + 1,
+    attempt_id = text.present(attempt_id, ""),
+    worker_id = text.present(a.worker_id, ""),
+    worker_instance_id = text.present(a.worker_instance_id, ""),
+    lane = text.present(a.lane, ""),
+    expires_at = now + ttl,
+    renew_by = now + (renew_within or math.floor(ttl * 2 / 3)),
+  }
+end
+
+-- Grants the lease `held` and makes the execution active: deletes the grant, writes the lease
+-- record, the state vector with the core's lease fields and `more`, and moves it from the eligible
+-- index and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, lease_current,
+-- eligible, active, lease_expiry, worker_leases. The caller records the event.
+function lease.grant(k, id, held, more, stale_keys)
+  call("DEL", k.claim_grant)
+  lease.write_record(k.lease_current, id, held)
+  local fields = {
+    "current_lease_id", held.lease_id, "current_lease_epoch", held.lease_epoch,
+    "current_worker_id", held.worker_id,
+    "current_worker_instance_id", held.worker_instance_id,
+    "current_lane", held.lane,
+    "lease_acquired_at", held.now, "lease_expires_at", held.expires_at,
+    "lease_last_renewed_at", held.now, "lease_renewal_deadline", held.renew_by,
+    "last_transition_at", held.now, "last_mutation_at", held.now,
+  }
+  state.put(k.exec_core, state.active(), text.append(fields, lease.CLEAR_LOST, more or {}))
+  lane.move(id, text.append({ k.eligible }, stale_keys or {}), k.active, held.expires_at)
+  call("ZADD", k.lease_expiry, number.digits(held.expires_at), id)
+  call("SADD", k.worker_leases, id)
+end
+
+-- The terms of the current lease after a renewal.
+function lease.renewed(core, now, ttl)
+  return {
+    lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch,
+    attempt_id = core.current_attempt_id, worker_id = core.current_worker_id,
+    worker_instance_id = core.current_worker_instance_id,
+    acquired_at = core.lease_acquired_at,
+    renewed_at = now,
+    expires_at = now + ttl,
+    renew_by = now + math.floor(ttl * 2 / 3),
+  }
+end
+
+-- Writes a renewal to the lease record, and the whole record if it was lost.
+function lease.rewrite_record(key, id, held)
+  local fields = {
+    "last_renewed_at", held.renewed_at, "renewal_deadline", held.renew_by,
+    "expires_at", held.expires_at,
+  }
+  if call("EXISTS", key) == 0 then
+    text.append(fields, { "execution_id", id })
+    for _, name in ipairs({ "lease_id", "lease_epoch", "attempt_id", "worker_id",
+      "worker_instance_id", "acquired_at" }) do
+      text.append(fields, { name, text.present(held[name], "") })
+    end
+  end
+  record.write(key, fields)
+end
+
+-- The lease record after a grant: new, and without a time to live until it is renewed.
+function lease.write_record(key, id, held)
+  call("DEL", key)
+  record.write(key, {
+    "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "execution_id", id,
+    "attempt_id", held.attempt_id, "worker_id", held.worker_id,
+    "worker_instance_id", held.worker_instance_id, "acquired_at", held.now,
+    "expires_at", held.expires_at, "last_renewed_at", held.now,
+    "renewal_deadline", held.renew_by,
+  })
+end
+
+-- Whether exactly the lease that a call requests was granted before and is still valid: the reply
+-- was lost and the call is repeated.
+function lease.already_granted(core, a, now)
+  return core.lifecycle_phase == "active" and core.ownership_state == "leased"
+    and text.set(a.lease_id) and core.current_lease_id == a.lease_id
+    and core.current_worker_id == a.worker_id
+    and core.current_worker_instance_id == a.worker_instance_id
+    and not lease.lapsed(core, now)
+end
+
+-- The refusal of a claim grant that does not belong to `worker_id`, else nil. Any instance of the
+-- worker may use it.
+function lease.grant_refusal(grant_key, worker_id, now)
+  local grant = record.fields(grant_key, "worker_id", "grant_expires_at")
+  if grant.worker_id == nil or grant.worker_id ~= worker_id then
+    return err("invalid_claim_grant")
+  end
+  if text.set(grant.grant_expires_at) and number.either(grant.grant_expires_at, 0) < now then
+    return err("claim_grant_expired")
+  end
+  return nil
+end

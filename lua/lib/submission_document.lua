@@ -1,0 +1,195 @@
+-- Reading the document of a chunk, and checking it by itself and against its flow.
+
+local MEMBER_FIELDS = {
+  "execution_id", "lane_id", "execution_kind", "priority", "creator_identity", "policy_json",
+  "delay_until", "tags_json", "execution_deadline_at", "partition_id",
+}
+
+local LISTS = {
+  { name = "members", fields = MEMBER_FIELDS },
+  { name = "edges", fields = {
+    "edge_id", "upstream_eid", "downstream_eid", "dependency_kind", "data_passing_ref",
+  } },
+  { name = "groups", fields = { "downstream_eid", "policy_variant", "on_satisfied", "k" } },
+}
+
+local function invalid(why, id)
+  return nil, err("invalid_input", id and why .. ": " .. id or why)
+end
+
+-- The items of one list of the document with their named fields as text, or nil and a refusal.
+local function read_items(document, list_name, names)
+  local items, list = {}, document[list_name]
+  if list == nil or list == cjson.null then
+    return items
+  end
+  if type(list) ~= "table" or (#list == 0 and next(list) ~= nil) then
+    return invalid(list_name .. " must be a list")
+  end
+  for _, given in ipairs(list) do
+    if type(given) ~= "table" then
+      return invalid(list_name .. " must hold objects")
+    end
+    local item = { given = given }
+    for _, name in ipairs(names) do
+      local value = given[name]
+      if type(value) == "string" or type(value) == "number" then
+        item[name] = number.text(value)
+      elseif value ~= nil and value ~= cjson.null then
+        return invalid(name .. " must be a text or a number")
+      end
+    end
+    items[#items + 1] = item
+  end
+  return items
+end
+
+-- The members of a chunk by id, with defaults and payloads filled in; or nil and a refusal.
+local function index_members(members, tag, namespace, payloads)
+  local by_id = {}
+  for _, member in ipairs(members) do
+    local id = text.present(member.execution_id, "")
+    if text.tag(id) ~= tag or id:sub(1, #tag) ~= tag then
+      return invalid("member is not of the flow's partition", id)
+    end
+    if by_id[id] then
+      return invalid("member appears twice", id)
+    end
+    local payload = member.given.payload
+    if payload ~= nil and payload ~= cjson.null and payloads[payload] == nil then
+      return invalid("member names a payload that is not there", id)
+    end
+    by_id[id] = member
+    member.inbound, member.upstreams = {}, {}
+    member.namespace, member.dedup_ttl_ms = namespace, ""
+    member.input_payload = payloads[payload] or ""
+    member.lane_id = text.either(member.lane_id, "default")
+    member.priority = text.either(member.priority, "0")
+    for _, name in ipairs(MEMBER_FIELDS) do
+      member[name] = text.present(member[name], "")
+    end
+  end
+  return by_id
+end
+
+-- Links the edges to their children; nil, or the refusal of the first invalid one.
+local function link_edges(edges, by_id, members_key, prefix, flow_id)
+  local seen, earlier = {}, {}
+  local function is_member(id)
+    if earlier[id] == nil then
+      earlier[id] = call("SISMEMBER", members_key, id) == 1
+        and not projection.is_purged(prefix, flow_id, id)
+    end
+    return earlier[id]
+  end
+  for _, edge in ipairs(edges) do
+    local id, from = text.present(edge.edge_id, ""), text.present(edge.upstream_eid, "")
+    local child = by_id[text.present(edge.downstream_eid, "")]
+    if id == "" or seen[id] then
+      return err("invalid_input", "edge has no id of its own: " .. id)
+    end
+    if from == edge.downstream_eid then
+      return err("self_referencing_edge", id)
+    end
+    if not child or not (by_id[from] or is_member(from)) then
+      return err("execution_not_in_flow", id)
+    end
+    if call("EXISTS", prefix .. ":edge:" .. id) == 1 then
+      return err("dependency_already_exists", id)
+    end
+    seen[id] = true
+    child.inbound[#child.inbound + 1] = edge
+    if not child.upstreams[from] then
+      child.upstreams[from], child.upstream_count = true, (child.upstream_count or 0) + 1
+    end
+  end
+  return nil
+end
+
+-- Whether the edges within the chunk form a cycle.
+local function has_cycle(members, by_id)
+  local waits_for, waiting, ready, placed = {}, {}, {}, 0
+  for _, member in ipairs(members) do
+    waits_for[member] = 0
+    for _, edge in ipairs(member.inbound) do
+      local upstream = by_id[edge.upstream_eid]
+      if upstream then
+        waits_for[member] = waits_for[member] + 1
+        waiting[upstream] = waiting[upstream] or {}
+        text.append(waiting[upstream], { member })
+      end
+    end
+    if waits_for[member] == 0 then
+      ready[#ready + 1] = member
+    end
+  end
+  while #ready > placed do
+    placed = placed + 1
+    for _, child in ipairs(waiting[ready[placed]] or {}) do
+      waits_for[child] = waits_for[child] - 1
+      if waits_for[child] == 0 then
+        ready[#ready + 1] = child
+      end
+    end
+  end
+  return placed < #members
+end
+
+-- Links the group policies to their children; nil, or the refusal of the first invalid one.
+local function link_groups(groups, by_id)
+  for _, group in ipairs(groups) do
+    local child = by_id[text.present(group.downstream_eid, "")]
+    if not child then
+      return err("execution_not_in_flow", text.present(group.downstream_eid, ""))
+    end
+    local wanted, refused =
+      edge_group.policy(group.policy_variant, group.on_satisfied, group.k)
+    if not wanted then
+      return refused
+    end
+    local needed = wanted.policy_variant == "quorum" and wanted.k or 1
+    if child.group or needed > (child.upstream_count or 0) then
+      return err("invalid_input", "group cannot be met or appears twice: " .. child.execution_id)
+    end
+    child.group = wanted
+  end
+  return nil
+end
+
+-- The chunk that a document describes: { members, edges }, all of it checked by itself, or nil and
+-- a refusal. Only the upstreams that it names may be known to the store already.
+function submission.read(encoded, tag, namespace, payloads)
+  encoded = text.either(encoded, "{}")
+  local document = text.json(encoded)
+  if type(document) ~= "table" or not encoded:match("^%s*{") then
+    return invalid("document must be a JSON object")
+  end
+  local chunk, refused = {}, nil
+  for _, list in ipairs(LISTS) do
+    chunk[list.name], refused = read_items(document, list.name, list.fields)
+    if refused then
+      return nil, refused
+    end
+  end
+  if #chunk.members > submission.MEMBERS_MAX or #chunk.edges > submission.EDGES_MAX
+    or #chunk.groups > submission.MEMBERS_MAX then
+    return invalid("chunk is too large")
+  end
+  chunk.by_id, refused = index_members(chunk.members, tag, namespace, payloads)
+  if refused then
+    return nil, refused
+  end
+  return chunk
+end
+
+-- Checks a new chunk against the flow: nil, or the refusal.
+function submission.check(chunk, members_key, prefix, flow_id)
+  local refused = link_edges(chunk.edges, chunk.by_id, members_key, prefix, flow_id)
+  if refused then
+    return refused
+  end
+  if has_cycle(chunk.members, chunk.by_id) then
+    return err("cycle_detected")
+  end
+  return link_groups(chunk.groups, chunk.by_id)
+end

@@ -1,0 +1,72 @@
+-- The seal of a submitted flow: releases its members, a bounded number per call.
+
+-- Plans the release of one member that waits for the seal: { id, k, exists (whether it has a
+-- record), plan (nil if it stays as it is), refused (the refusal of a key of another type that it
+-- needs) }.
+local function sealing_of(tag, id, now)
+  local front = dependency.front(tag, id)
+  local step = { id = id, k = { exec_core = front .. ":core", deps_meta = front .. ":deps:meta" } }
+  if guard.mismatch(step.k.exec_core, "hash") then
+    -- A value of another type: it carries no `unsealed` mark to remove.
+    return step
+  end
+  local core = record.read(step.k.exec_core)
+  if not core then
+    return step
+  end
+  core.unsealed = nil
+  step.exists = true
+  step.k.eligible = lane.index(tag, lane.of(core), "eligible")
+  step.k.blocked = lane.index(tag, lane.of(core), "blocked:dependencies")
+  step.refused = guard.any_mismatch({
+    { step.k.deps_meta, "hash" }, { step.k.eligible, "zset" }, { step.k.blocked, "zset" },
+  })
+  if not step.refused and core.eligibility_state == "blocked_by_dependencies"
+    and core.lifecycle_phase == "runnable"
+    and dependency.eligibility(step.k, core) == "eligible" then
+    step.plan, step.refused = dependency.releasing(step.k, core, now)
+  end
+  return step
+end
+
+-- Plans the release of the next members that wait for the seal. Also answers the refusal if keys of
+-- another type block every one of them.
+function submission.sealing(flow_core, now)
+  local tag, steps, blocked = text.tag(flow_core), {}, 0
+  local unsealed = submission.keys(flow_core)
+  for i, id in ipairs(call("ZRANGE", unsealed, 0, submission.SEALED_AT_ONCE - 1)) do
+    steps[i] = sealing_of(tag, id, now)
+    blocked = blocked + (steps[i].refused and 1 or 0)
+  end
+  return steps, blocked == #steps and blocked > 0 and steps[1].refused or nil
+end
+
+-- Moves a member behind all others, until its keys of another type are gone.
+local function requeue_last(unsealed, id)
+  local last = call("ZRANGE", unsealed, -1, -1, "WITHSCORES")
+  call("ZADD", unsealed, number.digits(number.floor(last[2], 0) + 1), id)
+end
+
+-- Carries out the planned releases; answers how many members still wait. After the last one the
+-- submission is over.
+function submission.seal(flow_core, steps, now)
+  local unsealed, submitted = submission.keys(flow_core)
+  for _, step in ipairs(steps) do
+    if step.refused then
+      requeue_last(unsealed, step.id)
+    else
+      if step.exists then
+        call("HDEL", step.k.exec_core, "unsealed")
+      end
+      if step.plan then
+        dependency.release(step.k, step.id, step.plan, number.digits(now))
+      end
+      call("ZREM", unsealed, step.id)
+    end
+  end
+  local left = call("ZCARD", unsealed)
+  if left == 0 then
+    call("DEL", submitted)
+  end
+  return left
+end

@@ -1,0 +1,85 @@
+//! [`Context`]: the options and settings shared by all commands.
+
+use crate::settings::Settings;
+use clap::Args;
+use selvedge::client::Client;
+use selvedge::store::{LibraryUse, Store};
+
+use super::failure::Failure;
+use super::output::Output;
+
+/// Options of all commands.
+#[derive(Args)]
+pub(crate) struct Global {
+    /// URL of the store: memory://, valkey://HOST, valkeys://HOST (TLS), redis://, rediss://;
+    /// several hosts or ?cluster=true for a cluster. Default: SELVEDGE_URL, or the content of the
+    /// file that SELVEDGE_URL_FILE names.
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+    /// Print JSON, one object per line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Namespace of the flows to submit and list. Default: SELVEDGE_NAMESPACE, or `default`.
+    #[arg(long, global = true, value_name = "NAME")]
+    namespace: Option<String>,
+}
+
+/// The settings of one invocation.
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) namespace: String,
+    /// Which of them come from flags.
+    pub(crate) by_flag: ByFlag,
+    pub(crate) output: Output,
+}
+
+/// Settings that were given as flags.
+pub(crate) struct ByFlag {
+    pub(crate) store: bool,
+    pub(crate) namespace: bool,
+}
+
+impl Context {
+    pub(crate) fn new(global: Global) -> Result<Self, Failure> {
+        let by_flag =
+            ByFlag { store: global.store.is_some(), namespace: global.namespace.is_some() };
+        let store = global.store.map(|url| url.parse()).transpose().map_err(Failure::usage)?;
+        let settings = Settings::from_env_for(store).map_err(Failure::usage)?;
+        let said = || std::env::var("SELVEDGE_NAMESPACE").ok().filter(|name| !name.is_empty());
+        let namespace = global.namespace.or_else(said).unwrap_or_else(|| "default".to_owned());
+        Ok(Self { settings, namespace, by_flag, output: Output { json: global.json } })
+    }
+
+    /// A client for a store that outlives this command.
+    pub(crate) async fn client(&self) -> Result<Client, Failure> {
+        self.connect(LibraryUse::Ensure).await
+    }
+
+    /// The same for commands that only look: they change nothing, not even the library.
+    pub(crate) async fn reader(&self) -> Result<Client, Failure> {
+        self.connect(LibraryUse::Leave).await
+    }
+
+    /// One of the two: whoever only says what would be done only looks.
+    pub(crate) async fn client_unless(&self, dry_run: bool) -> Result<Client, Failure> {
+        if dry_run { self.reader().await } else { self.client().await }
+    }
+
+    async fn connect(&self, library: LibraryUse) -> Result<Client, Failure> {
+        let url = &self.settings.store;
+        if url.is_memory() {
+            return Err(Failure::usage("memory:// ends with its process: there is nothing in it")
+                .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
+        }
+        let options = self.settings.options.clone().library(library);
+        let store =
+            Store::open(url, options).await.map_err(|error| Failure::from(error).at(url))?;
+        let client = Client::builder(store).namespace(&self.namespace).identity("operator");
+        // As for an engine: counts that somebody asks for must be those that are stored.
+        let client = match self.settings.partitions() {
+            Some(counts) => client.partitions(counts),
+            None => client,
+        };
+        client.build().await.map_err(|error| Failure::from(error).at(url))
+    }
+}

@@ -1,0 +1,260 @@
+//! `selvedge exec`: show, cancel, replay and signal one execution.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
+use selvedge_core::call::signal::SignalEffect;
+use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
+use selvedge_core::key::Key;
+use selvedge_core::time::ServerTime;
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub(crate) enum Options {
+    /// Show its state, attempt, lease, progress and tags.
+    Show(Target),
+    /// Cancel it in any state but an ended one.
+    Cancel(Cancel),
+    /// Run an ended execution again with the same input.
+    Replay(Change),
+    /// Deliver a signal to a suspended execution.
+    Signal(Send),
+}
+
+/// Parses the id of an execution; for the id of a flow the error says where to find its executions.
+pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, String> {
+    text.parse().map_err(|error: InvalidId| match text.parse::<FlowId>() {
+        Ok(_) => format!("{error}; `selvedge flow show` lists the executions of a flow"),
+        Err(_) => error.to_string(),
+    })
+}
+
+/// The execution to show.
+#[derive(Args)]
+pub(crate) struct Target {
+    /// The execution: `{fp:N}:UUID`.
+    #[arg(value_parser = execution_id)]
+    id: ExecutionId,
+}
+
+/// The execution to change.
+#[derive(Args)]
+pub(crate) struct Change {
+    /// The execution: `{fp:N}:UUID`.
+    #[arg(value_parser = execution_id)]
+    id: ExecutionId,
+    /// Run the same functions on an in-memory copy, and print the outcome; change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The execution to cancel, and the reason.
+#[derive(Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    change: Change,
+    /// The reason, stored with the execution.
+    #[arg(long, default_value = "cancelled by an operator")]
+    reason: String,
+}
+
+/// The signal to deliver.
+#[derive(Args)]
+pub(crate) struct Send {
+    #[command(flatten)]
+    change: Change,
+    /// Name of the signal.
+    name: String,
+    /// Payload of the signal.
+    #[arg(long, conflicts_with = "payload_file")]
+    payload: Option<String>,
+    /// File with the payload; `-` reads standard input.
+    #[arg(long)]
+    payload_file: Option<PathBuf>,
+    /// Ticket of the waitpoint, as `Context::suspend` returned it: `EXECUTION/WAITPOINT/TOKEN`.
+    /// Without it the token is read from the store.
+    #[arg(long, env = "SELVEDGE_SIGNAL_TICKET", hide_env_values = true)]
+    ticket: Option<String>,
+    /// Idempotency key: a second signal with the same key has no effect.
+    #[arg(long)]
+    idempotency_key: Option<String>,
+}
+
+pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failure> {
+    let dry_run = match &options {
+        Options::Show(_) => true,
+        Options::Cancel(Cancel { change, .. })
+        | Options::Replay(change)
+        | Options::Signal(Send { change, .. }) => change.dry_run,
+    };
+    let client = context.client_unless(dry_run).await?;
+    match options {
+        Options::Show(target) => show(context, &client, &target.id).await,
+        Options::Cancel(cancel) => {
+            let id = &cancel.change.id;
+            if cancel.change.dry_run {
+                let execution = client.execution(id).await?;
+                let tried = client.dry_run(id, &[]).await?.cancel(id, &cancel.reason).await;
+                return would(context, "cancel", &execution, tried);
+            }
+            client.cancel(id, &cancel.reason).await?;
+            done(context, "cancelled", id)
+        }
+        Options::Replay(change) => {
+            let id = &change.id;
+            if change.dry_run {
+                let execution = client.execution(id).await?;
+                let tried = client.dry_run(id, &[]).await?.replay(id).await;
+                return would(context, "replay", &execution, tried);
+            }
+            client.replay(id).await?;
+            done(context, "replayed", id)
+        }
+        Options::Signal(send) => signal(context, &client, send).await,
+    }
+}
+
+async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<(), Failure> {
+    let execution = client.execution(id).await?;
+    let time = |at: Option<ServerTime>| at.map_or(Value::Null, |at| Value::from(at.0));
+    let text = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
+    // The record says `none` when nothing blocks it; then the field is left out.
+    let blocked_by = Some(execution.blocking_reason).filter(|word| word != "none");
+    let blocked_by = blocked_by.unwrap_or_default();
+    let tags: Vec<String> =
+        execution.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Ok(context.output.record(vec![
+        ("id", Value::from(execution.id.to_string())),
+        ("kind", Value::from(execution.kind)),
+        ("lane", Value::from(execution.lane.to_string())),
+        ("state", Value::from(execution.state.as_str())),
+        ("outcome", execution.outcome.map_or(Value::Null, |word| Value::from(word.as_str()))),
+        ("reason", text(execution.reason)),
+        ("blocked by", text(blocked_by)),
+        ("blocked because", text(execution.blocking_detail)),
+        ("flow", execution.flow.map_or(Value::Null, |flow| Value::from(flow.to_string()))),
+        ("attempt", execution.attempt.map_or(Value::Null, |index| Value::from(index.0))),
+        ("worker", execution.worker.map_or(Value::Null, |name| Value::from(name.to_string()))),
+        ("lease expires at", time(execution.lease_expires_at)),
+        ("priority", Value::from(execution.priority)),
+        ("retries", Value::from(execution.retries)),
+        ("reclaims", Value::from(execution.reclaims)),
+        ("replays", Value::from(execution.replays)),
+        ("progress percent", execution.progress_percent.map_or(Value::Null, Value::from)),
+        ("progress", text(execution.progress_message)),
+        ("created at", time(execution.created_at)),
+        ("started at", time(execution.started_at)),
+        ("completed at", time(execution.completed_at)),
+        ("tags", Value::from(tags)),
+    ])?)
+}
+
+async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Failure> {
+    let id = &send.change.id;
+    let ticket = match &send.ticket {
+        Some(text) => {
+            let ticket = text.parse::<SignalTicket>().map_err(Failure::usage)?;
+            if ticket.execution_id != *id {
+                let holder = &ticket.execution_id;
+                return Err(Failure::usage(format!("the ticket is for {holder}, not for {id}")));
+            }
+            ticket
+        }
+        None => client.ticket(id).await?.ok_or_else(|| {
+            Failure::new(Exit::Refused, format!("{id} is not suspended: it waits for no signal"))
+                .hint(format!("`selvedge why '{id}'` tells what it waits for"))
+        })?,
+    };
+    let payload = payload(&send)?;
+    let name = &send.name;
+    let mut signal = Signal::new(name).payload(payload).from("operator", "selvedge");
+    if let Some(key) = &send.idempotency_key {
+        signal = signal.idempotency_key(key);
+    }
+    let effect = match send.change.dry_run {
+        false => client.signal(&ticket, signal).await?,
+        true => {
+            let stage = client.dry_run(id, &decisive(&ticket, &send)).await?;
+            stage.signal(&ticket, signal).await.map_err(|error| would_not("signal", id, error))?
+        }
+    };
+    let Some(does) = does(effect) else {
+        let sentence = format!("nothing waited for it: {id} waits for no signal {name} now");
+        return Err(Failure::new(Exit::Refused, sentence)
+            .hint(format!("`selvedge why '{id}'` tells what it waits for")));
+    };
+    let effect = effect.map_or_else(|| "counted before".to_owned(), |effect| effect.to_string());
+    if send.change.dry_run {
+        let object = json!({
+            "would": "signal", "execution_id": id.to_string(), "signal": name, "effect": effect,
+        });
+        return Ok(context.output.say(&format!("would signal {name} to {id}: {does}"), object)?);
+    }
+    let object = json!({ "execution_id": id.to_string(), "signal": name, "effect": effect });
+    Ok(context.output.say(&format!("signal {name} to {id}: {does}"), object)?)
+}
+
+/// What the signal did, for people; `None` when nothing waited for it.
+fn does(effect: Option<SignalEffect>) -> Option<&'static str> {
+    match effect {
+        None => Some("it was counted before"),
+        Some(SignalEffect::ResumeConditionSatisfied) => Some("it goes on"),
+        Some(SignalEffect::AppendedToWaitpoint) => Some("it counts, and more is needed"),
+        Some(SignalEffect::AppendedToWaitpointDuplicate) => {
+            Some("the like was counted before, and more is needed")
+        }
+        Some(SignalEffect::BufferedForPendingWaitpoint) => {
+            Some("it is kept until the suspension begins")
+        }
+        Some(
+            SignalEffect::NoOp
+            | SignalEffect::IgnoredNotInCondition
+            | SignalEffect::IgnoredMatcherFailed,
+        ) => None,
+    }
+}
+
+fn payload(send: &Send) -> Result<Vec<u8>, Failure> {
+    let Some(path) = &send.payload_file else {
+        return Ok(send.payload.clone().unwrap_or_default().into_bytes());
+    };
+    super::file::read(path, PAYLOAD_BYTES_MAX)
+}
+
+/// The keys that decide about a signal besides the records of its execution.
+fn decisive(ticket: &SignalTicket, send: &Send) -> Vec<Key> {
+    let (partition, waitpoint) = (ticket.execution_id.partition(), ticket.waitpoint_id);
+    let mut keys =
+        vec![Key::waitpoint(partition, waitpoint), Key::waitpoint_condition(partition, waitpoint)];
+    if let Some(key) = &send.idempotency_key {
+        keys.push(Key::SignalDedup(partition, waitpoint, key.clone()));
+    }
+    keys
+}
+
+fn would_not(verb: &str, id: &ExecutionId, error: ClientError) -> Failure {
+    Failure::from(error).because(format_args!("would not {verb} {id}"))
+}
+
+/// Prints what would be done, or why it would be refused.
+fn would(
+    context: &Context,
+    verb: &str,
+    execution: &Execution,
+    tried: Result<(), ClientError>,
+) -> Result<(), Failure> {
+    let (id, state) = (&execution.id, execution.state);
+    tried.map_err(|error| would_not(verb, id, error))?;
+    let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state.as_str() });
+    Ok(context.output.say(&format!("would {verb} {id}, which is {state}"), object)?)
+}
+
+fn done(context: &Context, done: &str, id: &ExecutionId) -> Result<(), Failure> {
+    let object = json!({ "done": done, "execution_id": id.to_string() });
+    Ok(context.output.say(&format!("{done} {id}"), object)?)
+}

@@ -1,0 +1,219 @@
+//! [`Failure`]: the exit code, message and hint of a command that failed.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use selvedge::client::ClientError;
+use selvedge::deployment::DeploymentError;
+use selvedge::store::{StoreError, StoreUrl};
+use selvedge_core::error::{Class, ServerError};
+
+/// The exit codes, as `selvedge --help` documents them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// An error, or an unexpected outcome.
+    Error = 1,
+    /// Invalid command line, input or configuration; nothing was sent.
+    Usage = 2,
+    /// Not found.
+    NotFound = 3,
+    /// The store refused.
+    Refused = 4,
+    /// Partly done, or inconsistent data.
+    Partial = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command failed.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        Self { exit, message: message.to_string(), hint: None }
+    }
+
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    /// Adds what to do next.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds the store, unless the message already names the server.
+    pub(crate) fn at(mut self, store: &StoreUrl) -> Self {
+        if !self.message.contains("cannot reach ") {
+            self.message = format!("{}: {store}", self.message);
+        }
+        self
+    }
+
+    /// The same under another first word.
+    pub(crate) fn because(mut self, what: impl fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// For programs: the message, what to do next, and the exit code.
+    pub(crate) fn as_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "error": self.message,
+            "hint": self.hint,
+            "exit_code": self.exit as u8,
+        })
+    }
+
+    /// Whether it is only that nobody reads our output any more: `selvedge library | head`.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        self.message.is_empty()
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n  {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Self::new(Exit::Error, "");
+        }
+        Self::new(Exit::Error, error)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let exit = exit_of(&error);
+        let failure = Self::new(exit, &error);
+        match server_error(&error).map(advice) {
+            Some((exit, hint)) => Self { exit, ..failure }.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// What the server said, or how it failed to.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
+fn server_error(error: &ClientError) -> Option<&ServerError> {
+    match error {
+        ClientError::Store(StoreError::Server(error)) | ClientError::Unavailable(error) => {
+            Some(error)
+        }
+        ClientError::Deployment(error) => error.server(),
+        _ => None,
+    }
+}
+
+/// What a server's error means for whoever sits at the command line.
+fn advice(error: &ServerError) -> (Exit, &'static str) {
+    let first = error.text.split(' ').next().unwrap_or_default();
+    let said = |words: &str| error.text.contains(words);
+    match (first, error.class) {
+        _ if said("without any password configured") => (
+            Exit::Refused,
+            "the server wants no password: leave it out of the URL and of SELVEDGE_PASSWORD",
+        ),
+        _ if said("not a Valkey or Redis server") => {
+            (Exit::Usage, "another program listens there: is the port in the URL right?")
+        }
+        _ if error.text.starts_with("TLS: ") => (
+            Exit::Refused,
+            "does the server want a certificate, or another one? SELVEDGE_TLS_CERT_FILE and \
+             SELVEDGE_TLS_KEY_FILE name ours",
+        ),
+        _ if said("DB index is out of range") => {
+            (Exit::Usage, "the server has fewer databases than the number after the host says")
+        }
+        _ if said("cluster support disabled") => {
+            (Exit::Usage, "this server is no cluster: leave ?cluster=true out, and other hosts")
+        }
+        ("WRONGTYPE", _) => {
+            (Exit::Refused, "a key of ours holds a value of another kind; a person must look")
+        }
+        ("OOM", _) => (
+            Exit::Refused,
+            "the server is full and evicts nothing: give it more memory; what waits goes on then",
+        ),
+        _ if said("ACL failure in script") => (
+            Exit::Refused,
+            "the server lets this user call functions, and not what they do: allow it +@read, \
+             +@write, +@fast and +publish on ff:*",
+        ),
+        ("READONLY", _) => {
+            (Exit::Refused, "this server is a replica: name its primary, or a host of the cluster")
+        }
+        _ if said("upgrade this program") => {
+            (Exit::Refused, "a newer Selvedge works on this store: use that one here as well")
+        }
+        (_, Class::Denied) => (
+            Exit::Refused,
+            "check user and password (in the URL, or SELVEDGE_USER and SELVEDGE_PASSWORD), and \
+             what the server lets this user do",
+        ),
+        (_, Class::Library) => (
+            Exit::Error,
+            "the library is missing or another one there; `selvedge serve` loads ours",
+        ),
+        ("MISCONF" | "NOREPLICAS" | "LOADING" | "BUSY" | "CLUSTERDOWN", _) => {
+            (Exit::Error, "the server is up and cannot do it now; its own words say why")
+        }
+        (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => {
+            (Exit::Error, "is a Valkey up there, and is --store or SELVEDGE_URL right, TLS or not?")
+        }
+    }
+}
+
+/// Variants added later count as plain errors.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
+fn exit_of(error: &ClientError) -> Exit {
+    match error {
+        ClientError::Url(_) | ClientError::Flow(_) | ClientError::InvalidInput(_) => Exit::Usage,
+        // The URL or the certificates cannot be used; nothing was sent.
+        ClientError::Store(
+            StoreError::Tls(_)
+            | StoreError::FeatureDisabled { .. }
+            | StoreError::IsCluster(_)
+            | StoreError::NoHost,
+        ) => Exit::Usage,
+        ClientError::NotFound { .. } => Exit::NotFound,
+        ClientError::Refused(refusal) if refusal.code.as_str().ends_with("_not_found") => {
+            Exit::NotFound
+        }
+        ClientError::Refused(_) | ClientError::Deployment(DeploymentError::Counts { .. }) => {
+            Exit::Refused
+        }
+        _ => Exit::Error,
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        ClientError::from(error).into()
+    }
+}
+
+impl From<ServerError> for Failure {
+    fn from(error: ServerError) -> Self {
+        ClientError::from(error).into()
+    }
+}

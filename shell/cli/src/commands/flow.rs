@@ -1,0 +1,309 @@
+//! `selvedge flow`: submit, show, list and cancel flows.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use futures_util::future::join_all;
+use selvedge::client::{Client, ClientError, Flow, FlowCursor};
+use selvedge::flow_file::{self, Format};
+use selvedge::inspect::{FlowGraph, Node};
+use selvedge_core::id::FlowId;
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::output::harmless;
+use super::{file, tree};
+
+/// The subcommands.
+#[derive(Subcommand)]
+pub(crate) enum Options {
+    /// Submit a flow from a TOML or JSON file.
+    Submit(Submit),
+    /// Show a flow as a tree of its tasks.
+    Show(Show),
+    /// List the flows that have not ended. `flow show` also shows ended ones.
+    List(List),
+    /// Cancel a flow and all its tasks.
+    Cancel(Cancel),
+}
+
+/// The file, and whether to wait.
+#[derive(Args)]
+pub(crate) struct Submit {
+    /// The file; `-` reads standard input.
+    file: PathBuf,
+    /// Wait until the flow has ended; exit code 1 if a task failed or expired.
+    #[arg(long)]
+    wait: bool,
+    /// Longest time to wait, such as `90s` or `2h`.
+    #[arg(long, requires = "wait", value_parser = some_time)]
+    timeout: Option<Duration>,
+    /// Check the file, and submit nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The flow, and how to draw it.
+#[derive(Args)]
+pub(crate) struct Show {
+    /// The flow.
+    id: FlowId,
+    /// Redraw it on every change until it has ended.
+    #[arg(long, conflicts_with = "mermaid")]
+    watch: bool,
+    /// Print a Mermaid diagram.
+    #[arg(long, conflicts_with = "json")]
+    mermaid: bool,
+    /// Most tasks to show.
+    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+}
+
+/// The limit.
+#[derive(Args)]
+pub(crate) struct List {
+    /// Most flows to list, up to 1000.
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    limit: u32,
+}
+
+/// The flow to cancel, and the reason.
+#[derive(Args)]
+pub(crate) struct Cancel {
+    /// The flow.
+    id: FlowId,
+    /// The reason, stored with the flow.
+    #[arg(long, default_value = "cancelled by an operator")]
+    reason: String,
+    /// Print what would be cancelled, and cancel nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failure> {
+    match options {
+        Options::Submit(submit) => self::submit(context, &submit).await,
+        Options::Show(show) => self::show(context, &show).await,
+        Options::List(list) => self::list(context, &list).await,
+        Options::Cancel(cancel) => self::cancel(context, &cancel).await,
+    }
+}
+
+async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
+    let flow = read(&submit.file)?;
+    if submit.dry_run {
+        let names: Vec<&str> = flow.names().collect();
+        let listed: Vec<String> = names.iter().map(|name| harmless(name)).collect();
+        let sentence = format!("a flow of {}: {}", tasks_of(names.len()), listed.join(", "));
+        return Ok(context.output.say(&sentence, json!({ "tasks": names }))?);
+    }
+    let client = context.client().await?;
+    let submitted = client.submit(flow).await?;
+    let tasks: serde_json::Map<String, Value> = submitted
+        .executions
+        .iter()
+        .map(|(name, id)| (name.clone(), Value::from(id.to_string())))
+        .collect();
+    let sentence = format!("flow {} with {}", submitted.id, tasks_of(tasks.len()));
+    let object = json!({ "flow_id": submitted.id.to_string(), "tasks": tasks });
+    context.output.say(&sentence, object)?;
+    if submit.wait {
+        wait(context, &client, submitted.id, submit.timeout).await?;
+    }
+    Ok(())
+}
+
+/// Parses a duration above zero.
+fn some_time(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(Duration::ZERO) => Err("it is zero; leave it out to wait for ever".to_owned()),
+        Ok(duration) => Ok(duration),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn tasks_of(count: usize) -> String {
+    if count == 1 { "1 task".to_owned() } else { format!("{count} tasks") }
+}
+
+async fn wait(
+    context: &Context,
+    client: &Client,
+    id: FlowId,
+    timeout: Option<Duration>,
+) -> Result<(), Failure> {
+    let ended = match timeout {
+        Some(limit) => client.wait_flow_within(id, limit).await?,
+        None => client.wait_flow(id).await?,
+    };
+    let outcomes: serde_json::Map<String, Value> = ended
+        .tasks
+        .iter()
+        .map(|(id, outcome)| (id.to_string(), Value::from(outcome.as_str())))
+        .collect();
+    let object = json!({ "flow_id": id.to_string(), "outcomes": outcomes });
+    let graph = client.flow_graph(id, 1_000).await?;
+    context.output.say(&tree::tree(&graph), object)?;
+    if ended.is_success() {
+        return Ok(());
+    }
+    Err(Failure::new(Exit::Error, format!("flow {id} ended with failed or expired tasks")))
+}
+
+fn read(path: &Path) -> Result<Flow, Failure> {
+    let text = file::read_text(path, flow_file::FILE_BYTES_MAX)?;
+    flow_file::parse(&text, Format::of(path, &text)).map_err(|error| file::wrong(path, &error))
+}
+
+async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
+    let client = context.reader().await?;
+    let mut drawn = String::new();
+    loop {
+        let graph = client.flow_graph(show.id, show.limit).await?;
+        if show.mermaid {
+            return Ok(context.output.say(&tree::mermaid(&graph), Value::Null)?);
+        }
+        let drawing = tree::tree(&graph);
+        if drawing != drawn {
+            if show.watch && !context.output.json {
+                // Clears the terminal; anstream leaves it out where there is none.
+                anstream::print!("\x1b[2J\x1b[H");
+            }
+            context.output.say(&drawing, as_json(&graph))?;
+            drawn = drawing;
+        }
+        if !show.watch || has_ended(&client, &graph).await? {
+            return Ok(());
+        }
+        tokio::time::sleep(WATCH_PAUSE).await;
+    }
+}
+
+/// Whether nothing will change any more. When not all tasks are drawn, the store is asked.
+async fn has_ended(client: &Client, graph: &FlowGraph) -> Result<bool, Failure> {
+    let drawn = graph.nodes.values().all(Node::has_ended);
+    if !drawn || !graph.is_truncated {
+        return Ok(drawn);
+    }
+    match client.wait_flow_within(graph.flow.id, LOOK_AGAIN).await {
+        Ok(_) => Ok(true),
+        Err(ClientError::TimedOut(_)) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn as_json(graph: &FlowGraph) -> Value {
+    let tasks: Vec<Value> = graph
+        .nodes
+        .iter()
+        .map(|(id, node)| {
+            let upstreams: Vec<String> = node.upstreams.iter().map(ToString::to_string).collect();
+            json!({
+                "execution_id": id.to_string(),
+                "name": node.name,
+                "kind": node.kind,
+                "state": node.state,
+                "after": upstreams,
+                "after_left_out": node.upstreams_omitted,
+            })
+        })
+        .collect();
+    json!({
+        "flow_id": graph.flow.id.to_string(),
+        "kind": graph.flow.kind,
+        "state": graph.state(),
+        "is_cut": graph.is_truncated,
+        "left_out": graph.omitted(),
+        "tasks": tasks,
+    })
+}
+
+async fn list(context: &Context, list: &List) -> Result<(), Failure> {
+    let client = context.reader().await?;
+    let (flows, next) = client.flows(FlowCursor::default(), list.limit).await?;
+    let looks = join_all(flows.iter().map(|id| client.flow(*id))).await;
+    let (mut rows, mut of_others) = (Vec::new(), 0);
+    for (id, look) in flows.into_iter().zip(looks) {
+        let flow = match look {
+            Ok(flow) => flow,
+            // It was purged after it was listed.
+            Err(ClientError::NotFound { .. }) => continue,
+            Err(error) => return Err(error.into()),
+        };
+        if flow.namespace != client.namespace().as_str() {
+            of_others += 1;
+            continue;
+        }
+        let count = |name: &str| {
+            let counted = flow.summary.get(name).and_then(|count| count.parse::<u64>().ok());
+            counted.map_or(Value::Null, Value::from)
+        };
+        rows.push(vec![
+            Value::from(id.to_string()),
+            Value::from(flow.kind.clone()),
+            Value::from(flow.public_state()),
+            Value::from(flow.node_count),
+            count("members_completed"),
+            count("members_failed"),
+            flow.created_at.map_or(Value::Null, |at| Value::from(at.0)),
+        ]);
+    }
+    let columns = ["flow", "kind", "state", "tasks", "completed", "failed", "created at"];
+    context.output.rows(&columns, rows)?;
+    if of_others > 0 {
+        let sentence = format!("{of_others} of other namespaces; name theirs with --namespace");
+        context.output.remark(&sentence, json!({ "of_other_namespaces": of_others }));
+    }
+    // The partitions behind the cursor may hold no flow.
+    if let Some(next) = next
+        && !client.flows(next, 1).await?.0.is_empty()
+    {
+        let sentence = "there are more; raise --limit to see them";
+        context.output.remark(sentence, json!({ "is_cut": true }));
+    }
+    Ok(())
+}
+
+async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
+    let client = context.client_unless(cancel.dry_run).await?;
+    let id = cancel.id;
+    if cancel.dry_run {
+        let graph = client.flow_graph(id, 10_000).await?;
+        if graph.flow.state != "open" {
+            let sentence = format!("would not cancel flow {id}: it is {}", graph.flow.state);
+            return Err(Failure::new(Exit::Refused, sentence));
+        }
+        let open = graph.nodes.values().filter(|node| !node.has_ended());
+        let (open, of) = (open.count(), graph.flow.node_count);
+        let (left_out, so_far) = (graph.omitted(), graph.nodes.len());
+        let first = if left_out > 0 { format!(" (of the first {so_far})") } else { String::new() };
+        let sentence = format!("would cancel {open}{first} of {of} tasks of flow {id}");
+        let object = json!({
+            "would": "cancel",
+            "flow_id": id.to_string(),
+            "open": open,
+            "of": of,
+            "left_out": left_out,
+        });
+        return Ok(context.output.say(&sentence, object)?);
+    }
+    let done = client.cancel_flow(id, &cancel.reason).await?;
+    let sentence = format!(
+        "cancelled flow {id}: {} tasks cancelled, {} had ended, {} are left to the engine",
+        done.cancelled, done.ended_before, done.left_to_engine
+    );
+    let object = json!({
+        "flow_id": id.to_string(),
+        "cancelled": done.cancelled,
+        "ended_before": done.ended_before,
+        "owed": done.left_to_engine,
+    });
+    Ok(context.output.say(&sentence, object)?)
+}
+
+/// How long to wait for the end of a flow that is only drawn in part.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+/// How often a watched flow is read.
+const WATCH_PAUSE: Duration = Duration::from_millis(500);

@@ -1,0 +1,115 @@
+//! `selvedge fsck`: check the data, and with `--repair` let the scanners repair it.
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+
+use clap::Args;
+use selvedge::inspect::fsck;
+use selvedge_core::audit::Violation;
+use serde_json::json;
+
+use super::context::Context;
+use super::failure::{Exit, Failure};
+use super::output::harmless;
+use super::scan;
+
+/// Whether to repair.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Run all scanners once, which repair what they can, then check again.
+    #[arg(long)]
+    repair: bool,
+}
+
+/// Exit code 0 without violations, 5 with some.
+pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+    let client = context.client_unless(!options.repair).await?;
+    let mut report = fsck::check(&client, progress).await?;
+    if options.repair && !report.is_clean() {
+        let before = report.violations.len();
+        scan::scan_once(context, &client).await?;
+        report = fsck::check(&client, progress).await?;
+        let mended = before.saturating_sub(report.violations.len());
+        context.output.say(
+            &format!("a round of all scanners mended {mended} of {before}"),
+            json!({ "mended": mended, "before": before }),
+        )?;
+    }
+    let mut advised = BTreeSet::new();
+    for violation in &report.violations {
+        let remedy = options.repair.then(|| remedy(violation));
+        let mut sentence = harmless(&violation.to_string());
+        if let Some(remedy) = remedy.filter(|remedy| advised.insert(*remedy)) {
+            sentence.push_str(&format!("\n  to do: {remedy}"));
+        }
+        let object = json!({
+            "oracle": violation.oracle,
+            "subject": violation.subject,
+            "what": violation.what,
+            "to_do": remedy,
+        });
+        context.output.say(&sentence, object)?;
+    }
+    for fsck::SetAsideEntry { key, entry, reason, .. } in &report.set_aside {
+        let sentence = format!(
+            "set aside in {key}: `{}`, {}; look at it, then HDEL it",
+            harmless(entry),
+            harmless(reason)
+        );
+        context.output.say(&sentence, json!({ "aside": entry, "in": key, "reason": reason }))?;
+    }
+    let count = report.violations.len();
+    let found = match count {
+        0 => "all is sound".to_owned(),
+        1 => "1 thing is wrong".to_owned(),
+        _ => format!("{count} things are wrong"),
+    };
+    let summary = format!("{} keys in {} partitions: {found}", report.keys, report.partitions);
+    let object = json!({
+        "keys": report.keys,
+        "strangers": report.foreign_keys,
+        "partitions": report.partitions,
+        "violations": count,
+        "aside": report.set_aside.len(),
+    });
+    context.output.say(&summary, object)?;
+    if report.is_clean() {
+        return Ok(());
+    }
+    let failure = Failure::new(Exit::Partial, found);
+    Err(if options.repair {
+        failure.hint("what is left needs a person: do what is said above, then run it again")
+    } else {
+        failure.hint("`selvedge fsck --repair` mends what the engine can mend")
+    })
+}
+
+/// What an operator can do about a violation that no scanner repairs.
+fn remedy(violation: &Violation) -> &'static str {
+    match violation.oracle {
+        "RightKind" if violation.what.starts_with("holds a") => {
+            "somebody else wrote there: RENAME the key out of the way, or DEL it; this command \
+             then fills indexes again from the records"
+        }
+        "RightKind" => "HSET the field to the number that it should be",
+        "PoisonAside" => "no scanner took this entry out: ZREM or SREM it by hand",
+        "OneHome" if violation.what.contains("flow_index") => {
+            "SADD the flow to ff:idx:{fp:N}:flow_index of its partition, and an engine sees to it"
+        }
+        "GroupCounts" | "EdgeByTruth" | "NoRunBeforeParents" | "DebtHasNote" => {
+            "what its edges were cannot be told any more: `selvedge exec cancel` the execution, or \
+             `selvedge flow cancel` its flow, and submit it again"
+        }
+        "NoOrphans" => "nobody will ever remove it: look at it, then DEL the key",
+        "LedgerAdds" => "set the count right by hand, or let the next reset of its period do it",
+        "OneSlot" => "it can never be reached from there: remove the member or the record by hand",
+        _ => "`selvedge why ID` tells more; `selvedge exec cancel ID` ends what cannot go on",
+    }
+}
+
+fn progress(done: usize, of: usize) {
+    if std::io::stderr().is_terminal() {
+        let end = if done == of { '\n' } else { '\r' };
+        anstream::eprint!("judged {done} of {of} partitions{end}");
+    }
+}

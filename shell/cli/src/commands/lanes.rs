@@ -1,0 +1,33 @@
+//! `selvedge lanes`: executions by lane and state.
+
+use selvedge_core::key::LaneIndex;
+use serde_json::Value;
+
+use super::context::Context;
+use super::failure::Failure;
+
+/// The columns, and the indexes summed up in each.
+const COLUMNS: [(&str, &[LaneIndex]); 8] = [
+    ("ready", &[LaneIndex::Eligible]),
+    ("running", &[LaneIndex::Active]),
+    ("delayed", &[LaneIndex::Delayed]),
+    ("suspended", &[LaneIndex::Suspended]),
+    ("waiting for others", &[LaneIndex::BlockedDependencies]),
+    ("limited", &[LaneIndex::BlockedBudget, LaneIndex::BlockedQuota]),
+    ("held", &[LaneIndex::BlockedRoute, LaneIndex::BlockedOperator]),
+    ("ended", &[LaneIndex::Terminal]),
+];
+
+pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
+    let client = context.reader().await?;
+    let mut rows = Vec::new();
+    for lane in client.lanes().await? {
+        let counts = client.lane_counts(&lane).await?;
+        let mut row = vec![Value::from(lane.to_string())];
+        row.extend(COLUMNS.iter().map(|(_, indexes)| Value::from(counts.total(indexes))));
+        rows.push(row);
+    }
+    let names: Vec<&str> =
+        std::iter::once("lane").chain(COLUMNS.iter().map(|(name, _)| *name)).collect();
+    Ok(context.output.rows(&names, rows)?)
+}

@@ -1,0 +1,96 @@
+//! `selvedge why ID`: what an execution waits for, who acts next, and by when.
+
+use clap::Args;
+use selvedge_core::explain::{DueBy, Mover, Wait};
+use selvedge_core::id::ExecutionId;
+use selvedge_core::time::ServerTime;
+use serde_json::{Value, json};
+
+use super::context::Context;
+use super::exec::execution_id;
+use super::failure::Failure;
+use super::output::{harmless, with_times};
+
+/// The execution.
+#[derive(Args)]
+pub(crate) struct Options {
+    /// The execution: `{fp:N}:UUID`.
+    #[arg(value_parser = execution_id)]
+    id: ExecutionId,
+}
+
+pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+    let client = context.reader().await?;
+    // The engines may run elsewhere; assume that they have the settings of this environment.
+    let why = client.explain(&options.id, &context.settings.engine).await?;
+    let now = client.store().server_time().await?;
+    if context.output.json {
+        let waits = |all: &[Wait]| all.iter().map(as_json).collect::<Vec<_>>();
+        let object = json!({
+            "execution_id": why.execution_id.to_string(),
+            "headline": why.headline,
+            "waits": waits(&why.waits),
+            "limits": waits(&why.limits),
+        });
+        return Ok(context.output.say("", object)?);
+    }
+    let mut text = format!("{}: {}", why.execution_id, harmless(&why.headline));
+    for (title, all) in [("waits for", &why.waits), ("in any case", &why.limits)] {
+        for wait in all {
+            text.push_str(&format!(
+                "\n  {title}: {} ({})",
+                harmless(&wait.on),
+                harmless(&mover(&wait.mover))
+            ));
+            match wait.by {
+                DueBy::Time(at) => text.push_str(&format!(", {}", until(now, at))),
+                DueBy::Overdue(at) => text.push_str(&format!(
+                    ", overdue since {}: does an engine run? `selvedge serve` is one",
+                    at.0
+                )),
+                DueBy::Unknown => {}
+            }
+        }
+    }
+    Ok(context.output.say(&with_times(&text), Value::Null)?)
+}
+
+fn mover(mover: &Mover) -> String {
+    match mover {
+        Mover::Worker(who) | Mover::Signaller(who) => who.clone(),
+        Mover::Scanner(scanner) => format!("an engine's {scanner}"),
+        Mover::Upstream(id) => format!("see `selvedge why '{id}'`"),
+        Mover::Submitter => "whoever submits the flow, by submitting it again".to_owned(),
+        Mover::Operator => "an operator".to_owned(),
+        Mover::Nobody => "nobody can: run `selvedge fsck`".to_owned(),
+    }
+}
+
+fn kind(mover: &Mover) -> (&'static str, Value) {
+    match mover {
+        Mover::Worker(who) => ("worker", Value::from(who.as_str())),
+        Mover::Signaller(who) => ("signaller", Value::from(who.as_str())),
+        Mover::Scanner(scanner) => ("scanner", Value::from(scanner.as_str())),
+        Mover::Upstream(id) => ("upstream", Value::from(id.to_string())),
+        Mover::Submitter => ("submitter", Value::Null),
+        Mover::Operator => ("operator", Value::Null),
+        Mover::Nobody => ("nobody", Value::Null),
+    }
+}
+
+fn as_json(wait: &Wait) -> Value {
+    let (mover, who) = kind(&wait.mover);
+    let (by, overdue) = match wait.by {
+        DueBy::Time(at) => (Value::from(at.0), false),
+        DueBy::Overdue(at) => (Value::from(at.0), true),
+        DueBy::Unknown => (Value::Null, false),
+    };
+    json!({ "on": wait.on, "mover": mover, "who": who, "by_ms": by, "overdue": overdue })
+}
+
+/// A time of the server's clock, relative to now.
+fn until(now: ServerTime, at: ServerTime) -> String {
+    let ms = u64::try_from(at.0.saturating_sub(now.0)).unwrap_or_default();
+    let rounded = std::time::Duration::from_millis(ms.div_ceil(100) * 100);
+    format!("within {}", humantime::format_duration(rounded))
+}

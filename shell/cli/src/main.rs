@@ -1,0 +1,7 @@
+//! The `selvedge` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    selvedge_cli::run()
+}

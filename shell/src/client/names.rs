@@ -1,0 +1,67 @@
+//! Checks names: kinds, tasks, namespaces, workers, signals, idempotency keys and tags.
+//!
+//! Names become parts of keys, tables and log lines, so they must be short and printable.
+
+use super::invalid_flow::InvalidFlow;
+
+/// Longest name, in bytes.
+pub const NAME_BYTES_MAX: usize = 256;
+
+/// Checks a name: not empty, at most [`NAME_BYTES_MAX`] bytes, no control characters.
+pub(crate) fn check_name(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("it is empty".to_owned());
+    }
+    if text.len() > NAME_BYTES_MAX {
+        return Err(format!("it has {} bytes; the limit is {NAME_BYTES_MAX}", text.len()));
+    }
+    match text.chars().position(char::is_control) {
+        Some(at) => Err(format!("character {} is a control character", at + 1)),
+        None => Ok(()),
+    }
+}
+
+/// [`check_name`] for a name in a flow; `what` names it in the error.
+pub(super) fn check_text(what: &'static str, text: &str) -> Result<(), InvalidFlow> {
+    check_name(text).map_err(|reason| InvalidFlow::Name { what, text: text.to_owned(), reason })
+}
+
+/// Checks tags by the contract's rule: `<caller>.<name>`, the caller in lower case letters, digits
+/// and underscores.
+pub(super) fn check_tags<'a>(
+    mut names: impl Iterator<Item = &'a String>,
+) -> Result<(), InvalidFlow> {
+    let is_name = |tag: &str| {
+        tag.split_once('.').is_some_and(|(caller, name)| {
+            let word = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '_');
+            caller.starts_with(|first: char| first.is_ascii_lowercase())
+                && caller.chars().all(word)
+                && !name.is_empty()
+                && !name.starts_with('.')
+        })
+    };
+    match names.find(|tag| !is_name(tag)) {
+        Some(tag) => Err(InvalidFlow::Tag { tag: tag.clone() }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_printable() {
+        for good in ["a", "größer als null", &"x".repeat(NAME_BYTES_MAX)] {
+            assert_eq!(check_name(good), Ok(()), "{good}");
+        }
+        for (bad, says) in [
+            ("", "empty"),
+            ("a\nb", "character 2"),
+            ("\u{7f}", "character 1"),
+            (&"x".repeat(NAME_BYTES_MAX + 1), "257 bytes"),
+        ] {
+            assert!(check_name(bad).unwrap_err().contains(says), "{bad:?}");
+        }
+    }
+}

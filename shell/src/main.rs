@@ -1,9 +1,0 @@
-//! The `selvedge` command.
-
-mod cli;
-
-use std::process::ExitCode;
-
-fn main() -> ExitCode {
-    cli::run()
-}

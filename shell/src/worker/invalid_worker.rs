@@ -1,0 +1,41 @@
+//! [`InvalidWorker`]: settings that a worker cannot run with, and their limits.
+
+use std::time::Duration;
+
+use thiserror::Error;
+
+/// Most handlers of one worker at the same time.
+pub const CONCURRENCY_MAX: usize = 65_536;
+/// Shortest lease: a busy scheduler would lose shorter ones.
+pub const LEASE_MIN: Duration = Duration::from_millis(200);
+/// Longest lease: executions of a dead worker are reclaimed within a day.
+pub const LEASE_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// Shortest poll interval.
+pub const POLL_EVERY_MIN: Duration = Duration::from_millis(50);
+
+/// A setting that a worker cannot run with.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidWorker {
+    /// It has no handler, and could run nothing.
+    #[error("a worker needs at least one handler")]
+    NoHandler,
+    /// The name cannot be used.
+    #[error("invalid worker name: {0}")]
+    Name(String),
+    /// A lane cannot be used.
+    #[error("{0}")]
+    Lane(String),
+    /// A capability cannot be used.
+    #[error("{0}")]
+    Capability(String),
+    /// The concurrency is out of range.
+    #[error("a worker cannot run {0} handlers at the same time: from 1 to {CONCURRENCY_MAX} can")]
+    Concurrency(usize),
+    /// The lease is out of range.
+    #[error("a lease cannot last {0:?}: it lasts from {LEASE_MIN:?} to {LEASE_MAX:?}")]
+    Lease(Duration),
+    /// The poll interval is too short.
+    #[error("a worker cannot poll every {0:?}: the shortest interval is {POLL_EVERY_MIN:?}")]
+    PollInterval(Duration),
+}

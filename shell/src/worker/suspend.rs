@@ -1,0 +1,245 @@
+//! Suspending an execution until signals arrive, and reading the signals it received.
+
+use std::time::Duration;
+
+use selvedge_core::call::suspension::{
+    NewWaitpoint, SuspendExecution, SuspendIdempotency, SuspendOn, Suspended, SuspensionReason,
+    SuspensionRequester, TimeoutBehavior,
+};
+use selvedge_core::command::Command;
+use selvedge_core::error::Broken;
+use selvedge_core::id::{SignalId, SuspensionId, WaitpointId, WaitpointKey};
+use selvedge_core::key::Key;
+use selvedge_core::time::ServerTime;
+use selvedge_core::value::Value;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::context::Context;
+use crate::client::{
+    ClientError, DURATION_MAX, SignalTicket, as_bytes, check_name, fields, millis, text_hash,
+};
+
+/// Which signals resume a suspended execution, and what happens if they do not arrive in time.
+///
+/// ```
+/// use selvedge::worker::Suspend;
+/// use std::time::Duration;
+///
+/// let suspend = Suspend::for_signal("approved").timeout(Duration::from_secs(3_600));
+/// # let _ = suspend;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Suspend {
+    signals: Vec<String>,
+    all: bool,
+    timeout: Option<(Duration, TimeoutBehavior)>,
+    reason: SuspensionReason,
+}
+
+impl Suspend {
+    /// Resume on this signal.
+    #[must_use]
+    pub fn for_signal(name: impl Into<String>) -> Self {
+        Self {
+            signals: vec![name.into()],
+            all: false,
+            timeout: None,
+            reason: SuspensionReason::WaitingForSignal,
+        }
+    }
+
+    /// Resume when all of these signals have arrived.
+    #[must_use]
+    pub fn for_all<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Self {
+        let signals = names.into_iter().map(Into::into).collect();
+        Self { signals, all: true, ..Self::for_signal("") }
+    }
+
+    /// Resume on the first of these signals.
+    #[must_use]
+    pub fn for_any<T: Into<String>>(names: impl IntoIterator<Item = T>) -> Self {
+        Self { all: false, ..Self::for_all(names) }
+    }
+
+    /// The reason that is recorded; [`SuspensionReason::WaitingForSignal`] by default.
+    #[must_use]
+    pub fn because(mut self, reason: SuspensionReason) -> Self {
+        self.reason = reason;
+        self
+    }
+
+    /// Fails the execution if it is not resumed within this time.
+    #[must_use]
+    pub fn timeout(self, after: Duration) -> Self {
+        self.timeout_then(after, TimeoutBehavior::Fail)
+    }
+
+    /// Does this if the execution is not resumed within this time, at most
+    /// [`DURATION_MAX`].
+    #[must_use]
+    pub fn timeout_then(mut self, after: Duration, behavior: TimeoutBehavior) -> Self {
+        self.timeout = Some((after, behavior));
+        self
+    }
+}
+
+/// A signal that the execution has received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ReceivedSignal {
+    /// The name of the signal.
+    pub name: String,
+    /// The identity of the sender, as it was given.
+    pub source: String,
+    /// Its payload; may be empty.
+    pub payload: Vec<u8>,
+}
+
+impl Context {
+    /// Suspends the execution until its signals arrive. Returns the ticket that authorizes somebody
+    /// to send them. Suspending gives up the lease: hand the ticket out, then return
+    /// [`Done::Suspended`](super::Done::Suspended). When the execution is resumed, the handler runs
+    /// again from the start, as the same attempt.
+    ///
+    /// # Errors
+    /// When a signal name is invalid or none is given, the lease is lost, no waitpoint secret is
+    /// installed, or the store does not answer.
+    pub async fn suspend(&self, suspend: Suspend) -> Result<SignalTicket, ClientError> {
+        suspend.check()?;
+        let timeout_at = match suspend.timeout {
+            Some((after, _)) => {
+                let now = self.client().server_time().await?;
+                let after_ms = i64::try_from(millis(after.min(DURATION_MAX))).unwrap_or(i64::MAX);
+                Some(ServerTime(now.0.saturating_add(after_ms)))
+            }
+            None => None,
+        };
+        let waitpoint = WaitpointId::from(Uuid::new_v4());
+        let call = SuspendExecution {
+            execution_id: self.id().clone(),
+            lane: self.lane().clone(),
+            worker_instance_id: self.instance().clone(),
+            attempt_index: self.attempt(),
+            fence: self.fence(),
+            suspension_id: SuspensionId::from(Uuid::new_v4()),
+            on: SuspendOn::New {
+                primary: NewWaitpoint {
+                    id: waitpoint,
+                    key: WaitpointKey::new(format!("wpk:{waitpoint}")),
+                },
+                additional: Vec::new(),
+            },
+            reason: suspend.reason,
+            requested_by: SuspensionRequester::Worker,
+            timeout_at,
+            timeout_behavior: suspend.timeout.map_or(TimeoutBehavior::Fail, |(_, then)| then),
+            resume_condition_json: suspend.condition(),
+            resume_policy_json: "{}".to_owned(),
+            continuation_metadata_pointer: None,
+            lease_history_maxlen: 1_000,
+            // A retried call gets the reply of the first one, with the same token.
+            idempotency: Some(SuspendIdempotency {
+                key: waitpoint.to_string(),
+                ttl_ms: SUSPEND_REMEMBERED_MS,
+            }),
+        };
+        let (Suspended::Waiting { waitpoints, .. }
+        | Suspended::AlreadySatisfied { waitpoints, .. }) = self
+            .client()
+            .call_with_retry(&call)
+            .await
+            .map_err(|error| error.for_lease_of(self.id()))?;
+        self.mark_suspended();
+        let bound = waitpoints.into_iter().next().ok_or(ClientError::Unreadable(Broken {
+            expected: "the waitpoint of the suspension",
+            got: Value::Nil,
+        }))?;
+        Ok(SignalTicket {
+            execution_id: self.id().clone(),
+            waitpoint_id: bound.id,
+            token: bound.token,
+        })
+    }
+
+    /// The signals received so far, oldest first, at most 100.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn signals(&self) -> Result<Vec<ReceivedSignal>, ClientError> {
+        let client = self.client();
+        let key = Key::execution(self.id()).signals();
+        let range: [&[u8]; 2] = [b"0", SIGNALS_LAST];
+        let ids = client.read_one(Command::read("ZRANGE", &key, &range)).await?;
+        let partition = self.id().partition();
+        let mut reads = Vec::new();
+        for id in fields(ids) {
+            let Ok(id) = id.parse::<SignalId>() else { continue };
+            reads.push(Command::read("HGETALL", &Key::signal(partition, id), &[]));
+            reads.push(Command::read("GET", &Key::signal_payload(partition, id), &[]));
+        }
+        let mut replies = client.read(reads).await?.into_iter();
+        let mut received = Vec::new();
+        while let (Some(record), Some(payload)) = (replies.next(), replies.next()) {
+            let mut record = text_hash(record);
+            received.push(ReceivedSignal {
+                name: record.remove("signal_name").unwrap_or_default(),
+                source: record.remove("source_identity").unwrap_or_default(),
+                payload: as_bytes(payload).unwrap_or_default(),
+            });
+        }
+        Ok(received)
+    }
+}
+
+impl Suspend {
+    /// Checks the signal names. An empty list is refused, because to the library it means "any
+    /// signal".
+    fn check(&self) -> Result<(), ClientError> {
+        if self.signals.is_empty() {
+            return Err(ClientError::InvalidInput(
+                "no signal to wait for: name at least one".to_owned(),
+            ));
+        }
+        for name in &self.signals {
+            check_name(name).map_err(|why| {
+                ClientError::InvalidInput(format!("invalid signal name {name:?}: {why}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The resume condition as JSON, in the contract's simple form.
+    fn condition(&self) -> String {
+        json!({
+            "condition_type": "signal_set",
+            "required_signal_names": self.signals,
+            "signal_match_mode": if self.all { "all" } else { "any" },
+            "minimum_signal_count": 1,
+        })
+        .to_string()
+    }
+}
+
+/// How long the reply to a suspend call is kept for retries: an hour.
+const SUSPEND_REMEMBERED_MS: u64 = 3_600_000;
+/// Index of the last signal to read.
+const SIGNALS_LAST: &[u8] = b"99";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signal_names_are_checked() {
+        assert!(Suspend::for_any(["a", "größer"]).check().is_ok());
+        for (bad, says) in [
+            (Suspend::for_all(Vec::<String>::new()), "no signal to wait for"),
+            (Suspend::for_signal(""), "empty"),
+            (Suspend::for_any(["a", "b\n"]), "\"b\\n\""),
+        ] {
+            let refused = bad.check().unwrap_err().to_string();
+            assert!(refused.contains(says), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The `selvedge` command, run as a process: by a newcomer, by an operator, as a daemon, and as the
+//! README has it.
+
+mod demo_and_library;
+mod drawing;
+mod dry_run;
+mod input;
+mod kit;
+mod operate;
+mod readme;
+mod serve;
+mod settings;
+mod signals;
+mod soundness;
