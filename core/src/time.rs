@@ -1,6 +1,6 @@
 //! Two clocks, two types.
 //!
-//! [`EngineTime`] is a replica's own monotonic time. [`ServerTime`] is what a server's clock said;
+//! [`LocalTime`] is the monotonic time of the process that runs a machine. [`ServerTime`] is what a server's clock said;
 //! it arrives inside replies only. There is no conversion, so nothing can be judged due by the
 //! wrong clock.
 
@@ -10,11 +10,11 @@ use core::time::Duration;
 
 use crate::error::InvalidNumber;
 
-/// Milliseconds of a replica's monotonic clock.
+/// Milliseconds of a process's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EngineTime(pub u64);
+pub struct LocalTime(pub u64);
 
-impl EngineTime {
+impl LocalTime {
     /// This time plus `duration`, never past the end of time.
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {

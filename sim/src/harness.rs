@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use selvedge_core::command::{Answer, Command, Ticket};
 use selvedge_core::engine::{Effect, Engine, EngineConfig, Input, Observation};
 use selvedge_core::error::ServerError;
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig, Snapshot};
 use selvedge_lua::library;
@@ -36,7 +36,7 @@ pub type ReplyLost = Box<dyn FnMut(&Command) -> bool>;
 #[derive(Default)]
 pub struct Recording {
     /// Its inputs, and when.
-    pub inputs: Vec<(EngineTime, Input)>,
+    pub inputs: Vec<(LocalTime, Input)>,
     /// Its effects, as text.
     pub effects: Vec<String>,
 }
@@ -194,8 +194,8 @@ impl Harness {
         reply
     }
 
-    fn engine_time(&self) -> EngineTime {
-        EngineTime(self.now_ms - EPOCH_MS)
+    fn engine_time(&self) -> LocalTime {
+        LocalTime(self.now_ms - EPOCH_MS)
     }
 
     fn set_now(&mut self, now_ms: u64) {

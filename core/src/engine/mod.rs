@@ -5,10 +5,10 @@
 //!
 //! ```
 //! use selvedge_core::engine::{Effect, Engine, EngineConfig, Input};
-//! use selvedge_core::time::EngineTime;
+//! use selvedge_core::time::LocalTime;
 //!
-//! let mut engine = Engine::new(EngineConfig::default(), 7, EngineTime(0));
-//! engine.handle(EngineTime(0), Input::Wake);
+//! let mut engine = Engine::new(EngineConfig::default(), 7, LocalTime(0));
+//! engine.handle(LocalTime(0), Input::Wake);
 //! while let Some(effect) = engine.next_effect() {
 //!     match effect {
 //!         Effect::Send { ticket, slot, batch } => { /* one slot, one pipeline */ }
@@ -57,11 +57,11 @@ use dispatch::{Dispatch, TaskId};
 use requests::{Priority, Requests};
 use scanning::Scanning;
 
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// The machine. See the module for how to drive it.
 pub struct Engine {
-    now: EngineTime,
+    now: LocalTime,
     requests: Requests<Continuation>,
     scanning: Scanning,
     dispatch: Dispatch,
@@ -80,7 +80,7 @@ impl Engine {
     /// A new engine. `seed` feeds its jitter and the number of its first ticket, and nothing else;
     /// engines that follow each other in one place need different seeds.
     #[must_use]
-    pub fn new(config: EngineConfig, seed: u64, now: EngineTime) -> Self {
+    pub fn new(config: EngineConfig, seed: u64, now: LocalTime) -> Self {
         let config = Arc::new(config);
         Self {
             now,
@@ -95,7 +95,7 @@ impl Engine {
 
     /// Feeds one thing that happened. `now` never runs backwards; if it does, the latest time so
     /// far counts. Being woken early changes nothing.
-    pub fn handle(&mut self, now: EngineTime, input: Input) {
+    pub fn handle(&mut self, now: LocalTime, input: Input) {
         self.now = self.now.max(now);
         let now = self.now;
         match input {
@@ -136,7 +136,7 @@ impl Engine {
 
     /// When to feed [`Input::Wake`]. May change after every [`Self::handle`].
     #[must_use]
-    pub fn deadline(&self) -> Option<EngineTime> {
+    pub fn deadline(&self) -> Option<LocalTime> {
         [self.scanning.deadline(), self.requests.deadline()].into_iter().flatten().min()
     }
 

@@ -12,7 +12,7 @@ use selvedge_core::command::{Answer, Ticket};
 use selvedge_core::engine::{Effect, Engine as Machine, EngineConfig, Input};
 use selvedge_core::error::{Applied, Class, ServerError};
 use selvedge_core::id::LaneId;
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -52,7 +52,7 @@ struct Driver {
 pub(super) async fn run(parts: Parts) {
     let seed = uuid::Uuid::new_v4().as_u64_pair().0;
     let mut driver = Driver {
-        machine: Machine::new(parts.config.clone(), seed, EngineTime(0)),
+        machine: Machine::new(parts.config.clone(), seed, LocalTime(0)),
         started: Instant::now(),
         in_flight: FuturesUnordered::new(),
         pushes: parts.store.subscribe(&Input::channels().each_ref().map(String::as_str)),
@@ -143,13 +143,13 @@ impl Driver {
 
     fn wake_at(&self) -> Instant {
         match self.machine.deadline() {
-            Some(EngineTime(ms)) => self.started + Duration::from_millis(ms),
+            Some(LocalTime(ms)) => self.started + Duration::from_millis(ms),
             None => Instant::now() + HEARTBEAT_EVERY,
         }
     }
 
-    fn now(&self) -> EngineTime {
-        EngineTime(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
+    fn now(&self) -> LocalTime {
+        LocalTime(u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX))
     }
 }
 

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use selvedge_core::engine::{
     Effect, Engine, EngineConfig, Input, Observation, ScanCounts, ScannerName,
 };
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 
 use crate::store::Store;
 
@@ -33,7 +33,7 @@ impl ScanReport {
 /// same work as an engine.
 pub async fn scan_once(store: &Store, config: EngineConfig) -> ScanReport {
     let within = config.ticket_timeout;
-    let mut now = EngineTime(0);
+    let mut now = LocalTime(0);
     let mut engine = Engine::new(config, 0, now);
     let mut missing: BTreeSet<ScannerName> = ScannerName::ALL.iter().copied().collect();
     let mut report = ScanReport::default();
@@ -61,7 +61,7 @@ pub async fn scan_once(store: &Store, config: EngineConfig) -> ScanReport {
             break;
         }
         let Some(next) = engine.deadline() else { break };
-        now = next.max(EngineTime(now.0 + 1));
+        now = next.max(LocalTime(now.0 + 1));
     }
     report
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use selvedge_core::engine::{Effect, Engine, EngineConfig, Input, Observation, ScannerName};
 use selvedge_core::partition::PartitionCounts;
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 use selvedge_lua::host::Message;
 
 use super::random_streams::Purpose;
@@ -59,8 +59,8 @@ impl EngineSlot {
     }
 
     /// The time of its clock.
-    fn clock(&self, now_ms: u64) -> EngineTime {
-        EngineTime((CLOCK_START_MS + now_ms).saturating_add_signed(self.skew_ms))
+    fn clock(&self, now_ms: u64) -> LocalTime {
+        LocalTime((CLOCK_START_MS + now_ms).saturating_add_signed(self.skew_ms))
     }
 }
 

@@ -17,7 +17,7 @@ use selvedge_core::engine::{
 use selvedge_core::error::ServerError;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::{Partition, slot};
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 
@@ -57,7 +57,7 @@ struct StoryRun<'a> {
     twin: Engine,
     window: usize,
     window_per_slot: usize,
-    now: EngineTime,
+    now: LocalTime,
     open: BTreeMap<Ticket, (u16, Vec<Command>)>,
     closed: Vec<Ticket>,
     seen: BTreeSet<Ticket>,
@@ -77,7 +77,7 @@ struct StoryRun<'a> {
 impl<'a> StoryRun<'a> {
     fn new(story: &Story, host: &'a mut Host) -> Self {
         let config = config(story);
-        let now = EngineTime(1_000);
+        let now = LocalTime(1_000);
         Self {
             host,
             window: config.window,
@@ -114,7 +114,7 @@ impl<'a> StoryRun<'a> {
                 self.feed(Input::Wake);
             }
             Event::Wake { after_ms, back: true } => {
-                let earlier = EngineTime(self.now.0.saturating_sub(u64::from(*after_ms)));
+                let earlier = LocalTime(self.now.0.saturating_sub(u64::from(*after_ms)));
                 self.feed_at(earlier, Input::Wake);
             }
             Event::Deadline => {
@@ -175,7 +175,7 @@ impl<'a> StoryRun<'a> {
     }
 
     fn pass(&mut self, ms: u64) {
-        self.now = EngineTime(self.now.0.saturating_add(ms));
+        self.now = LocalTime(self.now.0.saturating_add(ms));
         self.host.set_now_us(self.host.now_us().saturating_add(ms.saturating_mul(1_000)));
     }
 
@@ -244,7 +244,7 @@ impl<'a> StoryRun<'a> {
         self.feed_at(self.now, input);
     }
 
-    fn feed_at(&mut self, now: EngineTime, input: Input) {
+    fn feed_at(&mut self, now: LocalTime, input: Input) {
         self.twin.handle(now, input.clone());
         self.engine.handle(now, input);
         self.carry_out();

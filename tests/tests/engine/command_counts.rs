@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use selvedge_core::engine::{Engine, EngineConfig, Input, Observation, ScannerName};
 use selvedge_core::partition::{Family, Partition};
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
@@ -99,8 +99,8 @@ fn lost_leases() -> (usize, usize) {
 
 /// How many batches an engine sends before the first answer; partitions of one slot share a batch.
 fn asked_at_once() -> usize {
-    let mut engine = Engine::new(EngineConfig::default(), 1, EngineTime(0));
-    engine.handle(EngineTime(0), Input::Wake);
+    let mut engine = Engine::new(EngineConfig::default(), 1, LocalTime(0));
+    engine.handle(LocalTime(0), Input::Wake);
     engine.in_flight()
 }
 

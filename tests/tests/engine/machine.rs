@@ -9,7 +9,7 @@ use selvedge_core::completion::Completion;
 use selvedge_core::engine::{Engine, EngineConfig, Filter, Input, Observation, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_core::state::TerminalOutcome;
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::{Harness, Recording, silence};
 
@@ -93,8 +93,8 @@ fn busy_config() -> EngineConfig {
 }
 
 /// The effects of an engine that gets these inputs.
-fn replayed(inputs: &[(EngineTime, Input)], seed: u64) -> Vec<String> {
-    let mut engine = Engine::new(busy_config(), seed, EngineTime(0));
+fn replayed(inputs: &[(LocalTime, Input)], seed: u64) -> Vec<String> {
+    let mut engine = Engine::new(busy_config(), seed, LocalTime(0));
     let mut effects = Vec::new();
     for (now, input) in inputs {
         engine.handle(*now, input.clone());
@@ -164,9 +164,9 @@ fn r1_an_idle_engine_does_not_spin() {
         assert_eq!(manual.feed(1, Input::Wake), 0, "woken early, nothing new");
     }
     // No answer comes: the next deadline is that of the tickets.
-    assert_eq!(manual.engine.deadline(), Some(EngineTime(10_000)));
+    assert_eq!(manual.engine.deadline(), Some(LocalTime(10_000)));
     manual.rest(2);
-    assert!(manual.engine.deadline().unwrap() > EngineTime(1_000_000), "an hour, not at once");
+    assert!(manual.engine.deadline().unwrap() > LocalTime(1_000_000), "an hour, not at once");
 }
 
 #[test]
@@ -307,7 +307,7 @@ fn r3_a_drain_waits_for_an_unresponsive_slot_no_longer_than_a_ticket_lives() {
     assert_eq!(manual.feed(100, Input::Drain), 0);
     assert!(!manual.engine.is_drained());
     let end = manual.engine.deadline().unwrap();
-    assert_eq!(end, EngineTime(10_000));
+    assert_eq!(end, LocalTime(10_000));
     assert_eq!(manual.feed(end.0, Input::Wake), 0);
     assert!(manual.engine.is_drained());
     let told = manual.facts.iter().filter(|fact| matches!(fact, Observation::Drained)).count();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use selvedge_core::command::{Answer, Command, Ticket};
 use selvedge_core::engine::{Effect, Engine, EngineConfig, Input, Observation};
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 use selvedge_lua::host::Host;
 use selvedge_tests::harness::Harness;
 
@@ -19,13 +19,13 @@ pub(crate) struct ManualEngine {
 
 impl ManualEngine {
     pub(crate) fn new(config: EngineConfig, harness: Harness) -> Self {
-        let engine = Engine::new(config, 1, EngineTime(0));
+        let engine = Engine::new(config, 1, LocalTime(0));
         Self { engine, harness, open: VecDeque::new(), facts: Vec::new() }
     }
 
     /// Feeds one input; returns how many batches it led to.
     pub(crate) fn feed(&mut self, at_ms: u64, input: Input) -> usize {
-        self.engine.handle(EngineTime(at_ms), input);
+        self.engine.handle(LocalTime(at_ms), input);
         let before = self.open.len();
         while let Some(effect) = self.engine.next_effect() {
             match effect {

@@ -10,7 +10,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
 
 use crate::id::ExecutionId;
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// How long an echo is expected. One that comes later costs a call that finds nothing to do.
 const EXPECTED_FOR: Duration = Duration::from_secs(5);
@@ -27,9 +27,9 @@ enum ReportedBy {
 /// Skipped executions that were reported in one way and not yet in the other.
 #[derive(Debug, Default)]
 pub(super) struct Echoes {
-    reports: BTreeMap<ExecutionId, (EngineTime, ReportedBy)>,
+    reports: BTreeMap<ExecutionId, (LocalTime, ReportedBy)>,
     /// The same by time. An entry may be outdated: then `reports` has another time, or nothing.
-    by_age: VecDeque<(EngineTime, ExecutionId)>,
+    by_age: VecDeque<(LocalTime, ExecutionId)>,
 }
 
 impl Echoes {
@@ -37,8 +37,8 @@ impl Echoes {
     /// earliest. True when a push has already said so.
     pub(super) fn is_echo_of_push(
         &mut self,
-        now: EngineTime,
-        sent: EngineTime,
+        now: LocalTime,
+        sent: LocalTime,
         execution: &ExecutionId,
     ) -> bool {
         self.forget_old(now);
@@ -56,7 +56,7 @@ impl Echoes {
     }
 
     /// A push says that an execution was skipped. True when a reply has already said so.
-    pub(super) fn is_echo_of_reply(&mut self, now: EngineTime, execution: &ExecutionId) -> bool {
+    pub(super) fn is_echo_of_reply(&mut self, now: LocalTime, execution: &ExecutionId) -> bool {
         self.forget_old(now);
         match self.reports.get(execution) {
             Some((_, ReportedBy::Reply)) => {
@@ -76,7 +76,7 @@ impl Echoes {
         self.by_age.clear();
     }
 
-    fn remember(&mut self, now: EngineTime, execution: &ExecutionId, by: ReportedBy) {
+    fn remember(&mut self, now: LocalTime, execution: &ExecutionId, by: ReportedBy) {
         self.reports.insert(execution.clone(), (now, by));
         self.by_age.push_back((now, execution.clone()));
         while self.by_age.len() > REPORTS_MAX {
@@ -84,7 +84,7 @@ impl Echoes {
         }
     }
 
-    fn forget_old(&mut self, now: EngineTime) {
+    fn forget_old(&mut self, now: LocalTime) {
         while self.by_age.front().is_some_and(|(at, _)| at.after(EXPECTED_FOR) < now) {
             self.forget_oldest();
         }
@@ -107,7 +107,7 @@ mod tests {
         ExecutionId::new(0, uuid::Uuid::from_u128(number as u128))
     }
 
-    const START: EngineTime = EngineTime(0);
+    const START: LocalTime = LocalTime(0);
 
     #[test]
     fn a_report_cancels_one_of_the_other_kind() {
@@ -123,15 +123,15 @@ mod tests {
     #[test]
     fn a_push_from_before_the_call_is_not_echoed_by_its_reply() {
         let mut echoes = Echoes::default();
-        assert!(!echoes.is_echo_of_reply(EngineTime(10), &id(1)));
-        assert!(!echoes.is_echo_of_push(EngineTime(30), EngineTime(20), &id(1)));
+        assert!(!echoes.is_echo_of_reply(LocalTime(10), &id(1)));
+        assert!(!echoes.is_echo_of_push(LocalTime(30), LocalTime(20), &id(1)));
     }
 
     #[test]
     fn reports_are_forgotten_after_a_while_and_when_pushes_were_missed() {
         let mut echoes = Echoes::default();
         assert!(!echoes.is_echo_of_push(START, START, &id(1)));
-        assert!(!echoes.is_echo_of_reply(EngineTime(5_001), &id(1)), "too late for an echo");
+        assert!(!echoes.is_echo_of_reply(LocalTime(5_001), &id(1)), "too late for an echo");
         assert!(!echoes.is_echo_of_push(START, START, &id(2)));
         echoes.pushes_missed();
         assert!(!echoes.is_echo_of_reply(START, &id(2)), "the echo may have been missed");

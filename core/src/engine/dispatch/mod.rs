@@ -28,7 +28,7 @@ use crate::error::CallError;
 use crate::id::ExecutionId;
 use crate::partition::Partition;
 use crate::state::TerminalOutcome;
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// Levels of skipped children that a cascade descends; the reconciler goes on from there.
 const DEPTH_MAX: u32 = 50;
@@ -71,7 +71,7 @@ impl Dispatch {
     /// A completion was pushed.
     pub(super) fn completion_pushed(
         &mut self,
-        now: EngineTime,
+        now: LocalTime,
         completion: Completion,
     ) -> Vec<Event> {
         let Completion { execution_id: execution, outcome, .. } = completion;
@@ -95,8 +95,8 @@ impl Dispatch {
     /// A scanner skipped an execution, by a call that was sent at this time at the earliest.
     pub(super) fn execution_skipped(
         &mut self,
-        now: EngineTime,
-        sent: EngineTime,
+        now: LocalTime,
+        sent: LocalTime,
         execution: ExecutionId,
     ) -> Vec<Event> {
         self.enqueue_skipped(now, sent, Pending { execution, depth: 1 });
@@ -109,7 +109,7 @@ impl Dispatch {
     }
 
     /// Starts what there is room for.
-    pub(super) fn start(&mut self, now: EngineTime) -> Vec<Event> {
+    pub(super) fn start(&mut self, now: LocalTime) -> Vec<Event> {
         while !self.draining
             && let Some((id, execution)) = self.queue.start(now)
         {
@@ -121,12 +121,7 @@ impl Dispatch {
     }
 
     /// Goes on with a dispatch whose replies are there.
-    pub(super) fn resume(
-        &mut self,
-        now: EngineTime,
-        id: TaskId,
-        replies: Vec<Reply>,
-    ) -> Vec<Event> {
+    pub(super) fn resume(&mut self, now: LocalTime, id: TaskId, replies: Vec<Reply>) -> Vec<Event> {
         if let Some(task) = self.tasks.get_mut(&id) {
             match task.resume(&self.context, replies) {
                 TaskStep::Send(_) if self.draining => {
@@ -163,7 +158,7 @@ impl Dispatch {
     }
 
     /// A reply says that an execution was skipped.
-    fn enqueue_skipped(&mut self, now: EngineTime, sent: EngineTime, pending: Pending) {
+    fn enqueue_skipped(&mut self, now: LocalTime, sent: LocalTime, pending: Pending) {
         if self.echoes.is_echo_of_push(now, sent, &pending.execution) {
             self.queue.raise_depth(&pending.execution, pending.depth);
         } else {
@@ -171,7 +166,7 @@ impl Dispatch {
         }
     }
 
-    fn finish(&mut self, now: EngineTime, id: TaskId, outcome: DispatchOutcome) {
+    fn finish(&mut self, now: LocalTime, id: TaskId, outcome: DispatchOutcome) {
         self.tasks.remove(&id);
         let DispatchOutcome { end, resolved, skipped } = outcome;
         let Some((Pending { execution, depth }, started)) = self.queue.finish(id) else { return };

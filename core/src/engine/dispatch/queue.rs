@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::ExecutionId;
 use crate::partition::Partition;
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// An execution whose outgoing edges are to be resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(super) struct Pending {
 #[derive(Clone, Debug)]
 struct Running {
     execution: ExecutionId,
-    started: EngineTime,
+    started: LocalTime,
 }
 
 /// Why [`Queue::push`] did nothing, or that it did.
@@ -97,7 +97,7 @@ impl Queue {
     }
 
     /// The next dispatch to start, while there is room.
-    pub(super) fn start(&mut self, now: EngineTime) -> Option<(u64, ExecutionId)> {
+    pub(super) fn start(&mut self, now: LocalTime) -> Option<(u64, ExecutionId)> {
         let share = (self.concurrency / 2).max(1);
         let has_room = self.running.len() - self.running_by_partition.len() < self.concurrency;
         let may_start = |execution: &ExecutionId| {
@@ -115,7 +115,7 @@ impl Queue {
     }
 
     /// Ends a dispatch; returns it, and when it was started.
-    pub(super) fn finish(&mut self, id: u64) -> Option<(Pending, EngineTime)> {
+    pub(super) fn finish(&mut self, id: u64) -> Option<(Pending, LocalTime)> {
         let Running { execution, started } = self.running.remove(&id)?;
         let depth = self.known.remove(&execution).unwrap_or(0);
         let partition = execution.partition();
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    const NOW: EngineTime = EngineTime(0);
+    const NOW: LocalTime = LocalTime(0);
 
     fn pending(partition: u16, number: u128) -> Pending {
         let execution = ExecutionId::new(partition, uuid::Uuid::from_u128(number));

@@ -11,7 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use super::batch::{Batch, Priority, ReplySlot};
 use crate::command::{Command, Ticket};
 use crate::engine::config::EngineConfig;
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// The stream of the seed that ticket numbers are drawn from; the first stream is for jitter.
 const TICKET_STREAM: u64 = 1;
@@ -22,7 +22,7 @@ const BACKGROUND_DELAY_MAX: Duration = Duration::from_secs(1);
 /// A batch that is queued until the window has room.
 #[derive(Debug)]
 struct QueuedBatch {
-    since: EngineTime,
+    since: LocalTime,
     batch: Batch,
 }
 
@@ -30,7 +30,7 @@ struct QueuedBatch {
 #[derive(Debug)]
 struct OpenTicket {
     slot: u16,
-    deadline: EngineTime,
+    deadline: LocalTime,
     reply_slots: Vec<Vec<ReplySlot>>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct InFlight {
     queue: VecDeque<QueuedBatch>,
     open: BTreeMap<Ticket, OpenTicket>,
     open_by_slot: BTreeMap<u16, usize>,
-    deadlines: BTreeSet<(EngineTime, Ticket)>,
+    deadlines: BTreeSet<(LocalTime, Ticket)>,
 }
 
 impl InFlight {
@@ -71,12 +71,12 @@ impl InFlight {
         }
     }
 
-    pub(super) fn queue(&mut self, now: EngineTime, batch: Batch) {
+    pub(super) fn queue(&mut self, now: LocalTime, batch: Batch) {
         self.queue.push_back(QueuedBatch { since: now, batch });
     }
 
     /// The next batch that the window and its slot have room for, first come, first served.
-    pub(super) fn next_batch(&mut self, now: EngineTime) -> Option<ReadyBatch> {
+    pub(super) fn next_batch(&mut self, now: LocalTime) -> Option<ReadyBatch> {
         if self.open.len() >= self.window {
             return None;
         }
@@ -111,7 +111,7 @@ impl InFlight {
     }
 
     /// An open ticket whose deadline has passed.
-    pub(super) fn overdue(&self, now: EngineTime) -> Option<Ticket> {
+    pub(super) fn overdue(&self, now: LocalTime) -> Option<Ticket> {
         self.deadlines.first().filter(|(deadline, _)| *deadline <= now).map(|&(_, ticket)| ticket)
     }
 
@@ -132,7 +132,7 @@ impl InFlight {
     }
 
     /// When the first open ticket runs out.
-    pub(super) fn deadline(&self) -> Option<EngineTime> {
+    pub(super) fn deadline(&self) -> Option<LocalTime> {
         self.deadlines.first().map(|&(deadline, _)| deadline)
     }
 
@@ -176,16 +176,16 @@ mod tests {
     }
 
     fn send_all(in_flight: &mut InFlight, now: u64) -> Vec<ReadyBatch> {
-        core::iter::from_fn(|| in_flight.next_batch(EngineTime(now))).collect()
+        core::iter::from_fn(|| in_flight.next_batch(LocalTime(now))).collect()
     }
 
     #[test]
     fn an_unresponsive_slot_does_not_fill_the_window() {
         let mut in_flight = in_flight(3, 2);
         for _ in 0..5 {
-            in_flight.queue(EngineTime(0), due(1));
+            in_flight.queue(LocalTime(0), due(1));
         }
-        in_flight.queue(EngineTime(0), due(2));
+        in_flight.queue(LocalTime(0), due(2));
         let slots: Vec<u16> = send_all(&mut in_flight, 0).iter().map(|ready| ready.slot).collect();
         assert_eq!(slots, [1, 1, 2]);
     }
@@ -194,13 +194,13 @@ mod tests {
     fn background_batches_let_due_ones_of_their_slot_pass_for_a_bounded_time() {
         let mut in_flight = in_flight(9, 2);
         for slot in [1, 2] {
-            in_flight.queue(EngineTime(0), batch(slot, Priority::Background, 3));
+            in_flight.queue(LocalTime(0), batch(slot, Priority::Background, 3));
         }
-        in_flight.queue(EngineTime(0), due(1));
+        in_flight.queue(LocalTime(0), due(1));
         let first = send_all(&mut in_flight, 0);
         let sizes: Vec<usize> = first.iter().map(|ready| ready.commands.len()).collect();
         assert_eq!(sizes, [3, 3, 1], "an idle slot takes any batch");
-        in_flight.queue(EngineTime(0), batch(1, Priority::Background, 3));
+        in_flight.queue(LocalTime(0), batch(1, Priority::Background, 3));
         in_flight.complete(first[0].ticket);
         assert!(send_all(&mut in_flight, 999).is_empty(), "a due batch of the slot is open");
         assert_eq!(send_all(&mut in_flight, 1_000).len(), 1, "the delay is over");
@@ -210,13 +210,13 @@ mod tests {
     fn what_is_queued_for_an_unresponsive_slot_is_given_back() {
         let mut in_flight = in_flight(9, 1);
         for slot in [1, 2, 1, 2, 1] {
-            in_flight.queue(EngineTime(0), batch(slot, Priority::Due, 2));
+            in_flight.queue(LocalTime(0), batch(slot, Priority::Due, 2));
         }
-        let first = in_flight.next_batch(EngineTime(0)).unwrap();
+        let first = in_flight.next_batch(LocalTime(0)).unwrap();
         assert_eq!(first.slot, 1);
         assert_eq!(in_flight.fail_slot(first.ticket).len(), 4, "both batches queued behind it");
         assert!(in_flight.complete(first.ticket).is_some());
-        assert_eq!(in_flight.next_batch(EngineTime(0)).unwrap().slot, 2, "other slots go on");
+        assert_eq!(in_flight.next_batch(LocalTime(0)).unwrap().slot, 2, "other slots go on");
         assert!(in_flight.fail_slot(Ticket(99)).is_empty(), "an unknown ticket");
     }
 
@@ -225,7 +225,7 @@ mod tests {
         let sent = |seed| {
             let mut in_flight = seeded(9, 9, seed);
             for _ in 0..5 {
-                in_flight.queue(EngineTime(0), due(1));
+                in_flight.queue(LocalTime(0), due(1));
             }
             let ready = send_all(&mut in_flight, 0);
             let tickets: Vec<Ticket> = ready.iter().map(|ready| ready.ticket).collect();
@@ -240,10 +240,10 @@ mod tests {
     #[test]
     fn a_ticket_closes_once() {
         let mut in_flight = in_flight(1, 1);
-        in_flight.queue(EngineTime(0), due(1));
-        let ticket = in_flight.next_batch(EngineTime(0)).unwrap().ticket;
-        assert_eq!(in_flight.overdue(EngineTime(999)), None);
-        assert_eq!(in_flight.overdue(EngineTime(1_000)), Some(ticket));
+        in_flight.queue(LocalTime(0), due(1));
+        let ticket = in_flight.next_batch(LocalTime(0)).unwrap().ticket;
+        assert_eq!(in_flight.overdue(LocalTime(999)), None);
+        assert_eq!(in_flight.overdue(LocalTime(1_000)), Some(ticket));
         assert!(in_flight.complete(ticket).is_some());
         assert!(in_flight.complete(ticket).is_none());
         assert!(in_flight.is_empty());

@@ -23,7 +23,7 @@ use super::reply::Reply;
 use super::wire::Effect;
 use crate::command::{Answer, Command, Ticket};
 use crate::error::ServerError;
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// What requests hand back.
 pub(super) enum Event<C> {
@@ -70,7 +70,7 @@ impl<C> Requests<C> {
     }
 
     /// Sends the requests that were added, as far as the window has room.
-    pub(super) fn send(&mut self, now: EngineTime) -> Vec<Effect> {
+    pub(super) fn send(&mut self, now: LocalTime) -> Vec<Effect> {
         for batch in self.builder.take() {
             self.in_flight.queue(now, batch);
         }
@@ -107,7 +107,7 @@ impl<C> Requests<C> {
 
     /// Gives up on a ticket whose deadline has passed, if there is one: its commands were perhaps
     /// applied, and what is queued for the same hash slot counts as never sent.
-    pub(super) fn expire_next(&mut self, now: EngineTime) -> Option<Vec<Event<C>>> {
+    pub(super) fn expire_next(&mut self, now: LocalTime) -> Option<Vec<Event<C>>> {
         let ticket = self.in_flight.overdue(now)?;
         let mut events = vec![Event::Observe(Observation::TicketExpired(ticket))];
         let never_sent = self.in_flight.fail_slot(ticket);
@@ -121,7 +121,7 @@ impl<C> Requests<C> {
     }
 
     /// When the first ticket runs out.
-    pub(super) fn deadline(&self) -> Option<EngineTime> {
+    pub(super) fn deadline(&self) -> Option<LocalTime> {
         self.in_flight.deadline()
     }
 

@@ -16,7 +16,7 @@ use crate::engine::config::{EngineConfig, INTERVAL_FLOOR};
 use crate::engine::scanners::SCANNERS;
 use crate::partition::{Family, Partition};
 use crate::retry::backoff;
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// Only scanners with a shorter interval than this slow down when idle.
 const IDLE_STRETCH_BELOW: Duration = Duration::from_secs(3);
@@ -33,7 +33,7 @@ const BACKOFF_MAX: Duration = Duration::from_secs(30);
 /// When one scanner runs on one partition.
 #[derive(Clone, Copy, Debug)]
 struct ScannerSchedule {
-    next: EngineTime,
+    next: LocalTime,
     /// How long the pause before `next` is.
     pause: Duration,
     is_running: bool,
@@ -42,7 +42,7 @@ struct ScannerSchedule {
     /// Scans in a row in which the store denied the calls.
     denials: u32,
     /// Expedited while running: when to run again, whatever the interval says.
-    rerun_at: Option<EngineTime>,
+    rerun_at: Option<LocalTime>,
     /// Has to see its whole index: it comes back at once until it has.
     full_pass: bool,
 }
@@ -70,7 +70,7 @@ struct PartitionSchedule {
     /// One per scanner of the family, in the order of [`SCANNERS`].
     scanners: Vec<(usize, ScannerSchedule)>,
     /// Its entry in the queue of visits.
-    due_at: EngineTime,
+    due_at: LocalTime,
     /// Visits in a row that failed.
     failures: u32,
 }
@@ -81,13 +81,13 @@ pub(super) struct Cadence {
     /// Sorted by partition.
     partitions: Vec<PartitionSchedule>,
     /// Partitions by the time of their next visit.
-    visits: BTreeSet<(EngineTime, usize)>,
+    visits: BTreeSet<(LocalTime, usize)>,
     jitter: ChaCha8Rng,
 }
 
 impl Cadence {
     /// Every scanner is due at once.
-    pub(super) fn new(config: &EngineConfig, seed: u64, now: EngineTime) -> Self {
+    pub(super) fn new(config: &EngineConfig, seed: u64, now: LocalTime) -> Self {
         let intervals = SCANNERS
             .iter()
             .map(|scanner| config.interval(scanner.spec().name, scanner.spec().interval))
@@ -125,7 +125,7 @@ impl Cadence {
     }
 
     /// The next partition that is due, with the scanners to run on it.
-    pub(super) fn next_visit(&mut self, now: EngineTime) -> Option<(Partition, Vec<usize>)> {
+    pub(super) fn next_visit(&mut self, now: LocalTime) -> Option<(Partition, Vec<usize>)> {
         let &(due_at, at) = self.visits.first().filter(|(due_at, _)| *due_at <= now)?;
         self.visits.remove(&(due_at, at));
         let schedule = &mut self.partitions[at];
@@ -145,7 +145,7 @@ impl Cadence {
     /// A scan ended. One that has more to do comes back as soon as any scanner may.
     pub(super) fn finished(
         &mut self,
-        now: EngineTime,
+        now: LocalTime,
         partition: Partition,
         scanner: usize,
         end: ScanEnd,
@@ -195,7 +195,7 @@ impl Cadence {
 
     /// Runs a scanner at `at_time` at the latest. One that is running may have looked too early,
     /// so it runs once more.
-    pub(super) fn expedite(&mut self, at_time: EngineTime, partition: Partition, scanner: usize) {
+    pub(super) fn expedite(&mut self, at_time: LocalTime, partition: Partition, scanner: usize) {
         if let Some((at, schedule)) = self.schedule(partition, scanner) {
             if schedule.is_running {
                 let rerun_at = schedule.rerun_at.map_or(at_time, |known| known.min(at_time));
@@ -207,12 +207,7 @@ impl Cadence {
     }
 
     /// Runs a scanner now, and has it see its whole index.
-    pub(super) fn start_full_pass(
-        &mut self,
-        now: EngineTime,
-        partition: Partition,
-        scanner: usize,
-    ) {
+    pub(super) fn start_full_pass(&mut self, now: LocalTime, partition: Partition, scanner: usize) {
         if let Some((_, schedule)) = self.schedule(partition, scanner) {
             schedule.full_pass = true;
         }
@@ -264,7 +259,7 @@ impl Cadence {
     }
 
     /// When the next visit is due.
-    pub(super) fn deadline(&self) -> Option<EngineTime> {
+    pub(super) fn deadline(&self) -> Option<LocalTime> {
         self.visits.first().map(|&(due_at, _)| due_at)
     }
 

@@ -10,7 +10,7 @@ use crate::engine::observe::Observation;
 use crate::engine::requests::Priority;
 use crate::id::ExecutionId;
 use crate::partition::Partition;
-use crate::time::EngineTime;
+use crate::time::LocalTime;
 
 /// What scanning hands back.
 pub(in crate::engine) enum Event {
@@ -18,7 +18,7 @@ pub(in crate::engine) enum Event {
     Request(Vec<Command>, Priority, Continuation),
     /// A scanner skipped an execution, whose own edges come next, by a call that was sent at this
     /// time at the earliest.
-    Skipped(ExecutionId, EngineTime),
+    Skipped(ExecutionId, LocalTime),
     Observe(Observation),
 }
 

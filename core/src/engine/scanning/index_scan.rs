@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::page::PageRequest;
 use crate::call::library::{Page, PageMode};
 use crate::partition::Partition;
-use crate::time::{EngineTime, ServerTime};
+use crate::time::{LocalTime, ServerTime};
 
 /// Members of an index with their scores.
 pub(super) type Members = Vec<(Vec<u8>, Option<i64>)>;
@@ -20,7 +20,7 @@ pub(super) struct IndexScan {
     pub(super) request: PageRequest,
     pub(super) partition: Partition,
     /// When the page arrived.
-    pub(super) started: EngineTime,
+    pub(super) started: LocalTime,
     /// Candidates without an outcome yet.
     open: usize,
     /// Members of the page that are still in the index.
@@ -37,7 +37,7 @@ impl IndexScan {
         mut request: PageRequest,
         partition: Partition,
         page: Page,
-        (started, now): (EngineTime, ServerTime),
+        (started, now): (LocalTime, ServerTime),
     ) -> (Self, Members) {
         let limit = usize::try_from(request.query.limit).unwrap_or(usize::MAX);
         let offered = page.members.len();

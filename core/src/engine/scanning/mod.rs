@@ -44,7 +44,7 @@ use crate::call::library::{Page, Pages};
 use crate::error::ServerError;
 use crate::id::{LaneId, QuotaPolicyId};
 use crate::partition::Partition;
-use crate::time::{EngineTime, ServerTime};
+use crate::time::{LocalTime, ServerTime};
 
 /// One look serves everything that is held, and every slot that is freed, within this time.
 const LOOK_AFTER: Duration = Duration::from_millis(20);
@@ -67,7 +67,7 @@ pub(super) struct Scanning {
 }
 
 impl Scanning {
-    pub(super) fn new(config: Arc<EngineConfig>, seed: u64, now: EngineTime) -> Self {
+    pub(super) fn new(config: Arc<EngineConfig>, seed: u64, now: LocalTime) -> Self {
         let cadence = Cadence::new(&config, seed, now);
         Self {
             lanes: config.lanes.clone(),
@@ -83,7 +83,7 @@ impl Scanning {
     }
 
     /// Starts a visit to every partition that is due.
-    pub(super) fn start_visits(&mut self, now: EngineTime) -> Vec<Event> {
+    pub(super) fn start_visits(&mut self, now: LocalTime) -> Vec<Event> {
         while !self.draining
             && let Some((partition, scanners)) = self.cadence.next_visit(now)
         {
@@ -103,7 +103,7 @@ impl Scanning {
     /// Goes on where replies were waited for.
     pub(super) fn resume(
         &mut self,
-        now: EngineTime,
+        now: LocalTime,
         continuation: Continuation,
         replies: Vec<Reply>,
     ) -> Vec<Event> {
@@ -123,14 +123,14 @@ impl Scanning {
 
     /// Something is held on a partition. The slot that it lacked may have become free between its
     /// refusal and now, so that no further message comes: look once for all that is held.
-    pub(super) fn execution_held(&mut self, now: EngineTime, partition: Partition) {
+    pub(super) fn execution_held(&mut self, now: LocalTime, partition: Partition) {
         let scanner = scanners::position(ScannerName::Unblock);
         self.cadence.mark_occupied(partition, scanner);
         self.cadence.expedite(now.after(LOOK_AFTER), partition, scanner);
     }
 
     /// A slot is free: looks for executions that wait for it, wherever some are known to wait.
-    pub(super) fn slot_freed(&mut self, now: EngineTime, quota: QuotaPolicyId) {
+    pub(super) fn slot_freed(&mut self, now: LocalTime, quota: QuotaPolicyId) {
         let scanner = scanners::position(ScannerName::Unblock);
         self.states.scratch(scanner).reset_prefix(&quota.to_string());
         for partition in self.cadence.occupied(scanner) {
@@ -140,7 +140,7 @@ impl Scanning {
 
     /// Pushed completions may have been missed: the dependency reconciler goes through all its
     /// indexes, from the front and now.
-    pub(super) fn pushes_missed(&mut self, now: EngineTime) {
+    pub(super) fn pushes_missed(&mut self, now: LocalTime) {
         let scanner = scanners::position(ScannerName::DependencyReconciler);
         let partitions: Vec<Partition> = self.cadence.partitions_of(scanner).collect();
         for partition in partitions {
@@ -150,20 +150,20 @@ impl Scanning {
     }
 
     /// Dispatch left work on a partition to the dependency reconciler.
-    pub(super) fn dispatch_handed_over(&mut self, now: EngineTime, partition: Partition) {
+    pub(super) fn dispatch_handed_over(&mut self, now: LocalTime, partition: Partition) {
         let scanner = scanners::position(ScannerName::DependencyReconciler);
         self.cadence.expedite(now.after(HAND_OVER_PAUSE), partition, scanner);
     }
 
     /// The library was loaded: whatever failed for want of it is tried now.
-    pub(super) fn library_loaded(&mut self, now: EngineTime) {
+    pub(super) fn library_loaded(&mut self, now: LocalTime) {
         for &name in ScannerName::ALL {
             self.expedite_everywhere(now, name);
         }
     }
 
     /// Takes on lanes from the registry. What waits in a new one has waited long enough.
-    pub(super) fn set_lanes(&mut self, now: EngineTime, lanes: Vec<LaneId>) {
+    pub(super) fn set_lanes(&mut self, now: LocalTime, lanes: Vec<LaneId>) {
         let mut all = self.config.lanes.clone();
         all.extend(lanes);
         all.sort();
@@ -185,11 +185,11 @@ impl Scanning {
     }
 
     /// When the next visit is due.
-    pub(super) fn deadline(&self) -> Option<EngineTime> {
+    pub(super) fn deadline(&self) -> Option<LocalTime> {
         if self.draining { None } else { self.cadence.deadline() }
     }
 
-    fn expedite_everywhere(&mut self, now: EngineTime, name: ScannerName) {
+    fn expedite_everywhere(&mut self, now: LocalTime, name: ScannerName) {
         let scanner = scanners::position(name);
         let partitions: Vec<Partition> = self.cadence.partitions_of(scanner).collect();
         for partition in partitions {
@@ -208,7 +208,7 @@ impl Scanning {
 
     fn pages_read(
         &mut self,
-        now: EngineTime,
+        now: LocalTime,
         partition: Partition,
         requests: Vec<PageRequest>,
         replies: Vec<Reply>,
@@ -240,7 +240,7 @@ impl Scanning {
     /// Sets the candidates of a page to work.
     fn page_read(
         &mut self,
-        now: EngineTime,
+        now: LocalTime,
         partition: Partition,
         request: PageRequest,
         server_now: ServerTime,
@@ -272,7 +272,7 @@ impl Scanning {
     /// Pages could not be read: what they would have offered is unknown.
     fn pages_failed(
         &mut self,
-        now: EngineTime,
+        now: LocalTime,
         partition: Partition,
         requests: &[PageRequest],
         error: ServerError,
@@ -290,7 +290,7 @@ impl Scanning {
     }
 
     /// Takes a candidate's steps until one has to wait for replies or is the last.
-    fn run(&mut self, now: EngineTime, candidate: CandidateId, mut step: ScanStep) {
+    fn run(&mut self, now: LocalTime, candidate: CandidateId, mut step: ScanStep) {
         let Some(scan) = self.index_scans.get(&candidate.index_scan) else { return };
         let scanner = scan.request.scanner;
         loop {
@@ -316,7 +316,7 @@ impl Scanning {
     /// Counts a candidate's outcome; the last one ends the page.
     fn candidate_done(
         &mut self,
-        now: EngineTime,
+        now: LocalTime,
         candidate: CandidateId,
         mut outcome: CandidateOutcome,
     ) {
@@ -340,7 +340,7 @@ impl Scanning {
     }
 
     /// Reads the next page of an index, or ends its scan.
-    fn page_done(&mut self, now: EngineTime, id: u64) {
+    fn page_done(&mut self, now: LocalTime, id: u64) {
         let Some(scan) = self.index_scans.remove(&id) else { return };
         let (partition, cursor) = (scan.partition, scan.next_cursor());
         let more_due = scan.has_more_due();
@@ -362,7 +362,7 @@ impl Scanning {
         }
     }
 
-    fn end_scan_if_done(&mut self, now: EngineTime, scanner: usize, partition: Partition) {
+    fn end_scan_if_done(&mut self, now: LocalTime, scanner: usize, partition: Partition) {
         let Some(scan) = self.states.take_finished(scanner, partition) else { return };
         if self.cadence.restarts_from_front(partition, scanner) {
             self.cursors.restart(scanner, partition);

@@ -16,7 +16,7 @@ use crate::engine::observe::{Observation, ScanCounts};
 use crate::engine::scanners::{SCANNERS, ScannerName};
 use crate::error::Class;
 use crate::partition::Partition;
-use crate::time::{EngineTime, ServerTime};
+use crate::time::{LocalTime, ServerTime};
 
 /// One scanner at work on one partition.
 #[derive(Debug, Default)]
@@ -40,21 +40,21 @@ pub(super) struct FinishedScan {
 /// One scanner's way over all partitions.
 #[derive(Debug)]
 struct Cycle {
-    started: EngineTime,
+    started: LocalTime,
     partitions_left: BTreeSet<Partition>,
     counts: ScanCounts,
     /// Sum of the index sizes; none once one was unknown.
     size: Option<u64>,
     tracker: FailureTracker,
     scratch: ScanScratch,
-    engine_started: EngineTime,
+    engine_started: LocalTime,
     interval_ms: u64,
 }
 
 impl Cycle {
     /// Tracker and scratch count intervals since the engine's start, so that no partition which
     /// cannot be read stops their clock.
-    fn tick(&mut self, now: EngineTime) {
+    fn tick(&mut self, now: LocalTime) {
         let intervals = (now.0 - self.engine_started.0) / self.interval_ms;
         if self.tracker.advance_to(intervals) {
             self.scratch = ScanScratch::default();
@@ -70,7 +70,7 @@ pub(super) struct ScanStates {
 }
 
 impl ScanStates {
-    pub(super) fn new(cadence: &Cadence, now: EngineTime) -> Self {
+    pub(super) fn new(cadence: &Cadence, now: LocalTime) -> Self {
         let cycles = (0..SCANNERS.len())
             .map(|scanner| Cycle {
                 started: now,
@@ -96,7 +96,7 @@ impl ScanStates {
         scanner: usize,
         partition: Partition,
         indexes: usize,
-        now: EngineTime,
+        now: LocalTime,
     ) {
         self.cycles[scanner].tick(now);
         let scan = RunningScan { indexes, size: Some(0), ..RunningScan::default() };
@@ -248,7 +248,7 @@ impl ScanStates {
         scanner: usize,
         partition: Partition,
         scan: &FinishedScan,
-        now: EngineTime,
+        now: LocalTime,
         cadence: &Cadence,
     ) -> Vec<Observation> {
         let name = SCANNERS[scanner].spec().name;

@@ -2,16 +2,16 @@
 
 use selvedge_core::command::Ticket;
 use selvedge_core::engine::{Effect, Engine, EngineConfig, Input};
-use selvedge_core::time::EngineTime;
+use selvedge_core::time::LocalTime;
 
 /// Another engine, which gets no answers: only its tickets matter.
 pub(super) struct Neighbour {
     engine: Engine,
-    now: EngineTime,
+    now: LocalTime,
 }
 
 impl Neighbour {
-    pub(super) fn new(config: EngineConfig, seed: u64, now: EngineTime) -> Self {
+    pub(super) fn new(config: EngineConfig, seed: u64, now: LocalTime) -> Self {
         Self { engine: Engine::new(config, seed, now), now }
     }
 
