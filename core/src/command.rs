@@ -64,6 +64,9 @@ impl Command {
     }
 }
 
+/// A reply, or the failure that stands for it.
+pub(crate) type Reply = Result<Value, ServerError>;
+
 /// The result of one command of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {

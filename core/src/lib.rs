@@ -16,6 +16,7 @@
 //! | [`retry`] | whether a failed call may be repeated, and after which delay |
 //! | [`call`] | one type per store function: name, keys, arguments, reply |
 //! | [`command`] | a command for a store, and what became of it |
+//! | [`requests`] | commands in flight, for every machine: batches, tickets, deadlines |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
 //! | [`audit`] | invariants of a keyspace |
 //! | [`explain`] | why an execution is in its state |
@@ -48,6 +49,7 @@ pub mod key;
 pub mod partition;
 pub mod policy;
 pub mod push;
+pub mod requests;
 pub mod retry;
 pub mod state;
 pub mod strict_json;

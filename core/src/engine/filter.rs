@@ -3,8 +3,8 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::reply::Reply;
 use crate::command::Command;
+use crate::command::Reply;
 use crate::error::ServerError;
 use crate::id::ExecutionId;
 use crate::key::Key;

@@ -37,7 +37,6 @@ mod dispatch;
 mod filter;
 mod observe;
 mod reply;
-mod requests;
 mod scanners;
 mod scanning;
 mod wire;
@@ -49,14 +48,13 @@ use alloc::vec::Vec;
 pub use config::{EngineConfig, INTERVAL_FLOOR, InvalidSetting};
 pub use filter::Filter;
 pub use observe::{CancelDisposition, Observation, ReconcileAction, ScanCounts};
-pub use requests::BATCH_MAX;
 pub use scanners::{ScannerName, ScannerSpec, Source, scanner_specs};
 pub use wire::{Effect, Input, InvalidPush};
 
 use dispatch::{Dispatch, TaskId};
-use requests::{Priority, Requests};
 use scanning::Scanning;
 
+use crate::requests::{self, Priority, ReadyBatch, RequestLimits, Requests};
 use crate::time::LocalTime;
 
 /// The machine. See the module for how to drive it.
@@ -84,7 +82,7 @@ impl Engine {
         let config = Arc::new(config);
         Self {
             now,
-            requests: Requests::new(&config, seed),
+            requests: Requests::new(limits(&config), seed),
             dispatch: Dispatch::new(&config),
             scanning: Scanning::new(config, seed, now),
             effects: VecDeque::new(),
@@ -163,7 +161,12 @@ impl Engine {
                     let events = self.dispatch.resume(self.now, task, replies);
                     self.on_dispatch(events);
                 }
-                requests::Event::Observe(observation) => self.observe(observation),
+                requests::Event::AnswerIgnored(ticket) => {
+                    self.observe(Observation::AnswerIgnored(ticket));
+                }
+                requests::Event::TicketExpired(ticket) => {
+                    self.observe(Observation::TicketExpired(ticket));
+                }
             }
         }
     }
@@ -206,7 +209,12 @@ impl Engine {
         if self.draining {
             self.requests.cancel_unsent();
         } else {
-            self.effects.extend(self.requests.send(self.now));
+            let send = |ReadyBatch { ticket, slot, commands }| Effect::Send {
+                ticket,
+                slot,
+                batch: commands,
+            };
+            self.effects.extend(self.requests.send(self.now).into_iter().map(send));
         }
         if self.draining && !self.drained && self.requests.is_empty() {
             self.drained = true;
@@ -218,6 +226,14 @@ impl Engine {
         self.draining = true;
         self.scanning.drain();
         self.dispatch.drain();
+    }
+}
+
+const fn limits(config: &EngineConfig) -> RequestLimits {
+    RequestLimits {
+        window: config.window,
+        window_per_slot: config.window_per_slot,
+        timeout: config.ticket_timeout,
     }
 }
 

@@ -6,11 +6,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::scanning::CandidateOutcome;
+use crate::command::Reply;
 use crate::error::{Broken, ServerError};
 use crate::value::Value;
-
-/// A reply, or the failure that stands for it.
-pub(super) type Reply = Result<Value, ServerError>;
 
 /// The elements of an array reply; missing ones read as empty.
 pub(super) fn texts(reply: Option<Reply>) -> Result<Vec<String>, CandidateOutcome> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use selvedge_core::engine::BATCH_MAX;
 use selvedge_core::key::Key;
+use selvedge_core::requests::BATCH_MAX;
 use selvedge_core::value::Value;
 use selvedge_lua::library;
 

@@ -11,12 +11,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arbitrary::{Arbitrary as _, Unstructured};
 use selvedge_core::command::{Answer, Command, Ticket};
-use selvedge_core::engine::{
-    BATCH_MAX, Effect, Engine, Input, Observation, ScanCounts, ScannerName,
-};
+use selvedge_core::engine::{Effect, Engine, Input, Observation, ScanCounts, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::{Partition, slot};
+use selvedge_core::requests::BATCH_MAX;
 use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use selvedge_lua::host::Host;

@@ -21,8 +21,8 @@ use task::{DispatchContext, DispatchEnd, DispatchOutcome, Task, TaskStep, hand_o
 
 use super::config::EngineConfig;
 use super::observe::Observation;
-use super::reply::Reply;
 use crate::command::Command;
+use crate::command::Reply;
 use crate::completion::Completion;
 use crate::error::CallError;
 use crate::id::ExecutionId;

@@ -7,12 +7,12 @@ use core::time::Duration;
 use super::dependency_reconciler::resolve_edges;
 use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
 use crate::call::library::{Repair, RepairIndex};
-use crate::engine::requests::Priority;
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::error::CallError;
 use crate::id::{ExecutionId, LaneId};
 use crate::key::PartitionIndex;
 use crate::partition::Family;
+use crate::requests::Priority;
 
 pub(super) struct IndexReconciler;
 

@@ -30,11 +30,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::config::EngineConfig;
-use super::requests::Priority;
 use super::scanning::{CandidateOutcome, ScanStep};
 use crate::id::{ExecutionId, LaneId};
 use crate::key::{Key, LaneIndex, PartitionIndex};
 use crate::partition::{Family, Partition};
+use crate::requests::Priority;
 use crate::time::ServerTime;
 
 wire_enum! {

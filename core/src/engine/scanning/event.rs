@@ -7,9 +7,9 @@ use super::page::PageRequest;
 use super::step::NextStep;
 use crate::command::Command;
 use crate::engine::observe::Observation;
-use crate::engine::requests::Priority;
 use crate::id::ExecutionId;
 use crate::partition::Partition;
+use crate::requests::Priority;
 use crate::time::LocalTime;
 
 /// What scanning hands back.

@@ -37,13 +37,13 @@ use scan_state::ScanStates;
 
 use super::config::EngineConfig;
 use super::observe::Observation;
-use super::reply::Reply;
-use super::requests::Priority;
 use super::scanners::{self, Candidate, SCANNERS, ScanContext, ScannerName, Source};
 use crate::call::library::{Page, Pages};
+use crate::command::Reply;
 use crate::error::ServerError;
 use crate::id::{LaneId, QuotaPolicyId};
 use crate::partition::Partition;
+use crate::requests::Priority;
 use crate::time::{LocalTime, ServerTime};
 
 /// One look serves everything that is held, and every slot that is freed, within this time.

@@ -9,7 +9,7 @@ use super::cursors::{CursorKey, Cursors};
 use crate::call::Function;
 use crate::call::library::{PageMode, PageQuery, Pages, ScanPartition};
 use crate::command::Command;
-use crate::engine::reply::Reply;
+use crate::command::Reply;
 use crate::engine::scanners::{SCANNERS, Source};
 use crate::error::{CallError, ServerError};
 use crate::id::LaneId;

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use super::outcome::CandidateOutcome;
 use crate::call::Function;
 use crate::command::Command;
-use crate::engine::reply::Reply;
+use crate::command::Reply;
 use crate::error::{CallError, ServerError};
 
 /// How a step goes on with its replies.

@@ -1,4 +1,4 @@
-//! Requests: the commands that the engine has asked the store for, and who waits for the replies.
+//! Requests: the commands that a machine has asked the store for, and who waits for the replies.
 //!
 //! A request is a list of commands and a continuation. The commands are sent in batches, one hash
 //! slot each; when the last reply of a request is there, the continuation is handed back with all
@@ -12,24 +12,37 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 pub use batch::BATCH_MAX;
-pub(super) use batch::Priority;
+pub(crate) use batch::Priority;
+pub(crate) use in_flight::ReadyBatch;
+
+use core::time::Duration;
 
 use batch::{BatchBuilder, ReplySlot};
-use in_flight::{InFlight, ReadyBatch};
+use in_flight::InFlight;
 
-use super::config::EngineConfig;
-use super::observe::Observation;
-use super::reply::Reply;
-use super::wire::Effect;
-use crate::command::{Answer, Command, Ticket};
+use crate::command::{Answer, Command, Reply, Ticket};
 use crate::error::ServerError;
 use crate::time::LocalTime;
 
 /// What requests hand back.
-pub(super) enum Event<C> {
+pub(crate) enum Event<C> {
     /// Every reply of a request is there.
     Replied(C, Vec<Reply>),
-    Observe(Observation),
+    /// Answers came for a ticket that is not open: it has expired, or is another machine's.
+    AnswerIgnored(Ticket),
+    /// A ticket was not answered in time.
+    TicketExpired(Ticket),
+}
+
+/// How much may be in flight, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestLimits {
+    /// Most batches in flight.
+    pub(crate) window: usize,
+    /// Most batches in flight to one hash slot.
+    pub(crate) window_per_slot: usize,
+    /// How long a batch may stay unanswered.
+    pub(crate) timeout: Duration,
 }
 
 /// A request with replies missing.
@@ -40,7 +53,7 @@ struct PendingRequest<C> {
 }
 
 /// Everything that is queued or in flight; `C` is what comes back with the replies.
-pub(super) struct Requests<C> {
+pub(crate) struct Requests<C> {
     pending: BTreeMap<u64, PendingRequest<C>>,
     next_id: u64,
     builder: BatchBuilder,
@@ -48,17 +61,17 @@ pub(super) struct Requests<C> {
 }
 
 impl<C> Requests<C> {
-    pub(super) fn new(config: &EngineConfig, seed: u64) -> Self {
+    pub(crate) fn new(limits: RequestLimits, seed: u64) -> Self {
         Self {
             pending: BTreeMap::new(),
             next_id: 0,
             builder: BatchBuilder::default(),
-            in_flight: InFlight::new(config, seed),
+            in_flight: InFlight::new(limits, seed),
         }
     }
 
     /// Adds a request. Its commands are sent by the next [`Self::send`].
-    pub(super) fn add(&mut self, commands: Vec<Command>, priority: Priority, continuation: C) {
+    pub(crate) fn add(&mut self, commands: Vec<Command>, priority: Priority, continuation: C) {
         let request = self.next_id;
         self.next_id += 1;
         let missing = commands.len();
@@ -70,18 +83,15 @@ impl<C> Requests<C> {
     }
 
     /// Sends the requests that were added, as far as the window has room.
-    pub(super) fn send(&mut self, now: LocalTime) -> Vec<Effect> {
+    pub(crate) fn send(&mut self, now: LocalTime) -> Vec<ReadyBatch> {
         for batch in self.builder.take() {
             self.in_flight.queue(now, batch);
         }
-        let ready = core::iter::from_fn(|| self.in_flight.next_batch(now));
-        let send =
-            |ReadyBatch { ticket, slot, commands }| Effect::Send { ticket, slot, batch: commands };
-        ready.map(send).collect()
+        core::iter::from_fn(|| self.in_flight.next_batch(now)).collect()
     }
 
-    /// Drops what was not sent: it was surely not applied, and another engine will find the work.
-    pub(super) fn cancel_unsent(&mut self) {
+    /// Drops what was not sent: it was surely not applied, and another machine will find the work.
+    pub(crate) fn cancel_unsent(&mut self) {
         let unsent = self.builder.take().into_iter().flat_map(|batch| batch.reply_slots).flatten();
         for slot in unsent.chain(self.in_flight.cancel_queued()) {
             self.pending.remove(&slot.request);
@@ -89,9 +99,9 @@ impl<C> Requests<C> {
     }
 
     /// Stores the answers of a batch; commands without an answer count as not answered.
-    pub(super) fn settle(&mut self, ticket: Ticket, answers: Vec<Answer>) -> Vec<Event<C>> {
+    pub(crate) fn settle(&mut self, ticket: Ticket, answers: Vec<Answer>) -> Vec<Event<C>> {
         let Some(reply_slots) = self.in_flight.complete(ticket) else {
-            return vec![Event::Observe(Observation::AnswerIgnored(ticket))];
+            return vec![Event::AnswerIgnored(ticket)];
         };
         let mut answers = answers.into_iter();
         let mut complete = Vec::new();
@@ -107,9 +117,9 @@ impl<C> Requests<C> {
 
     /// Gives up on a ticket whose deadline has passed, if there is one: its commands were perhaps
     /// applied, and what is queued for the same hash slot counts as never sent.
-    pub(super) fn expire_next(&mut self, now: LocalTime) -> Option<Vec<Event<C>>> {
+    pub(crate) fn expire_next(&mut self, now: LocalTime) -> Option<Vec<Event<C>>> {
         let ticket = self.in_flight.overdue(now)?;
-        let mut events = vec![Event::Observe(Observation::TicketExpired(ticket))];
+        let mut events = vec![Event::TicketExpired(ticket)];
         let never_sent = self.in_flight.fail_slot(ticket);
         events.extend(self.settle(ticket, Vec::new()));
         for slot in never_sent {
@@ -121,16 +131,16 @@ impl<C> Requests<C> {
     }
 
     /// When the first ticket runs out.
-    pub(super) fn deadline(&self) -> Option<LocalTime> {
+    pub(crate) fn deadline(&self) -> Option<LocalTime> {
         self.in_flight.deadline()
     }
 
     /// Whether nothing is queued or in flight.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
 
-    pub(super) fn open_tickets(&self) -> usize {
+    pub(crate) fn open_tickets(&self) -> usize {
         self.in_flight.open_tickets()
     }
 

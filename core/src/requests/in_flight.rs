@@ -8,9 +8,9 @@ use core::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
+use super::RequestLimits;
 use super::batch::{Batch, Priority, ReplySlot};
 use crate::command::{Command, Ticket};
-use crate::engine::config::EngineConfig;
 use crate::time::LocalTime;
 
 /// The stream of the seed that ticket numbers are drawn from; the first stream is for jitter.
@@ -34,11 +34,11 @@ struct OpenTicket {
     reply_slots: Vec<Vec<ReplySlot>>,
 }
 
-/// A batch to send now.
-pub(super) struct ReadyBatch {
-    pub(super) ticket: Ticket,
-    pub(super) slot: u16,
-    pub(super) commands: Vec<Command>,
+/// A batch to send now, as one pipeline.
+pub(crate) struct ReadyBatch {
+    pub(crate) ticket: Ticket,
+    pub(crate) slot: u16,
+    pub(crate) commands: Vec<Command>,
 }
 
 #[derive(Debug)]
@@ -54,15 +54,15 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// The first ticket number depends on `seed`, so that a late answer to an earlier engine in
+    /// The first ticket number depends on `seed`, so that a late answer to an earlier machine in
     /// the same place matches no ticket of this one.
-    pub(super) fn new(config: &EngineConfig, seed: u64) -> Self {
+    pub(super) fn new(limits: RequestLimits, seed: u64) -> Self {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         random.set_stream(TICKET_STREAM);
         Self {
-            window: config.window.max(1),
-            window_per_slot: config.window_per_slot.max(1),
-            timeout: config.ticket_timeout,
+            window: limits.window.max(1),
+            window_per_slot: limits.window_per_slot.max(1),
+            timeout: limits.timeout,
             next_ticket: random.next_u64(),
             queue: VecDeque::new(),
             open: BTreeMap::new(),
@@ -169,10 +169,8 @@ mod tests {
     }
 
     fn seeded(window: usize, window_per_slot: usize, seed: u64) -> InFlight {
-        let ticket_timeout = Duration::from_secs(1);
-        let config =
-            EngineConfig { window, window_per_slot, ticket_timeout, ..EngineConfig::default() };
-        InFlight::new(&config, seed)
+        let timeout = Duration::from_secs(1);
+        InFlight::new(RequestLimits { window, window_per_slot, timeout }, seed)
     }
 
     fn send_all(in_flight: &mut InFlight, now: u64) -> Vec<ReadyBatch> {
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_of_an_earlier_engine_match_none_of_this_one() {
+    fn tickets_of_an_earlier_machine_match_none_of_this_one() {
         let sent = |seed| {
             let mut in_flight = seeded(9, 9, seed);
             for _ in 0..5 {

@@ -12,7 +12,7 @@ pub const BATCH_MAX: usize = 128;
 
 /// Which commands are sent first within a hash slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::engine) enum Priority {
+pub(crate) enum Priority {
     /// Work that is due.
     Due,
     /// Work that nothing waits for, such as an audit. It lets due work of its slot pass, for a
