@@ -23,23 +23,23 @@ pub const SOURCE: &str = include_str!(concat!(env!("OUT_DIR"), "/flowfabric.lua"
 mod tests {
     use super::*;
 
-    const EDITIONS: &str = include_str!("../editions.txt");
+    const REVISIONS: &str = include_str!("../revisions.txt");
 
     #[test]
     fn a_text_that_changed_is_a_new_revision() {
-        let editions: Vec<(u32, &str)> = EDITIONS
+        let revisions: Vec<(u32, &str)> = REVISIONS
             .lines()
             .filter(|line| !line.starts_with('#'))
             .filter_map(|line| line.split_once(' '))
             .map(|(revision, digest)| (revision.parse().unwrap(), digest))
             .collect();
-        assert!(editions.is_sorted_by(|one, next| one.0 < next.0), "revisions grow: {EDITIONS}");
+        assert!(revisions.is_sorted_by(|one, next| one.0 < next.0), "revisions grow: {REVISIONS}");
         assert_eq!(
-            editions.last(),
+            revisions.last(),
             Some(&(REVISION, DIGEST)),
-            "the library text is not the last revision of lua/editions.txt: programs with different \
+            "the library text is not the last revision of lua/revisions.txt: programs with different \
              texts of one revision would keep replacing each other's. Raise REVISION in \
-             lua/src/assemble.rs to a number that was never released, and end lua/editions.txt with \
+             lua/src/assemble.rs to a number that was never released, and end lua/revisions.txt with \
              that number and the digest {DIGEST}",
         );
     }

@@ -35,11 +35,11 @@
 mod config;
 mod dispatch;
 mod filter;
+mod inputs_and_effects;
 mod observe;
 mod reply;
 mod scanners;
 mod scanning;
-mod wire;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -47,9 +47,9 @@ use alloc::vec::Vec;
 
 pub use config::{EngineConfig, INTERVAL_FLOOR, InvalidSetting};
 pub use filter::Filter;
+pub use inputs_and_effects::{Effect, Input, InvalidPush};
 pub use observe::{CancelDisposition, Observation, ReconcileAction, ScanCounts};
 pub use scanners::{ScannerName, ScannerSpec, Source, scanner_specs};
-pub use wire::{Effect, Input, InvalidPush};
 
 use dispatch::{Dispatch, TaskId};
 use scanning::Scanning;

@@ -2,7 +2,7 @@
 //!
 //! | installed library | action |
 //! | --- | --- |
-//! | the edition built into this program | none |
+//! | the revision built into this program | none |
 //! | none, an older one, FlowFabric's own, or another text of the same revision | replaced |
 //! | a newer one that declares every function this program calls | kept and used |
 //! | a newer one that does not | error: this program is too old for the deployment |

@@ -292,8 +292,8 @@ fault EnginePause at 8s to engine-2 for 12s
     #[test]
     fn the_example_plans_parse() {
         for text in [
-            include_str!("../../plans/approval.txt"),
-            include_str!("../../plans/crash_between_cancel_and_drain.txt"),
+            include_str!("../../examples/approval.plan"),
+            include_str!("../../examples/crash-between-cancel-and-drain.plan"),
         ] {
             Plan::parse(text).unwrap_or_else(|error| panic!("{error}"));
         }

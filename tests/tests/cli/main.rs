@@ -4,6 +4,7 @@
 mod demo_and_library;
 mod drawing;
 mod dry_run;
+mod fsck;
 mod input;
 mod kit;
 mod operate;
@@ -11,4 +12,3 @@ mod readme;
 mod serve;
 mod settings;
 mod signals;
-mod soundness;

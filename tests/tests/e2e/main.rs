@@ -8,9 +8,9 @@
 mod extreme_values;
 mod fixture;
 mod flows;
-mod processes;
 mod recovery;
 mod running;
+mod worker_processes;
 
 use fixture::{Fixture, Served, run_all};
 use selvedge_core::engine::ScannerName;

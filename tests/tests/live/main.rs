@@ -1,4 +1,4 @@
 //! Short schedules of faults against real processes. The program `live` runs long ones.
 
-mod faults;
+mod fault_injection;
 mod schedules;

@@ -3,11 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
 
 mod access;
-mod crash;
 mod deadlines;
-mod faults;
+mod killed_processes;
 mod kit;
 mod lifecycle;
 mod migration;
 mod quota;
+mod server_faults;
 mod stores;

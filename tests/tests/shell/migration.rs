@@ -12,8 +12,8 @@ use selvedge_tests::cluster::Cluster;
 use selvedge_tests::server::Server;
 use tokio::time::sleep;
 
-use crate::faults::{Plant, say};
 use crate::kit::{COUNTS, PATIENCE as SOON, block_on, open, until, url_of_cluster};
+use crate::server_faults::{Plant, say};
 
 fn text(value: Value) -> String {
     let Value::Bulk(text) = value else { panic!("{value:?}") };

@@ -5,11 +5,11 @@ use crate::call::{Envelope, Function};
 use crate::error::CallError;
 use crate::key::Key;
 
-/// Asks which edition of the library a server holds. An added function.
+/// Asks which revision of the library a server holds. An added function.
 #[derive(Clone, Copy, Debug)]
 pub struct LibraryRevision;
 
-/// One edition of the library.
+/// One revision of the library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edition {
     /// Grows with every release that changes the library.

@@ -10,14 +10,16 @@
 
 mod echoes;
 mod queue;
-mod task;
+mod resolve_edges;
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use echoes::Echoes;
 use queue::{Pending, Pushed, Queue};
-use task::{DispatchContext, DispatchEnd, DispatchOutcome, Task, TaskStep, hand_over_reason};
+use resolve_edges::{
+    DispatchContext, DispatchEnd, DispatchOutcome, Task, TaskStep, hand_over_reason,
+};
 
 use super::config::EngineConfig;
 use super::observe::Observation;

@@ -13,7 +13,7 @@ use crate::call::flow::AckCancelMember;
 use crate::call::library::SetAside;
 use crate::command::Command;
 use crate::engine::reply::{scanned, text};
-use crate::engine::scanners::cancel::{Cancelled, cancel};
+use crate::engine::scanners::cancel_execution::{Cancelled, cancel};
 use crate::engine::scanning::keep_selected;
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::id::{ExecutionId, FlowId};

@@ -11,7 +11,7 @@ use crate::call::flow::{CheckedDrain, Drain, DrainSiblingCancelGroupChecked, Sib
 use crate::command::Command;
 use crate::engine::observe::{CancelDisposition, Observation};
 use crate::engine::reply::text;
-use crate::engine::scanners::cancel::{Cancelled, cancel};
+use crate::engine::scanners::cancel_execution::{Cancelled, cancel};
 use crate::engine::scanning::if_selected;
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::id::ExecutionId;

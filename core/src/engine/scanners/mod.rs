@@ -7,7 +7,7 @@
 mod attempt_timeout;
 mod budget_reconciler;
 mod budget_reset;
-mod cancel;
+mod cancel_execution;
 mod cancel_reconciler;
 mod delayed_promoter;
 mod dependency_reconciler;
