@@ -17,13 +17,13 @@ const SUSPENDED: &str =
     "suspended/unowned/not_applicable/waiting_for_signal/none/attempt_interrupted/suspended";
 const DONE: &str = "terminal/unowned/not_applicable/none/success/attempt_terminal/completed";
 
-struct World(Snapshot);
+struct Records(Snapshot);
 
-impl World {
+impl Records {
     fn new(vector: &str, more: &[(&str, &str)]) -> Self {
-        let mut world = Self(Snapshot::new(NOW));
-        world.execution(ID, vector, more);
-        world
+        let mut records = Self(Snapshot::new(NOW));
+        records.execution(ID, vector, more);
+        records
     }
 
     fn execution(&mut self, id: &str, vector: &str, more: &[(&str, &str)]) {
@@ -66,38 +66,38 @@ fn nothing_is_said_about_a_stranger() {
 
 #[test]
 fn an_entry_that_is_missing_is_put_back_by_the_index_reconciler() {
-    let world = World::new(READY, &[]);
+    let records = Records::new(READY, &[]);
     let place = (&"default".parse().expect("a lane"), LaneIndex::Eligible);
     let config = EngineConfig::default();
-    let why = explain_missing(&world.0, &id(), &config, place).expect("it has a record");
+    let why = explain_missing(&records.0, &id(), &config, place).expect("it has a record");
     assert!(why.headline.contains("missing from the eligible index of lane default"), "{why:?}");
     assert_eq!(why.waits[0].mover, Mover::Scanner(ScannerName::IndexReconciler));
-    assert_eq!(why.waits[1..], world.why().waits);
+    assert_eq!(why.waits[1..], records.why().waits);
 }
 
 #[test]
 fn a_record_that_lacks_a_part_of_its_state_says_which() {
-    let why = World::new(READY, &[("eligibility_state", "")]).why();
+    let why = Records::new(READY, &[("eligibility_state", "")]).why();
     assert_eq!(why.headline, "its record is damaged: it lacks eligibility_state");
 }
 
 #[test]
 fn ready_work_waits_for_a_worker_that_can_do_it() {
-    let why = World::new(READY, &[("lane_id", "gpu"), ("required_capabilities", "cuda")]).why();
+    let why = Records::new(READY, &[("lane_id", "gpu"), ("required_capabilities", "cuda")]).why();
     let who = "a worker of lane gpu that offers cuda".to_owned();
     assert_eq!(why.waits[0].mover, Mover::Worker(who));
 }
 
 #[test]
 fn ready_work_of_a_cancelled_flow_waits_for_the_cancel() {
-    let mut world = World::new(READY, &[("flow_id", FLOW)]);
-    world.hash(&format!("ff:flow:{{fp:7}}:{FLOW}:core"), &[("public_flow_state", "cancelled")]);
-    assert_eq!(world.why().waits[0].mover, Mover::Scanner(ScannerName::CancelReconciler));
+    let mut records = Records::new(READY, &[("flow_id", FLOW)]);
+    records.hash(&format!("ff:flow:{{fp:7}}:{FLOW}:core"), &[("public_flow_state", "cancelled")]);
+    assert_eq!(records.why().waits[0].mover, Mover::Scanner(ScannerName::CancelReconciler));
 }
 
 #[test]
 fn a_lease_that_ran_out_is_noticed_within_two_intervals() {
-    let why = World::new(RUNNING, &[("lease_expires_at", "999000")]).why();
+    let why = Records::new(RUNNING, &[("lease_expires_at", "999000")]).why();
     let wait = &why.waits[0];
     // Twice 1.5 s until it is requeued.
     let expected = scanned(ScannerName::LeaseExpiry, 999_000 + 3_000);
@@ -106,18 +106,18 @@ fn a_lease_that_ran_out_is_noticed_within_two_intervals() {
 
 #[test]
 fn what_no_engine_came_for_in_time_is_overdue() {
-    let why = World::new(RUNNING, &[("lease_expires_at", "900000")]).why();
+    let why = Records::new(RUNNING, &[("lease_expires_at", "900000")]).why();
     assert_eq!(why.waits[0].by, DueBy::Overdue(ServerTime(903_000)));
 }
 
 #[test]
 fn a_running_attempt_is_limited_by_its_lease_its_timeout_and_its_deadline() {
-    let mut world = World::new(RUNNING, &[("lease_expires_at", "1005000")]);
+    let mut records = Records::new(RUNNING, &[("lease_expires_at", "1005000")]);
     for index in ["attempt_timeout", "execution_deadline"] {
         let score = [(ID.to_owned(), 1_010_000.0)].into();
-        world.put(&format!("ff:idx:{{fp:7}}:{index}"), Stored::Zset(score));
+        records.put(&format!("ff:idx:{{fp:7}}:{index}"), Stored::Zset(score));
     }
-    let why = world.why();
+    let why = records.why();
     let movers: Vec<&Mover> = why.limits.iter().map(|limit| &limit.mover).collect();
     assert_eq!(
         movers,
@@ -132,34 +132,34 @@ fn a_running_attempt_is_limited_by_its_lease_its_timeout_and_its_deadline() {
 
 #[test]
 fn a_blocked_child_names_its_upstream_or_who_brings_its_word() {
-    let mut world = World::new(BLOCKED, &[]);
-    world.put(
+    let mut records = Records::new(BLOCKED, &[]);
+    records.put(
         &format!("ff:exec:{{fp:7}}:{ID}:deps:unresolved"),
         Stored::Set([EDGE.to_owned()].into()),
     );
     let dependency = format!("ff:exec:{{fp:7}}:{ID}:dep:{EDGE}");
-    world.hash(&dependency, &[("upstream_execution_id", UPSTREAM)]);
-    world.execution(UPSTREAM, RUNNING, &[]);
+    records.hash(&dependency, &[("upstream_execution_id", UPSTREAM)]);
+    records.execution(UPSTREAM, RUNNING, &[]);
     let upstream: ExecutionId = UPSTREAM.parse().expect("an id");
-    assert_eq!(world.why().waits[0].mover, Mover::Upstream(upstream.clone()));
-    assert!(reads(&world.0, &id()).contains(&Read::Hash(Key::execution(&upstream).core())));
+    assert_eq!(records.why().waits[0].mover, Mover::Upstream(upstream.clone()));
+    assert!(reads(&records.0, &id()).contains(&Read::Hash(Key::execution(&upstream).core())));
 
-    world.execution(UPSTREAM, DONE, &[]);
-    let why = world.why();
+    records.execution(UPSTREAM, DONE, &[]);
+    let why = records.why();
     let expected = scanned(ScannerName::DependencyReconciler, NOW.0 + 30_000);
     assert_eq!((why.waits[0].mover.clone(), why.waits[0].by), expected);
 }
 
 #[test]
 fn a_child_of_an_unfinished_submission_waits_for_the_submitter() {
-    let why = World::new(BLOCKED, &[("unsealed", "1")]).why();
+    let why = Records::new(BLOCKED, &[("unsealed", "1")]).why();
     assert_eq!(why.waits[0].mover, Mover::Submitter);
 }
 
 #[test]
 fn a_suspension_names_the_signals_that_are_missing() {
-    let mut world = World::new(SUSPENDED, &[]);
-    world.hash(
+    let mut records = Records::new(SUSPENDED, &[]);
+    records.hash(
         &format!("ff:exec:{{fp:7}}:{ID}:suspension:current"),
         &[
             ("suspension_id", "s"),
@@ -167,7 +167,7 @@ fn a_suspension_names_the_signals_that_are_missing() {
             ("reason_code", "waiting_for_approval"),
         ],
     );
-    world.hash(
+    records.hash(
         &format!("ff:wp:{{fp:7}}:{WAITPOINT}"),
         &[("state", "active"), ("waitpoint_key", "wpk:1")],
     );
@@ -181,22 +181,22 @@ fn a_suspension_names_the_signals_that_are_missing() {
         ("matcher:1:name", "shipped"),
         ("matcher:1:satisfied", "0"),
     ];
-    world.hash(&condition, &matchers);
-    let why = world.why();
+    records.hash(&condition, &matchers);
+    let why = records.why();
     assert_eq!(why.waits[0].on, "all of the signals shipped");
     assert_eq!(why.waits.len(), 1);
 
-    world.hash(&condition, &[("closed", "1")]);
-    assert_eq!(world.why().waits[0].mover, Mover::Nobody, "nothing can wake it any more");
+    records.hash(&condition, &[("closed", "1")]);
+    assert_eq!(records.why().waits[0].mover, Mover::Nobody, "nothing can wake it any more");
 }
 
 #[test]
 fn a_broken_record_is_for_the_operator() {
-    let why = World::new("no/such/words/in/the/contract/ever", &[]).why();
+    let why = Records::new("no/such/words/in/the/contract/ever", &[]).why();
     assert_eq!(why.waits[0].mover, Mover::Operator);
 }
 
 #[test]
 fn what_has_ended_waits_for_nothing() {
-    assert!(World::new(DONE, &[("completed_at", "5")]).why().waits.is_empty());
+    assert!(Records::new(DONE, &[("completed_at", "5")]).why().waits.is_empty());
 }

@@ -161,7 +161,7 @@ fn numbers(value: &Value) -> Value {
 
 /// How two replies to the same command compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DifferenceKind {
     /// The replies differ, and nothing in the tables says why.
     Unknown,
     /// Known, and the keyspaces are still the same.
@@ -213,11 +213,11 @@ fn without_script_name(text: String) -> String {
 
 /// Judges two replies that are not equal.
 #[must_use]
-pub fn judge(command: &[Vec<u8>], valkey: &Value, redis: &Value) -> Verdict {
+pub fn judge(command: &[Vec<u8>], valkey: &Value, redis: &Value) -> DifferenceKind {
     let call = Call { command, valkey, redis };
     match BEHAVIOUR_DIFFERENCES.iter().find(|conduct| (conduct.applies)(&call)) {
-        None => Verdict::Unknown,
-        Some(conduct) if conduct.parts => Verdict::Parted,
-        Some(_) => Verdict::Known,
+        None => DifferenceKind::Unknown,
+        Some(conduct) if conduct.parts => DifferenceKind::Parted,
+        Some(_) => DifferenceKind::Known,
     }
 }

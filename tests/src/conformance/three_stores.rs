@@ -7,7 +7,7 @@ use std::thread;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
 
-use super::known_differences::{Verdict, judge, reconcile};
+use super::known_differences::{DifferenceKind, judge, reconcile};
 use super::{Sequence, Step};
 use crate::connection::Connection;
 use crate::server::{Server, ServerError};
@@ -197,9 +197,9 @@ fn first_divergence(sequence: &Sequence, trace: &Trace) -> Option<(usize, &'stat
         let reply = reconcile(redis.reply.clone());
         if !step.comparison.agrees(&valkey.reply, &reply) {
             match judge(&step.command, &valkey.reply, &reply) {
-                Verdict::Unknown => return Some((index, "redis", Part::Reply)),
-                Verdict::Known => {}
-                Verdict::Parted => redis_parted = true,
+                DifferenceKind::Unknown => return Some((index, "redis", Part::Reply)),
+                DifferenceKind::Known => {}
+                DifferenceKind::Parted => redis_parted = true,
             }
         }
         if !redis_parted && host.keyspace != redis.keyspace {

@@ -7,7 +7,7 @@ use std::io;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
 
-use super::{CLOCK, CallSequence, Step};
+use super::{CLOCK, CallSequence, SequenceStep};
 use crate::conformance::three_stores::spell;
 use crate::connection::{Connection, Message};
 use crate::server::{Server, ServerError};
@@ -90,7 +90,7 @@ impl HostAndValkey {
     }
 
     /// Plays a sequence on both; the answers, if they agree.
-    pub fn play(&mut self, sequence: &[Step]) -> Result<Vec<Value>, PlayError> {
+    pub fn play(&mut self, sequence: &[SequenceStep]) -> Result<Vec<Value>, PlayError> {
         let (host, valkey) = self.compare(sequence)?;
         if host == valkey {
             self.messages +=
@@ -121,12 +121,15 @@ impl HostAndValkey {
     }
 
     /// What both answered, and a digest of what they hold at the end.
-    fn compare(&mut self, sequence: &[Step]) -> Result<(Played, Played), PlayError> {
+    fn compare(&mut self, sequence: &[SequenceStep]) -> Result<(Played, Played), PlayError> {
         Ok((self.on_host(sequence, Detail::End), self.on_valkey(sequence, Detail::End)?))
     }
 
     /// The first step after which the stores differ, and what each has there.
-    fn parts(&mut self, sequence: &[Step]) -> Result<Option<(usize, String, String)>, PlayError> {
+    fn parts(
+        &mut self,
+        sequence: &[SequenceStep],
+    ) -> Result<Option<(usize, String, String)>, PlayError> {
         let host = self.on_host(sequence, Detail::EveryStep);
         let valkey = self.on_valkey(sequence, Detail::EveryStep)?;
         let results = first_other(&host.results, &valkey.results).unwrap_or(usize::MAX);
@@ -143,7 +146,7 @@ impl HostAndValkey {
         })
     }
 
-    fn on_host(&mut self, sequence: &[Step], detail: Detail) -> Played {
+    fn on_host(&mut self, sequence: &[SequenceStep], detail: Detail) -> Played {
         let host = &mut self.host;
         host.call(&["FLUSHALL"]);
         host.take_published();
@@ -168,14 +171,18 @@ impl HostAndValkey {
     /// The same, but that the clock is a key, and whoever moves it removes what is over. So does
     /// whoever comes after a function, which may have let something end at once; the plain commands
     /// that furnish a world do not.
-    fn on_valkey(&mut self, sequence: &[Step], detail: Detail) -> Result<Played, PlayError> {
+    fn on_valkey(
+        &mut self,
+        sequence: &[SequenceStep],
+        detail: Detail,
+    ) -> Result<Played, PlayError> {
         let words = |line: &[&str]| -> Vec<Vec<u8>> {
             line.iter().map(|word| word.as_bytes().to_vec()).collect()
         };
         let look = |detail: &str| [words(&["DEL", CLOCK]), words(&["EVAL", DUMP, "0", detail])];
         let mut commands = vec![words(&["FLUSHALL"])];
         let (mut answers, mut dumps) = (Vec::new(), Vec::new());
-        let mut before: Option<&Step> = None;
+        let mut before: Option<&SequenceStep> = None;
         for step in sequence {
             let (now_us, now_ms) = (step.now_us.to_string(), (step.now_us / 1000).to_string());
             let calm = before.is_some_and(|it| it.now_us == step.now_us && !it.is_call());
@@ -288,7 +295,7 @@ mod tests {
     #[test]
     fn the_store_is_swept_when_time_passes_and_not_at_every_step() {
         let mut stores = HostAndValkey::start(&steered(SOURCE)).unwrap();
-        let step = |number: u64| Step {
+        let step = |number: u64| SequenceStep {
             now_us: 4_000_000_000_000_000 + number / 100,
             command: ["SET", &number.to_string(), "1"].map(|word| word.into()).to_vec(),
         };

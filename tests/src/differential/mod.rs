@@ -15,21 +15,21 @@ pub mod sequences;
 
 /// One command, and the time at which it comes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SequenceStep {
     /// The clock, in microseconds since the epoch.
     pub now_us: u64,
     /// The command as a client sends it.
     pub command: Vec<Vec<u8>>,
 }
 
-impl Step {
+impl SequenceStep {
     fn is_call(&self) -> bool {
         self.command.first().is_some_and(|name| name == b"FCALL")
     }
 }
 
 /// Some commands from an empty keyspace on.
-pub type CallSequence = Vec<Step>;
+pub type CallSequence = Vec<SequenceStep>;
 
 /// The key of a server in which a steered library finds the time; the server's own clock cannot be
 /// set.

@@ -10,7 +10,7 @@ use super::coverage::Coverage;
 use super::host_and_valkey::HostAndValkey;
 use super::model_check::ModelCheck;
 use super::sequences::SequenceSource;
-use super::{Step, steered};
+use super::{SequenceStep, steered};
 use crate::hostile::HostileRunner;
 use crate::hostile::contract::Contract;
 
@@ -83,7 +83,7 @@ impl DifferentialRun {
 /// The calls of functions among the steps of a sequence, by their places.
 fn calls<'a>(
     source: &'a SequenceSource,
-    sequence: &'a [Step],
+    sequence: &'a [SequenceStep],
 ) -> impl Iterator<Item = (usize, &'a Contract)> {
     sequence.iter().enumerate().filter_map(|(at, step)| {
         let [name, function, ..] = step.command.as_slice() else { return None };
@@ -93,7 +93,7 @@ fn calls<'a>(
 }
 
 /// Lets the reference model judge a history; answers how many answers it had an opinion about.
-fn model(sequence: &[Step], replies: &[Value], end: &Snapshot) -> Result<u64, String> {
+fn model(sequence: &[SequenceStep], replies: &[Value], end: &Snapshot) -> Result<u64, String> {
     let mut check = ModelCheck::default();
     for (step, reply) in sequence.iter().zip(replies) {
         check.hear(&step.command, reply)?;

@@ -7,7 +7,7 @@ use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 
 use super::coverage::Coverage;
-use super::{CallSequence, Step};
+use super::{CallSequence, SequenceStep};
 use crate::history::run::HistoryRun;
 use crate::hostile::HostileRunner;
 use crate::hostile::contract::Contract;
@@ -70,7 +70,7 @@ impl SequenceSource {
             .commands()
             .into_iter()
             .chain([fcall(first)])
-            .map(|command| Step { now_us, command })
+            .map(|command| SequenceStep { now_us, command })
             .collect();
         for _ in 0..draws.index(FOLLOWERS_MAX) {
             now_us += *draws.pick(&PAUSES_US).unwrap_or(&0);
@@ -83,7 +83,7 @@ impl SequenceSource {
             {
                 corrupt_args(&mut draws, &self.corpus, contract, &mut other);
             }
-            sequence.push(Step { now_us, command: fcall(&other) });
+            sequence.push(SequenceStep { now_us, command: fcall(&other) });
         }
         sequence
     }

@@ -25,7 +25,7 @@ use selvedge_sim::world::commit_log::CommitLog;
 use super::Failure;
 use super::perform::flow::StagedEdge;
 use super::perform::suspension::KnownWaitpoint;
-use crate::differential::{CallSequence, Step, is_steered};
+use crate::differential::{CallSequence, SequenceStep, is_steered};
 
 /// How often each function was accepted and refused.
 pub type Tally = BTreeMap<&'static str, [u64; 2]>;
@@ -75,7 +75,7 @@ impl HistoryState {
         let secret = ["HSET", &secrets, "current_kid", "k1", "secret:k1", &"00".repeat(32)]
             .map(|word| word.as_bytes().to_vec());
         host.call(&secret);
-        let sequence = vec![Step { now_us: STARTS_AT_US, command: secret.to_vec() }];
+        let sequence = vec![SequenceStep { now_us: STARTS_AT_US, command: secret.to_vec() }];
         let snapshot = host.audited();
         let mut state = Self {
             host,
@@ -109,7 +109,7 @@ impl HistoryState {
         self.wait_ms(1);
         let command = function.command();
         let reply = self.host.call(&command);
-        self.sequence.push(Step { now_us: self.host.now_us(), command: command.clone() });
+        self.sequence.push(SequenceStep { now_us: self.host.now_us(), command: command.clone() });
         self.host.refresh(&mut self.snapshot);
         let outcome = F::parse(reply.clone());
         let arguments: Vec<String> =

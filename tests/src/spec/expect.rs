@@ -86,10 +86,10 @@ struct Judge<'j, 's, 'a> {
     matcher: &'j mut Matcher<'s, 'a>,
 }
 
-type Verdict = Result<Option<String>, String>;
+type MatchResult = Result<Option<String>, String>;
 
 impl Judge<'_, '_, '_> {
-    fn reply(&mut self, patterns: &[Pattern], reply: &Value) -> Verdict {
+    fn reply(&mut self, patterns: &[Pattern], reply: &Value) -> MatchResult {
         let holds = if let Value::Array(elements) = reply {
             self.matcher.sequence_fits(patterns, elements)?
         } else {
@@ -98,13 +98,13 @@ impl Judge<'_, '_, '_> {
         Ok((!holds).then(|| show_reply(reply)))
     }
 
-    fn error(&mut self, prefix: &[Word], reply: &Value) -> Verdict {
+    fn error(&mut self, prefix: &[Word], reply: &Value) -> MatchResult {
         let wanted = self.matcher.scope.values(prefix)?.join(&b' ');
         let holds = matches!(reply, Value::Error(text) if text.as_bytes().starts_with(&wanted));
         Ok((!holds).then(|| show_reply(reply)))
     }
 
-    fn hash(&mut self, key: &Word, wanted: &Pairs, exactly: bool) -> Verdict {
+    fn hash(&mut self, key: &Word, wanted: &Pairs, exactly: bool) -> MatchResult {
         let fields = pairs(texts(self.read(key, &[b"HGETALL"], &[])?));
         let holds = self.fields_fit(wanted, &fields)? && (!exactly || fields.len() == wanted.len());
         if holds {
@@ -119,14 +119,14 @@ impl Judge<'_, '_, '_> {
         Ok(Some(format!("hash {} {}", show_text(&self.value(key)?), show_pairs(&relevant))))
     }
 
-    fn absent_field(&mut self, key: &Word, fields: &[Word]) -> Verdict {
+    fn absent_field(&mut self, key: &Word, fields: &[Word]) -> MatchResult {
         let hash = pairs(texts(self.read(key, &[b"HGETALL"], &[])?));
         let unwanted = self.matcher.scope.values(fields)?;
         let found: Vec<_> = hash.into_iter().filter(|(name, _)| unwanted.contains(name)).collect();
         Ok((!found.is_empty()).then(|| show_pairs(&found)))
     }
 
-    fn set_exactly(&mut self, key: &Word, wanted: &[Pattern]) -> Verdict {
+    fn set_exactly(&mut self, key: &Word, wanted: &[Pattern]) -> MatchResult {
         let members = self.read(key, &[b"SMEMBERS"], &[])?;
         let holds = if let Value::Array(members) = &members {
             self.matcher.unordered_fits(wanted, members)?
@@ -136,7 +136,7 @@ impl Judge<'_, '_, '_> {
         Ok((!holds).then(|| show(&members)))
     }
 
-    fn zset(&mut self, key: &Word, wanted: &Pairs) -> Verdict {
+    fn zset(&mut self, key: &Word, wanted: &Pairs) -> MatchResult {
         let members = self.scored(key)?;
         let mut holds = members.len() == wanted.len();
         for (name, score) in wanted {
@@ -150,7 +150,7 @@ impl Judge<'_, '_, '_> {
         Ok((!holds).then(|| show_pairs(&members)))
     }
 
-    fn holds(&mut self, key: &Word, wanted: &[(Word, Option<Pattern>)]) -> Verdict {
+    fn holds(&mut self, key: &Word, wanted: &[(Word, Option<Pattern>)]) -> MatchResult {
         let members = self.members(key)?;
         let mut holds = true;
         for (name, score) in wanted {
@@ -165,19 +165,19 @@ impl Judge<'_, '_, '_> {
         Ok((!holds).then(|| show_pairs(&members)))
     }
 
-    fn lacks(&mut self, key: &Word, unwanted: &[Word]) -> Verdict {
+    fn lacks(&mut self, key: &Word, unwanted: &[Word]) -> MatchResult {
         let unwanted = self.matcher.scope.values(unwanted)?;
         let mut members = self.members(key)?;
         members.retain(|(member, _)| unwanted.contains(member));
         Ok((!members.is_empty()).then(|| show_pairs(&members)))
     }
 
-    fn string(&mut self, key: &Word, pattern: &Pattern) -> Verdict {
+    fn string(&mut self, key: &Word, pattern: &Pattern) -> MatchResult {
         let got = self.read(key, &[b"GET"], &[])?;
         Ok((!self.matcher.fits(pattern, &got)?).then(|| show(&got)))
     }
 
-    fn stream(&mut self, key: &Word, wanted: &[Pairs]) -> Verdict {
+    fn stream(&mut self, key: &Word, wanted: &[Pairs]) -> MatchResult {
         let entries = self.entries(key)?;
         let mut holds = entries.len() == wanted.len();
         for (wanted, entry) in wanted.iter().zip(&entries) {
@@ -190,12 +190,12 @@ impl Judge<'_, '_, '_> {
         }))
     }
 
-    fn last_entry(&mut self, key: &Word, wanted: &Pairs) -> Verdict {
+    fn last_entry(&mut self, key: &Word, wanted: &Pairs) -> MatchResult {
         let Some(last) = self.entries(key)?.pop() else { return Ok(Some("no entry".to_owned())) };
         Ok((!self.fields_fit(wanted, &last)?).then(|| show_pairs(&last)))
     }
 
-    fn ttl(&mut self, key: &Word, ms: &Word) -> Verdict {
+    fn ttl(&mut self, key: &Word, ms: &Word) -> MatchResult {
         let wanted = self.value(ms)?;
         let wanted: i64 = str::from_utf8(&wanted)
             .ok()
@@ -208,7 +208,7 @@ impl Judge<'_, '_, '_> {
     }
 
     /// Checks the same of several keys; returns the first that differs.
-    fn each(&mut self, keys: &[Word], command: &[&[u8]], holds: fn(&Value) -> bool) -> Verdict {
+    fn each(&mut self, keys: &[Word], command: &[&[u8]], holds: fn(&Value) -> bool) -> MatchResult {
         for key in keys {
             let answer = self.read(key, command, &[])?;
             if !holds(&answer) {
@@ -223,7 +223,7 @@ impl Judge<'_, '_, '_> {
         Ok(None)
     }
 
-    fn unchanged(&mut self, but: &[Word], before: Option<&Keyspace>) -> Verdict {
+    fn unchanged(&mut self, but: &[Word], before: Option<&Keyspace>) -> MatchResult {
         let before = before.ok_or("nobody looked at the keyspace before")?;
         let but = self.matcher.scope.values(but)?;
         let differences = before.differences(&Keyspace::read(self.store)?, &but);

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 const README: &str = include_str!("../../../README.md");
 
 /// What the README calls these, and what they are here.
-struct Scene {
+struct ConsoleSession {
     /// A folder in which the command has its name.
     bin: TempDir,
     store: String,
@@ -30,7 +30,7 @@ fn the_commands_for_operators_work_as_written() {
     let listen = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
     let bin = TempDir::new().expect("there is room for a folder");
     symlink(env!("CARGO_BIN_EXE_command"), bin.path().join("selvedge")).expect("it is empty");
-    let mut scene = Scene {
+    let mut session = ConsoleSession {
         bin,
         store: format!("valkey://127.0.0.1:{}", server.port()),
         listen: listen.expect("there is a free port").to_string(),
@@ -42,21 +42,21 @@ fn the_commands_for_operators_work_as_written() {
     let mut carried_out = 0;
     for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
         let words = line.split('#').next().unwrap_or_default().trim();
-        let words = words.replace("FLOW", &scene.flow).replace("EXECUTION", &scene.execution);
+        let words = words.replace("FLOW", &session.flow).replace("EXECUTION", &session.execution);
         let words = match words.strip_prefix(RUN_EXAMPLE).and_then(|rest| rest.split_once(' ')) {
             Some((name, rest)) => format!("{} {rest}", example(name)),
             None => words,
         };
         if let Some(url) = words.strip_prefix("curl http://localhost:9180") {
-            let ready = Wait::at_most(LONG).until(|| get(&scene.listen, url));
+            let ready = Wait::at_most(LONG).until(|| get(&session.listen, url));
             assert!(ready.is_some(), "{line}");
         } else if let Some(words) = words.strip_suffix('&') {
-            daemons.push(Daemon(shell(&scene, words).spawn().expect("bash is there")));
+            daemons.push(Daemon(shell(&session, words).spawn().expect("bash is there")));
         } else if !words.starts_with("export ") {
-            let ran = shell(&scene, &words).bounded_output();
+            let ran = shell(&session, &words).bounded_output();
             let told = told(&ran);
             assert!(ran.status.success(), "{line}: {told}");
-            scene.note(&told);
+            session.note(&told);
         }
         carried_out += 1;
     }
@@ -92,7 +92,7 @@ fn the_library_is_taken_by_a_server_as_the_readme_pipes_it() {
     assert_eq!(reply, selvedge_core::value::Value::Bulk(b"flowfabric".to_vec()));
 }
 
-impl Scene {
+impl ConsoleSession {
     /// Remembers what a command printed: the flow, and an execution of it.
     fn note(&mut self, told: &str) {
         if let Some((_, rest)) = told.split_once("flow ")
@@ -124,16 +124,16 @@ fn blocks() -> impl Iterator<Item = &'static str> {
     README.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next())
 }
 
-fn shell(scene: &Scene, words: &str) -> Command {
-    let mut path = vec![scene.bin.path().to_path_buf()];
+fn shell(session: &ConsoleSession, words: &str) -> Command {
+    let mut path = vec![session.bin.path().to_path_buf()];
     path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
     let mut command = Command::new("bash");
     command
         .args(["-c", &format!("exec {words}")])
         .current_dir(root())
         .env("PATH", std::env::join_paths(path).expect("no colon in them"))
-        .env("SELVEDGE_URL", &scene.store)
-        .env("SELVEDGE_LISTEN", &scene.listen)
+        .env("SELVEDGE_URL", &session.store)
+        .env("SELVEDGE_LISTEN", &session.listen)
         .stdin(Stdio::null());
     command
 }

@@ -20,31 +20,31 @@ fn siblings_with_many_edges_each_cost_no_more_than_a_ceiling() {
 /// 1,000 parents, each with twenty more children of its own that have ended. Answers what it cost to
 /// fire their common child's group, and how many of them were given up.
 fn fire_a_group_of_busy_siblings(library: &str) -> (usize, usize) {
-    let mut world = World::holding(library);
+    let mut host = LibraryHost::holding(library);
     for parent in 1..=1_000 {
-        world.runs(&upstream(parent));
-        world.edge(&upstream(parent), "child");
-        world.ended_children(parent, 20);
+        host.runs(&upstream(parent));
+        host.edge(&upstream(parent), "child");
+        host.ended_children(parent, 20);
     }
-    world.waits_for_any("child");
-    world.ended(&upstream(1));
-    world.resolve_edge(&upstream(1), "child");
-    (world.cost(), world.given_up("child").len())
+    host.waits_for_any("child");
+    host.ended(&upstream(1));
+    host.resolve_edge(&upstream(1), "child");
+    (host.cost(), host.given_up("child").len())
 }
 
 #[test]
 fn all_siblings_with_few_edges_are_cancelled() {
-    let mut world = World::holding(SOURCE);
+    let mut host = LibraryHost::holding(SOURCE);
     for parent in 1..=3_000 {
-        world.runs(&upstream(parent));
-        world.edge(&upstream(parent), "child");
-        world.edge(&upstream(parent), "ended");
+        host.runs(&upstream(parent));
+        host.edge(&upstream(parent), "child");
+        host.edge(&upstream(parent), "ended");
     }
-    world.ended("ended");
-    world.waits_for_any("child");
-    world.ended(&upstream(1));
-    world.resolve_edge(&upstream(1), "child");
-    assert_eq!(world.given_up("child").len(), 2_999);
+    host.ended("ended");
+    host.waits_for_any("child");
+    host.ended(&upstream(1));
+    host.resolve_edge(&upstream(1), "child");
+    assert_eq!(host.given_up("child").len(), 2_999);
 }
 
 #[test]
@@ -57,16 +57,16 @@ fn busy_siblings_do_not_use_up_what_the_others_need() {
 /// 300 busy parents, and 500 with one more child, which come later by name: how many of those are
 /// given up.
 fn quiet_ones_given_up(library: &str) -> usize {
-    let mut world = World::holding(library);
+    let mut host = LibraryHost::holding(library);
     for parent in 1..=800 {
-        world.runs(&upstream(parent));
-        world.edge(&upstream(parent), "child");
-        world.ended_children(parent, if parent <= 300 { 60 } else { 1 });
+        host.runs(&upstream(parent));
+        host.edge(&upstream(parent), "child");
+        host.ended_children(parent, if parent <= 300 { 60 } else { 1 });
     }
-    world.waits_for_any("child");
-    world.ended(&upstream(800));
-    world.resolve_edge(&upstream(800), "child");
-    let given_up = world.given_up("child");
+    host.waits_for_any("child");
+    host.ended(&upstream(800));
+    host.resolve_edge(&upstream(800), "child");
+    let given_up = host.given_up("child");
     (301..800).filter(|parent| given_up.contains(&upstream(*parent))).count()
 }
 
@@ -74,19 +74,19 @@ fn quiet_ones_given_up(library: &str) -> usize {
 fn one_end_of_many_large_groups_is_resolved_in_steps() {
     const CHILDREN: usize = 40;
     const PARENTS: usize = 1_000;
-    let mut world = World::holding(SOURCE);
-    (1..=PARENTS).for_each(|parent| world.runs(&upstream(parent)));
+    let mut host = LibraryHost::holding(SOURCE);
+    (1..=PARENTS).for_each(|parent| host.runs(&upstream(parent)));
     for child in 1..=CHILDREN {
-        (1..=PARENTS).for_each(|parent| world.edge(&upstream(parent), &format!("child-{child}")));
-        world.waits_for_any(&format!("child-{child}"));
+        (1..=PARENTS).for_each(|parent| host.edge(&upstream(parent), &format!("child-{child}")));
+        host.waits_for_any(&format!("child-{child}"));
     }
-    world.ended(&upstream(1));
+    host.ended(&upstream(1));
     let (mut calls, mut dearest) = (0, 0);
     let mut cursor = "0".to_owned();
     loop {
-        let reply = world.resolve_outgoing(&upstream(1), &cursor);
+        let reply = host.resolve_outgoing(&upstream(1), &cursor);
         calls += 1;
-        dearest = dearest.max(world.cost());
+        dearest = dearest.max(host.cost());
         assert_ne!(reply[2], "0", "a step that resolved nothing: {reply:?}");
         if reply[0] == "done" {
             break;
@@ -96,7 +96,7 @@ fn one_end_of_many_large_groups_is_resolved_in_steps() {
     }
     assert!(dearest <= 45_000, "{dearest} commands in one call");
     let owed: Vec<BTreeSet<String>> =
-        (1..=CHILDREN).map(|child| world.given_up(&format!("child-{child}"))).collect();
+        (1..=CHILDREN).map(|child| host.given_up(&format!("child-{child}"))).collect();
     // Only the child that was resolved last can do without them: nobody else waits by then.
     let listed: usize = owed.iter().map(BTreeSet::len).sum();
     assert_eq!(listed, PARENTS - 1, "each is given up once");
@@ -105,10 +105,10 @@ fn one_end_of_many_large_groups_is_resolved_in_steps() {
 #[test]
 fn an_edge_reads_the_counters_of_its_group_and_not_its_members() {
     const EDGES: usize = 2_048;
-    let mut world = World::patient(SOURCE, 8_000_000);
+    let mut host = LibraryHost::patient(SOURCE, 8_000_000);
     for first in (1..=EDGES).step_by(256) {
         let members: Vec<String> = (first..first + 256).map(|i| member(&upstream(i))).collect();
-        world.submit(&format!(r#"{{"members":[{}]}}"#, members.join(",")));
+        host.submit(&format!(r#"{{"members":[{}]}}"#, members.join(",")));
     }
     let edge = |i| {
         let (from, to) = (id(&upstream(i)), id("child"));
@@ -122,15 +122,15 @@ fn an_edge_reads_the_counters_of_its_group_and_not_its_members() {
         edges.join(","),
         id("child")
     );
-    world.submit(&document);
-    let counted = world.run(&["HGET", &group("child"), "n"]);
+    host.submit(&document);
+    let counted = host.run(&["HGET", &group("child"), "n"]);
     assert_eq!(counted, Value::Bulk(EDGES.to_string().into()));
 }
 
 /// One flow, put together by hand: only what firing a group looks at.
-struct World(Host);
+struct LibraryHost(Host);
 
-impl World {
+impl LibraryHost {
     fn holding(library: &str) -> Self {
         Self::patient(library, HostConfig::default().instruction_budget)
     }

@@ -8,7 +8,7 @@ use selvedge_core::error::ServerError;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
-use crate::fixtures::{World, core, every_second, execution, exists, settled};
+use crate::fixtures::{ClientCalls, core, every_second, execution, exists, settled};
 use crate::scanner_cases::plant;
 
 const BUDGET: &str = "00000000-0000-4000-8000-000000000777";

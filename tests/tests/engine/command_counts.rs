@@ -14,7 +14,7 @@ use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
 use crate::dispatch::fan_out;
-use crate::fixtures::{World, execution, lane, only};
+use crate::fixtures::{ClientCalls, execution, lane, only};
 use crate::flow_builder::Flows;
 use crate::snapshot::assert_snapshot;
 

@@ -7,7 +7,7 @@ use selvedge_core::error::ServerError;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::{Harness, silence};
 
-use crate::fixtures::{World, core, execution, lane, only};
+use crate::fixtures::{ClientCalls, core, execution, lane, only};
 use crate::flow_builder::{Flows, Graph, edge, stage};
 
 const NAME: ScannerName = ScannerName::DependencyReconciler;

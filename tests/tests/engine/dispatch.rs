@@ -9,7 +9,7 @@ use selvedge_core::state::TerminalOutcome;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::{EPOCH_MS, Harness, silence};
 
-use crate::fixtures::{World, core, execution, lane, only};
+use crate::fixtures::{ClientCalls, core, execution, lane, only};
 use crate::flow_builder::{Flows, Graph, edge, flow, member, of_flow, stage};
 
 /// An engine that only dispatches: every scanner has had its first run.

@@ -6,7 +6,7 @@ use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
 use crate::fixtures::{
-    World, core, delay, every_second, execution, flow_slot, lane, only, settled,
+    ClientCalls, core, delay, every_second, execution, flow_slot, lane, only, settled,
 };
 
 fn backed_off(harness: &Harness) -> usize {

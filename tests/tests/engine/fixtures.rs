@@ -79,7 +79,7 @@ pub(crate) fn exists(harness: &mut Harness, key: &str) -> bool {
 }
 
 /// Calls that stories make as clients.
-pub(crate) trait World {
+pub(crate) trait ClientCalls {
     /// A plain command, spelled with blanks between its words.
     fn run(&mut self, command: &str) -> Value;
     /// A field of a hash, "" when it is not there.
@@ -92,7 +92,7 @@ pub(crate) trait World {
     fn counts(&self, name: ScannerName) -> ScanCounts;
 }
 
-impl World for Harness {
+impl ClientCalls for Harness {
     fn run(&mut self, command: &str) -> Value {
         let words: Vec<&str> = command.split(' ').collect();
         let reply = self.call(&words);

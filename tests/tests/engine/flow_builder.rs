@@ -12,7 +12,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::{EPOCH_MS, Harness};
 
-use crate::fixtures::{World, core, execution};
+use crate::fixtures::{ClientCalls, core, execution};
 
 /// The flow partition of all tests.
 pub(crate) const HOME: Partition = Partition { family: Family::Flow, index: 0 };

@@ -8,7 +8,7 @@ use selvedge_core::value::Value;
 use selvedge_lua::library;
 use selvedge_tests::harness::{Harness, silence};
 
-use crate::fixtures::{World, core, execution, only};
+use crate::fixtures::{ClientCalls, core, execution, only};
 use crate::flow_builder::{Flows, Graph, HOME, flow, of_flow};
 
 const NAME: ScannerName = ScannerName::CancelReconciler;

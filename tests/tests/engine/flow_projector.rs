@@ -6,7 +6,7 @@ use selvedge_core::engine::{Input, Observation, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_tests::harness::{Harness, silence};
 
-use crate::fixtures::{World, core, execution, lane, only};
+use crate::fixtures::{ClientCalls, core, execution, lane, only};
 use crate::flow_builder::{Flows, Graph, HOME, flow, of_flow};
 use crate::manual_engine::ManualEngine;
 

@@ -4,7 +4,7 @@ use selvedge_core::call::flow::{CancelFlow, CancellationPolicy};
 use selvedge_core::engine::ScannerName;
 use selvedge_tests::harness::Harness;
 
-use crate::fixtures::{World, core, execution};
+use crate::fixtures::{ClientCalls, core, execution};
 use crate::flow_builder::{Flows, Graph, HOME, OWING, flow, of_flow};
 use crate::scanner_cases::ScannerCase;
 

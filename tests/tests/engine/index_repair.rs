@@ -3,7 +3,7 @@
 use selvedge_core::engine::ScannerName;
 use selvedge_core::value::Value;
 
-use crate::fixtures::{World, core, every_second, execution, lane, settled};
+use crate::fixtures::{ClientCalls, core, every_second, execution, lane, settled};
 
 #[test]
 fn i1_memberships_are_repaired_and_entries_without_a_record_removed() {

@@ -7,7 +7,7 @@ use selvedge_core::engine::{Input, Observation, ScannerName};
 use selvedge_core::state::TerminalOutcome;
 use selvedge_tests::harness::{Crash, Harness, silence};
 
-use crate::fixtures::{World, core, execution, only};
+use crate::fixtures::{ClientCalls, core, execution, only};
 use crate::flow_builder::{Flows, Graph, HOME, OWING, flow, group_key, member, of_flow};
 
 const MANY: usize = 10_050;

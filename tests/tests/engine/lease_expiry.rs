@@ -4,7 +4,7 @@ use selvedge_core::engine::ScannerName;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
-use crate::fixtures::{World, core, every_second, execution, lane, only, settled};
+use crate::fixtures::{ClientCalls, core, every_second, execution, lane, only, settled};
 use crate::scanner_cases::plant;
 
 #[test]

@@ -13,7 +13,7 @@ use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::{Harness, Recording, silence};
 
-use crate::fixtures::{World, core, execution, lane, only};
+use crate::fixtures::{ClientCalls, core, execution, lane, only};
 use crate::flow_builder::flow;
 use crate::manual_engine::ManualEngine;
 use crate::scanner_cases::{plant, scanner_cases};

@@ -14,7 +14,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
-use crate::fixtures::{World, core, execution, lane, only};
+use crate::fixtures::{ClientCalls, core, execution, lane, only};
 
 const QUOTA: &str = "00000000-0000-4000-8000-000000000888";
 const HELD: usize = 3;

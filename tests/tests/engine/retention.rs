@@ -3,7 +3,7 @@
 use selvedge_core::engine::{ScanCounts, ScannerName};
 use selvedge_tests::harness::{EPOCH_MS, Harness};
 
-use crate::fixtures::{World, core, every_second, execution, exists, lane, settled};
+use crate::fixtures::{ClientCalls, core, every_second, execution, exists, lane, settled};
 
 const HOUR_MS: u64 = 3_600_000;
 

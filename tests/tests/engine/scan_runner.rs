@@ -8,7 +8,9 @@ use selvedge_core::error::ServerError;
 use selvedge_lua::host::Host;
 use selvedge_tests::harness::{EPOCH_MS, Harness};
 
-use crate::fixtures::{World, core, delay, every_second, execution, flow_slot, only, settled};
+use crate::fixtures::{
+    ClientCalls, core, delay, every_second, execution, flow_slot, only, settled,
+};
 use crate::scanner_cases::plant;
 
 #[test]

@@ -7,7 +7,7 @@ use selvedge_core::command::Command;
 use selvedge_core::engine::{EngineConfig, Observation, ScannerName};
 use selvedge_tests::harness::Harness;
 
-use crate::fixtures::{World, core, execution, lane, only};
+use crate::fixtures::{ClientCalls, core, execution, lane, only};
 use crate::flow_scanner_cases::FLOW_CASES;
 
 /// How one scanner's candidates are made.

@@ -15,7 +15,7 @@ use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, Snapshot};
 use selvedge_tests::harness::{Crash, EPOCH_MS, Harness};
 
-use crate::fixtures::{World, core, execution, only};
+use crate::fixtures::{ClientCalls, core, execution, only};
 use crate::flow_builder::{ANY_OF, Flows, Graph, OWING, group_key, of_flow};
 use crate::snapshot::assert_snapshot;
 

@@ -11,7 +11,7 @@ use selvedge_core::engine::{
 use selvedge_core::error::ServerError;
 use selvedge_tests::harness::{Harness, silence};
 
-use crate::fixtures::{World, core, execution, only};
+use crate::fixtures::{ClientCalls, core, execution, only};
 use crate::flow_builder::{ANY_OF, Flows, Graph, OWING, flow, group_key};
 
 const DISPATCHER: ScannerName = ScannerName::EdgeCancelDispatcher;

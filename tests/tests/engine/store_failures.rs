@@ -12,7 +12,7 @@ use selvedge_core::state::TerminalOutcome;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
-use crate::fixtures::{World, only};
+use crate::fixtures::{ClientCalls, only};
 use crate::flow_builder::{Flows, Graph, flow};
 use crate::scanner_cases::plant;
 

@@ -11,7 +11,7 @@ use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 use selvedge_tests::harness::{Harness, silence};
 
-use crate::fixtures::{World, execution};
+use crate::fixtures::{ClientCalls, execution};
 use crate::scanner_cases::{ScannerCase, of_execution, scanner_cases};
 use crate::snapshot::{assert_snapshot, read_snapshot};
 

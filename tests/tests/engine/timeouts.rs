@@ -4,7 +4,7 @@ use selvedge_core::engine::{Filter, ScanCounts, ScannerName};
 use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 
-use crate::fixtures::{World, core, delay, every_second, execution, settled};
+use crate::fixtures::{ClientCalls, core, delay, every_second, execution, settled};
 use crate::scanner_cases::plant;
 
 #[test]

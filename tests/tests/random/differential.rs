@@ -5,7 +5,7 @@ use std::path::Path;
 use selvedge_lua::library::SOURCE;
 use selvedge_tests::differential::host_and_valkey::{HostAndValkey, PlayError};
 use selvedge_tests::differential::run::DifferentialRun;
-use selvedge_tests::differential::{Step, steered};
+use selvedge_tests::differential::{SequenceStep, steered};
 
 #[test]
 fn the_host_and_valkey_agree() {
@@ -73,8 +73,8 @@ fn spoilt(line: &str, spoilt_line: &str) -> String {
     spoilt
 }
 
-fn step(line: &str) -> Step {
-    Step {
+fn step(line: &str) -> SequenceStep {
+    SequenceStep {
         now_us: 4_000_000_000_000_000,
         command: line.split(' ').map(|word| word.as_bytes().to_vec()).collect(),
     }

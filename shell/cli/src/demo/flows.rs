@@ -8,7 +8,7 @@ use super::Lanes;
 use selvedge::client::{Client, ClientError, Flow, OnSatisfied, Task, TerminalOutcome};
 
 /// A piece of work before it is submitted, and how its tasks should end, by name.
-pub(super) struct Plan {
+pub(super) struct DemoFlow {
     pub(super) name: &'static str,
     pub(super) shows: &'static str,
     work: Work,
@@ -32,14 +32,14 @@ const QUORUM: u32 = 2;
 const MIRRORS: [&str; 5] = ["mirror-1", "mirror-2", "mirror-3", "mirror-4", "mirror-5"];
 
 /// Everything that is to be submitted.
-pub(super) fn plans(lanes: &Lanes) -> Vec<Plan> {
+pub(super) fn demo_flows(lanes: &Lanes) -> Vec<DemoFlow> {
     vec![fan_out(lanes), quorum(lanes), flaky(lanes), approval(lanes), lost(lanes)]
 }
 
 /// Submits everything.
 pub(super) async fn submit(client: &Client, lanes: &Lanes) -> Result<Vec<Sample>, ClientError> {
     let mut samples = Vec::new();
-    for Plan { name, shows, work, expected } in plans(lanes) {
+    for DemoFlow { name, shows, work, expected } in demo_flows(lanes) {
         let expected = match work {
             Work::Flow(flow) => {
                 let flow = client.submit(flow).await?;
@@ -56,7 +56,7 @@ pub(super) async fn submit(client: &Client, lanes: &Lanes) -> Result<Vec<Sample>
     Ok(samples)
 }
 
-fn fan_out(lanes: &Lanes) -> Plan {
+fn fan_out(lanes: &Lanes) -> DemoFlow {
     let task = |name: &str, kind: &str| Task::new(name, kind).lane(&lanes.all);
     let flow = Flow::new("demo.report")
         .task(task("fetch", "fetch").payload("https://example.org/data"))
@@ -65,7 +65,7 @@ fn fan_out(lanes: &Lanes) -> Plan {
             Task::new(name, "render").lane(&lanes.all).payload(language).after(["fetch"])
         }))
         .task(task("publish", "publish").after(["render-de", "render-en", "render-fr"]));
-    Plan {
+    DemoFlow {
         name: "fan-out",
         shows: "one task feeds three, a last one joins them",
         expected: flow.names().map(|name| (name.to_owned(), TerminalOutcome::Success)).collect(),
@@ -73,7 +73,7 @@ fn fan_out(lanes: &Lanes) -> Plan {
     }
 }
 
-fn quorum(lanes: &Lanes) -> Plan {
+fn quorum(lanes: &Lanes) -> DemoFlow {
     let answers = |at: usize| u32::try_from(at).is_ok_and(|at| at < QUORUM);
     let mirrors = MIRRORS.iter().enumerate().map(|(at, name)| {
         let speed: &[u8] = if answers(at) { b"fast" } else { b"slow" };
@@ -92,26 +92,26 @@ fn quorum(lanes: &Lanes) -> Plan {
         ((*name).to_owned(), outcome)
     }));
     let shows = "two of five suffice, the rest is cancelled";
-    Plan { name: "quorum", shows, work: Work::Flow(flow), expected }
+    DemoFlow { name: "quorum", shows, work: Work::Flow(flow), expected }
 }
 
-fn flaky(lanes: &Lanes) -> Plan {
+fn flaky(lanes: &Lanes) -> DemoFlow {
     let task = Task::new("flaky", "flaky").lane(&lanes.all).retries(5, Duration::from_millis(200));
     alone("flaky", "fails twice, and is tried again", task)
 }
 
-fn approval(lanes: &Lanes) -> Plan {
+fn approval(lanes: &Lanes) -> DemoFlow {
     let task = Task::new("approve", "approve").lane(&lanes.all);
     alone("approval", "waits for a signal with a signed token", task)
 }
 
-fn lost(lanes: &Lanes) -> Plan {
+fn lost(lanes: &Lanes) -> DemoFlow {
     let task = Task::new("mortal", "mortal").lane(&lanes.mortal);
     alone("lost", "its worker is killed; the work comes back", task)
 }
 
 /// A task that belongs to no flow, and that should succeed.
-fn alone(name: &'static str, shows: &'static str, task: Task) -> Plan {
+fn alone(name: &'static str, shows: &'static str, task: Task) -> DemoFlow {
     let expected = vec![(task.name().to_owned(), TerminalOutcome::Success)];
-    Plan { name, shows, work: Work::Alone(Box::new(task)), expected }
+    DemoFlow { name, shows, work: Work::Alone(Box::new(task)), expected }
 }

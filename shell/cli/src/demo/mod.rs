@@ -109,8 +109,8 @@ pub struct Planned {
 /// What [`run`] submits.
 #[must_use]
 pub fn planned() -> Vec<Planned> {
-    let plans = flows::plans(&Lanes::new("planned")).into_iter();
-    plans
+    let flows = flows::demo_flows(&Lanes::new("planned")).into_iter();
+    flows
         .map(|plan| Planned {
             name: plan.name,
             shows: plan.shows,
