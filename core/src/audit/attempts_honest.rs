@@ -1,4 +1,4 @@
-//! `AttemptsHonest`
+//! `AttemptsHonest`: attempt indexes are dense, and only an attempt that runs or can go on is open.
 
 use alloc::format;
 use alloc::string::{String, ToString};

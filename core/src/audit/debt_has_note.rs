@@ -1,4 +1,4 @@
-//! `DebtHasNote`
+//! `DebtHasNote`: pending cancels and entries of their indexes match one to one.
 
 use alloc::format;
 use alloc::string::ToString;

@@ -1,4 +1,4 @@
-//! `DebtsPaid`
+//! `DebtsPaid`: no cancel is pending, and no edge of an ended upstream is open.
 
 use alloc::format;
 use alloc::vec::Vec;

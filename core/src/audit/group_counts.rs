@@ -1,4 +1,5 @@
-//! `GroupCounts`
+//! `GroupCounts`: counters of flows, dependencies and edge groups equal what they count, and a
+//! group's state follows from its counters.
 
 use alloc::collections::BTreeSet;
 use alloc::format;

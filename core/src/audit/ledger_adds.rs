@@ -1,4 +1,4 @@
-//! `LedgerAdds`
+//! `LedgerAdds`: admission counts equal their holders, ledgers are listed, and hard limits hold.
 
 use alloc::format;
 use alloc::string::{String, ToString};

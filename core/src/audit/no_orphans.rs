@@ -1,4 +1,4 @@
-//! `NoOrphans`
+//! `NoOrphans`: every key belongs to a live record or expires.
 
 use alloc::format;
 use alloc::string::{String, ToString};

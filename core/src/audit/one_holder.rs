@@ -1,4 +1,4 @@
-//! `OneHolder`
+//! `OneHolder`: at most one current lease, and it is the one that the record names.
 
 use alloc::format;
 use alloc::string::String;

@@ -1,4 +1,5 @@
-//! `OneHome`
+//! `OneHome`: an execution sits in exactly the indexes that its record demands, at the score that
+//! its record demands, and its flow is listed until all members have ended.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -1,4 +1,5 @@
-//! `PoisonAside`
+//! `PoisonAside`: whatever an index listed and nobody can read was set aside with a reason, and
+//! nothing else was.
 
 use alloc::format;
 use alloc::string::String;

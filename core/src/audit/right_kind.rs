@@ -1,4 +1,5 @@
-//! `RightKind`
+//! `RightKind`: every key holds the kind of value that its name says, and every count in it can be
+//! read.
 
 use alloc::format;
 

@@ -1,4 +1,5 @@
-//! `SummaryTrue`
+//! `SummaryTrue`: a flow's summary equals the fold over all its members; one that was purged since
+//! is counted as it ended.
 
 use alloc::collections::BTreeMap;
 use alloc::format;

@@ -1,4 +1,5 @@
-//! `SuspendedHasWaker`
+//! `SuspendedHasWaker`: every suspended execution has an open waitpoint with an open condition, or
+//! a timeout; nothing else has an open suspension or an active waitpoint.
 
 use alloc::format;
 use alloc::string::{String, ToString};

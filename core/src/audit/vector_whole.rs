@@ -1,4 +1,4 @@
-//! `VectorWhole`
+//! `VectorWhole`: all seven state fields are set and form a row of the transition table.
 
 use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::state::table;

@@ -1,4 +1,4 @@
-//! `WakeupsArrive`
+//! `WakeupsArrive`: no execution whose dependencies are met is blocked, even if every push is lost.
 
 use alloc::string::String;
 

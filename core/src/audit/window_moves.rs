@@ -1,4 +1,4 @@
-//! `WindowMoves`
+//! `WindowMoves`: every due candidate was acted on, whatever is before it in the index.
 
 use alloc::format;
 

@@ -1,4 +1,4 @@
-//! `WorkComesBack`
+//! `WorkComesBack`: every execution that lost its lease was requeued or ended.
 
 use alloc::format;
 

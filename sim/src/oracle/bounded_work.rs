@@ -1,4 +1,5 @@
-//! `BoundedWork`
+//! `BoundedWork`: commands per call, members per reply and calls in flight stay under stated
+//! limits.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
-//! `CadenceKept`
+//! `CadenceKept`: due actions are performed within the interval of their scanner, even if other
+//! shards are slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 

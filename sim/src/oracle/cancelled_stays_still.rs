@@ -1,4 +1,4 @@
-//! `CancelledStaysStill`
+//! `CancelledStaysStill`: a flow that was cancelled with its members starts no new attempt.
 
 use selvedge_core::id::FlowId;
 use selvedge_core::key::Key;

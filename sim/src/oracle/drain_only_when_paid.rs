@@ -1,4 +1,5 @@
-//! `DrainOnlyWhenPaid`
+//! `DrainOnlyWhenPaid`: a pending cancel is cleared only when every execution that it names has
+//! ended or is purged.
 
 use selvedge_core::id::ExecutionId;
 use selvedge_core::key::Key;

@@ -1,4 +1,5 @@
-//! `ErrorMeansUntouched`
+//! `ErrorMeansUntouched`: a refusal changes nothing, except where the contract says so, and no
+//! function raises an error.
 
 use super::call::{Answer, Call};
 use super::{Changes, Checker, Class, Findings, Oracle, View};

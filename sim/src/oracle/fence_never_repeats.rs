@@ -1,4 +1,5 @@
-//! `FenceNeverRepeats`
+//! `FenceNeverRepeats`: every new lease has a higher epoch, and no fence triple is issued twice,
+//! not even on a lost branch.
 
 use std::collections::BTreeMap;
 

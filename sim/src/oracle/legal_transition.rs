@@ -1,4 +1,5 @@
-//! `LegalTransition`
+//! `LegalTransition`: every change of state is in the transition table, and only a replay leaves a
+//! terminal state.
 
 use selvedge_core::state::{AttemptState, BlockingReason, OwnershipState, StateVector, table};
 

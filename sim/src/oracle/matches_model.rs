@@ -1,4 +1,4 @@
-//! `MatchesModel`
+//! `MatchesModel`: the replies to callers and workers are possible in the sequential model.
 
 use std::collections::{BTreeMap, BTreeSet};
 

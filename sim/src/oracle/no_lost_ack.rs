@@ -1,4 +1,4 @@
-//! `NoLostAck`
+//! `NoLostAck`: every acknowledged change is present, or its commit is recorded as lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! `NoRunBeforeParents`
+//! `NoRunBeforeParents`: no attempt starts while a declared edge is open.
 
 use std::collections::BTreeSet;
 

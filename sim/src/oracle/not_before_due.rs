@@ -1,4 +1,5 @@
-//! `NotBeforeDue`
+//! `NotBeforeDue`: nothing is promoted, expired, closed, purged or reset before it is due by the
+//! clock of the serving node.
 
 use selvedge_core::state::{EligibilityState, LifecyclePhase, OwnershipState, TerminalOutcome};
 

@@ -1,4 +1,4 @@
-//! `OldestAgeBounded`
+//! `OldestAgeBounded`: no eligible execution waits too long while others behind it are claimed.
 
 use std::collections::BTreeMap;
 

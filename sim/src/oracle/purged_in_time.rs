@@ -1,4 +1,5 @@
-//! `PurgedInTime`
+//! `PurgedInTime`: ended executions are purged after their retention, unless a child still needs
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! `QuietAtRest`
+//! `QuietAtRest`: at rest only idle reads remain, and further cycles change nothing.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! `RepeatIsHarmless`
+//! `RepeatIsHarmless`: a call that arrives a second time changes nothing and raises no error.
 
 use std::collections::BTreeMap;
 

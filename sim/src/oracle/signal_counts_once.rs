@@ -1,4 +1,4 @@
-//! `SignalCountsOnce`
+//! `SignalCountsOnce`: an accepted signal counts once, for its own waitpoint and execution.
 
 use std::collections::BTreeSet;
 
