@@ -18,6 +18,7 @@
 //! | [`command`] | a command for a store, and what became of it |
 //! | [`requests`] | commands in flight, for every machine: batches, tickets, deadlines |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
+//! | [`doctor`] | what the settings of servers mean for durable work |
 //! | [`audit`] | invariants of a keyspace |
 //! | [`explain`] | why an execution is in its state |
 //!
@@ -41,6 +42,7 @@ pub mod call;
 pub mod capability;
 pub mod command;
 pub mod completion;
+pub mod doctor;
 pub mod engine;
 pub mod error;
 pub mod explain;

@@ -1,6 +1,7 @@
 //! Reads for operators: lanes, workers, flow graphs, explanations of what an execution waits for,
 //! and checks of the data. Reads are bounded and pipelined. Only [`scan_once`] writes.
 
+mod doctor;
 mod dry_run;
 mod due_counts;
 mod explain;
@@ -10,6 +11,7 @@ mod lane_counts;
 mod scan_once;
 mod workers;
 
+pub use doctor::examine;
 pub use due_counts::DueCount;
 pub use flow_graph::{FlowGraph, Join, Node};
 pub use lane_counts::LaneCounts;

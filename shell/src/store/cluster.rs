@@ -234,7 +234,7 @@ impl Cluster {
         self.map.read().unwrap_or_else(PoisonError::into_inner).nodes()
     }
 
-    pub(super) fn slot_per_server(&self) -> Vec<u16> {
+    pub(super) fn slot_per_server(&self) -> BTreeMap<Address, u16> {
         self.map.read().unwrap_or_else(PoisonError::into_inner).slot_per_owner()
     }
 

@@ -311,8 +311,26 @@ impl Store {
     pub fn slot_per_server(&self) -> Vec<u16> {
         match &self.0.backend {
             Backend::Memory(_) => vec![0],
-            Backend::Servers(topology) => topology.slot_per_server(),
+            Backend::Servers(topology) => topology.slot_per_server().into_values().collect(),
         }
+    }
+
+    /// The address of each server that owns data, with a slot of it; empty for `memory://`.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn servers_with_slot(&self) -> Vec<(String, u16)> {
+        match &self.0.backend {
+            Backend::Memory(_) => Vec::new(),
+            Backend::Servers(topology) => {
+                let slots = topology.slot_per_server().into_iter();
+                slots.map(|(address, slot)| (address.to_string(), slot)).collect()
+            }
+        }
+    }
+
+    /// Whether the servers are a cluster.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(&self.0.url.0, Location::Servers(servers) if servers.cluster)
     }
 
     /// The URL it was opened with.
@@ -354,7 +372,7 @@ fn reply_of(answer: Option<Answer>) -> Result<Value, ServerError> {
 }
 
 /// Parses the reply of `TIME`: seconds and microseconds, as strings.
-fn read_time(reply: &Value) -> Option<ServerTime> {
+pub(crate) fn read_time(reply: &Value) -> Option<ServerTime> {
     let Value::Array(parts) = reply else { return None };
     let [Value::Bulk(seconds), Value::Bulk(micros)] = &parts[..] else { return None };
     let number = |text: &[u8]| str::from_utf8(text).ok()?.parse::<i64>().ok();

@@ -23,14 +23,16 @@ impl SlotMap {
     }
 
     /// The lowest slot of each owner.
-    pub(super) fn slot_per_owner(&self) -> Vec<u16> {
+    pub(super) fn slot_per_owner(&self) -> BTreeMap<Address, u16> {
         let mut first = BTreeMap::new();
         for (owner, slot) in self.owners.iter().zip(0..) {
-            if let Some(owner) = owner {
-                first.entry(owner).or_insert(slot);
+            if let Some(owner) = owner
+                && !first.contains_key(owner)
+            {
+                first.insert(owner.clone(), slot);
             }
         }
-        first.into_values().collect()
+        first
     }
 
     pub(super) fn nodes(&self) -> Vec<Arc<Node>> {

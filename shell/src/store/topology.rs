@@ -1,5 +1,6 @@
 //! [`Topology`]: the servers of a store, a single one or a cluster.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,9 +114,9 @@ impl Topology {
     }
 
     /// One slot of each server that owns data.
-    pub(super) fn slot_per_server(&self) -> Vec<u16> {
+    pub(super) fn slot_per_server(&self) -> BTreeMap<Address, u16> {
         match &self.layout {
-            Layout::Single(_) => vec![0],
+            Layout::Single(node) => BTreeMap::from([(node.address.clone(), 0)]),
             Layout::Cluster(cluster) => cluster.slot_per_server(),
         }
     }

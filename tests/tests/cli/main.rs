@@ -2,6 +2,7 @@
 //! README has it.
 
 mod demo_and_library;
+mod doctor;
 mod drawing;
 mod dry_run;
 mod fsck;

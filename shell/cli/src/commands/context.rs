@@ -65,15 +65,24 @@ impl Context {
         if dry_run { self.reader().await } else { self.client().await }
     }
 
-    async fn connect(&self, library: LibraryUse) -> Result<Client, Failure> {
+    /// The store alone, to look at its servers. It need not hold a deployment.
+    pub(crate) async fn store(&self) -> Result<Store, Failure> {
+        self.open(LibraryUse::Leave).await
+    }
+
+    async fn open(&self, library: LibraryUse) -> Result<Store, Failure> {
         let url = &self.settings.store;
         if url.is_memory() {
             return Err(Failure::usage("memory:// ends with its process: there is nothing in it")
                 .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
         }
         let options = self.settings.options.clone().library(library);
-        let store =
-            Store::open(url, options).await.map_err(|error| Failure::from(error).at(url))?;
+        Store::open(url, options).await.map_err(|error| Failure::from(error).at(url))
+    }
+
+    async fn connect(&self, library: LibraryUse) -> Result<Client, Failure> {
+        let url = &self.settings.store;
+        let store = self.open(library).await?;
         let client = Client::builder(store).namespace(&self.namespace).identity("operator");
         // As for an engine: counts that somebody asks for must be those that are stored.
         let client = match self.settings.partitions() {

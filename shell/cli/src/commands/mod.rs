@@ -4,6 +4,7 @@ mod completions;
 mod config;
 mod context;
 mod demo;
+mod doctor;
 mod exec;
 mod failure;
 mod file;
@@ -54,6 +55,8 @@ enum Command {
     Why(why::Options),
     /// Check the consistency of the data, and repair it.
     Fsck(fsck::Options),
+    /// Check the settings of the servers: what puts work at risk, and the command that changes it.
+    Doctor(doctor::Options),
     /// Run all scanners once.
     Scan(scan::Options),
     /// Count the executions of every lane by state, over all namespaces.
@@ -145,6 +148,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Flow(options) => wait_for(flow::run(&context, options))?,
         Command::Exec(options) => wait_for(exec::run(&context, options))?,
         Command::Why(options) => wait_for(why::run(&context, &options))?,
+        Command::Doctor(options) => wait_for(doctor::run(&context, &options))?,
         Command::Fsck(options) => wait_for(fsck::run(&context, &options))?,
         Command::Scan(options) => wait_for(scan::run(&context, &options))?,
         Command::Secret(options) => wait_for(secret::run(&context, &options))?,
