@@ -1,8 +1,8 @@
 //! A service that embeds everything: engine, worker and client in one process.
 //!
 //! ```console
-//! $ cargo run --example embed_engine
-//! $ SELVEDGE_URL=valkey://localhost:6379 cargo run --example embed_engine
+//! $ cargo run -p selvedge --example embed_engine
+//! $ SELVEDGE_URL=valkey://localhost:6379 cargo run -p selvedge --example embed_engine
 //! ```
 
 use std::error::Error;

@@ -1,7 +1,7 @@
 //! Submits a flow, follows it, and prints how it ended.
 //!
 //! ```console
-//! $ cargo run --example submit_flow
+//! $ cargo run -p selvedge --example submit_flow
 //! ```
 //!
 //! Engine and worker run in the same process here, so that it works without a server; in a

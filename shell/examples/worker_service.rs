@@ -1,7 +1,7 @@
 //! A worker as a service of its own: it runs until Ctrl-C, then finishes what it holds.
 //!
 //! ```console
-//! $ SELVEDGE_URL=valkey://localhost:6379 cargo run --example worker_service
+//! $ SELVEDGE_URL=valkey://localhost:6379 cargo run -p selvedge --example worker_service
 //! ```
 //!
 //! On `memory://`, which no other process can reach, it gives itself something to do, and ends.

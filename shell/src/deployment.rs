@@ -2,9 +2,11 @@
 //! registers lanes.
 
 use std::fmt;
+use std::time::Duration;
 
 use selvedge_core::call::library::{CountsFixed, FixPartitionCounts};
 use selvedge_core::command::Command;
+use selvedge_core::engine::INTERVAL_FLOOR;
 use selvedge_core::error::{CallError, ServerError};
 use selvedge_core::id::LaneId;
 use selvedge_core::key::Key;
@@ -25,6 +27,16 @@ pub enum DeploymentError {
     InvalidConfig {
         /// The field of the configuration.
         setting: &'static str,
+    },
+    /// A scanner would run more often than any may.
+    #[error(
+        "the interval of scanner {scanner} is {interval:?}; the shortest is {INTERVAL_FLOOR:?}"
+    )]
+    ShortInterval {
+        /// The scanner.
+        scanner: &'static str,
+        /// Its interval in the configuration.
+        interval: Duration,
     },
     /// The deployment was created with other partition counts. They cannot change, because every
     /// key would move: use the stored counts, or another store.
@@ -52,7 +64,7 @@ impl DeploymentError {
     #[must_use]
     pub fn server(&self) -> Option<&ServerError> {
         match self {
-            Self::InvalidConfig { .. } | Self::Counts { .. } => None,
+            Self::InvalidConfig { .. } | Self::ShortInterval { .. } | Self::Counts { .. } => None,
             Self::Secret(error) => error.server(),
             Self::Call(CallError::Server(error)) => Some(error),
             Self::Call(CallError::Refused(_) | CallError::Broken(_)) => None,

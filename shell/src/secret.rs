@@ -36,9 +36,8 @@ pub enum SecretError {
     NotHex,
     /// No secret is installed, and none is given.
     #[error(
-        "no waitpoint secret is installed on {partitions} partitions, and none is given: set \
-         SELVEDGE_WAITPOINT_SECRET_FILE or SELVEDGE_WAITPOINT_SECRET (`openssl rand -hex 32` \
-         generates one), or run `selvedge secret rotate` to install one"
+        "no waitpoint secret is installed on {partitions} partitions, and generating one is not \
+         allowed: run `selvedge secret rotate` to install one"
     )]
     Missing {
         /// How many partitions have none.
@@ -133,7 +132,10 @@ pub async fn install(
     }
     let secret = match source {
         SecretSource::Given(secret) => secret.clone(),
-        SecretSource::Generate => generate(),
+        SecretSource::Generate => {
+            tracing::info!("no waitpoint secret is installed: generating one");
+            generate()
+        }
         SecretSource::Stored => return Err(SecretError::Missing { partitions: without_key.len() }),
     };
     tracing::info!(

@@ -148,6 +148,14 @@ impl EngineConfig {
     pub fn interval(&self, name: ScannerName, default: Duration) -> Duration {
         self.intervals.get(&name).copied().unwrap_or(default).max(INTERVAL_FLOOR)
     }
+
+    /// The first scanner whose interval is below [`INTERVAL_FLOOR`]. An engine with such a
+    /// configuration is refused; should one be built all the same, the floor holds.
+    #[must_use]
+    pub fn short_interval(&self) -> Option<(ScannerName, Duration)> {
+        let mut intervals = self.intervals.iter();
+        intervals.find(|(_, interval)| **interval < INTERVAL_FLOOR).map(|(name, at)| (*name, *at))
+    }
 }
 
 fn read_lanes(text: &str) -> Result<Vec<LaneId>, InvalidSetting> {
@@ -168,11 +176,15 @@ fn read_lanes(text: &str) -> Result<Vec<LaneId>, InvalidSetting> {
 fn read_interval(variable: &str, text: &str) -> Result<Duration, InvalidSetting> {
     let number: u64 =
         text.parse().map_err(|_| invalid(variable, text, "expected a whole number"))?;
-    Ok(if variable.ends_with("_MS") {
+    let interval = if variable.ends_with("_MS") {
         Duration::from_millis(number)
     } else {
         Duration::from_secs(number)
-    })
+    };
+    if interval < INTERVAL_FLOOR {
+        return Err(invalid(variable, text, "the shortest interval is 100 ms"));
+    }
+    Ok(interval)
 }
 
 fn invalid(variable: &str, text: &str, reason: &'static str) -> InvalidSetting {
@@ -201,7 +213,7 @@ mod tests {
         let config = read(&[
             ("FF_FLOW_PARTITIONS", "4"),
             ("FF_LANES", " a, ,b "),
-            ("FF_LEASE_EXPIRY_INTERVAL_MS", "20"),
+            ("FF_LEASE_EXPIRY_INTERVAL_MS", "100"),
             ("FF_UNBLOCK_INTERVAL_S", "7"),
         ])
         .unwrap();
@@ -219,6 +231,8 @@ mod tests {
             ("FF_QUOTA_PARTITIONS", "many"),
             ("FF_LANES", " , "),
             ("FF_UNBLOCK_INTERVAL_S", "-1"),
+            ("FF_UNBLOCK_INTERVAL_S", "0"),
+            ("FF_LEASE_EXPIRY_INTERVAL_MS", "99"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");

@@ -8,6 +8,7 @@
 //! | `SELVEDGE_TLS_CA_FILE` | trusted CA certificates instead of those of the system |
 //! | `SELVEDGE_TLS_CERT_FILE`, `SELVEDGE_TLS_KEY_FILE` | client certificate and its key |
 //! | `SELVEDGE_WAITPOINT_SECRET`, `SELVEDGE_WAITPOINT_SECRET_FILE` | signs waitpoint tokens; hex digits |
+//! | `SELVEDGE_REQUIRE_WAITPOINT_SECRET` | `true`: an engine never generates a missing secret |
 //! | `SELVEDGE_NAMESPACE` | the namespace of the flows that the command submits and lists |
 //! | `SELVEDGE_LISTEN` | the address of `serve`; `127.0.0.1:9180` when unset |
 //! | `FF_…` | the settings of the engine, with the names of the contract |
@@ -40,6 +41,8 @@ pub struct Settings {
     pub engine: EngineConfig,
     /// The waitpoint secret, if one is given.
     pub secret: Option<SecretText>,
+    /// Whether an engine must not generate a missing waitpoint secret.
+    pub secret_required: bool,
     /// The address of `serve`.
     pub listen: SocketAddr,
     credentials: (Option<String>, Option<SecretText>),
@@ -83,6 +86,14 @@ pub enum SettingsError {
         /// The variable without `_FILE`.
         variable: &'static str,
     },
+    /// Neither `true` nor `false`.
+    #[error("{variable}=`{text}`: expected true or false")]
+    NotBoolean {
+        /// The variable.
+        variable: &'static str,
+        /// What was given.
+        text: String,
+    },
     /// A value that is not text.
     #[error("{variable} is not UTF-8 text")]
     NotText {
@@ -93,6 +104,9 @@ pub enum SettingsError {
 
 /// The variables that name the store.
 const URL_VARIABLES: [&str; 2] = ["SELVEDGE_URL", "SELVEDGE_URL_FILE"];
+
+/// The variable that keeps an engine from generating a waitpoint secret.
+const REQUIRE_SECRET: &str = "SELVEDGE_REQUIRE_WAITPOINT_SECRET";
 
 /// Whether the command reads a variable.
 fn is_ours(name: &str) -> bool {
@@ -151,6 +165,12 @@ impl Settings {
         let secret = value_or_file(lookup, "SELVEDGE_WAITPOINT_SECRET")?
             .map(|text| secret::parse(&text))
             .transpose()?;
+        let secret_required = match lookup(REQUIRE_SECRET) {
+            None => false,
+            Some(text) => text
+                .parse()
+                .map_err(|_| SettingsError::NotBoolean { variable: REQUIRE_SECRET, text })?,
+        };
         let listen = lookup("SELVEDGE_LISTEN").unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let credentials = (lookup("SELVEDGE_USER"), password);
         let engine = EngineConfig::from_env(lookup)?;
@@ -170,6 +190,7 @@ impl Settings {
             options: StoreOptions::default().tls(tls),
             engine,
             secret,
+            secret_required,
             listen: listen.parse().map_err(|_| SettingsError::Listen { text: listen })?,
             credentials,
         })
@@ -204,8 +225,8 @@ impl Settings {
     pub fn secret_source(&self) -> SecretSource {
         match &self.secret {
             Some(secret) => SecretSource::Given(secret.clone()),
-            None if self.store.is_memory() => SecretSource::Generate,
-            None => SecretSource::Stored,
+            None if self.secret_required => SecretSource::Stored,
+            None => SecretSource::Generate,
         }
     }
 }
@@ -275,7 +296,11 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(settings.store.to_string(), "valkey://app:***@h:6379");
-        assert_eq!(settings.secret_source(), SecretSource::Stored);
+        assert_eq!(settings.secret_source(), SecretSource::Generate);
+        let required = read(&[("SELVEDGE_REQUIRE_WAITPOINT_SECRET", "true")]).unwrap();
+        assert_eq!(required.secret_source(), SecretSource::Stored);
+        let error = read(&[("SELVEDGE_REQUIRE_WAITPOINT_SECRET", "maybe")]).unwrap_err();
+        assert!(error.to_string().contains("true or false"), "{error}");
         assert!(!format!("{settings:?}").contains("s3cret"));
         assert_eq!(settings.credentials_in_url(), (false, false));
         let elsewhere = settings.at("valkey://reader@other".parse().unwrap());

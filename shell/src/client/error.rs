@@ -126,7 +126,7 @@ impl ClientError {
 fn unavailable(error: &ServerError) -> String {
     let word = error.text.split(' ').next().unwrap_or_default();
     let answered = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
-    let what = if answered { "the store cannot do it" } else { "the store does not answer" };
+    let what = if answered { "the store returned an error" } else { "the store does not answer" };
     format!("{what}: {error}")
 }
 

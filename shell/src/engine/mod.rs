@@ -70,7 +70,8 @@ impl fmt::Debug for EngineBuilder {
 
 impl EngineBuilder {
     /// Lanes to serve besides those in the lane registry; they are added to it. They replace the
-    /// lanes of [`EngineBuilder::config`], whichever of the two is called first.
+    /// lanes of [`EngineBuilder::config`], whichever of the two is called first. No lane at all
+    /// means the lane `default`.
     #[must_use]
     pub fn lanes(mut self, lanes: impl IntoIterator<Item = LaneId>) -> Self {
         self.lanes = Some(lanes.into_iter().collect());
@@ -84,8 +85,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Where the waitpoint secret comes from if none is installed yet. By default it is generated
-    /// for `memory://`, and must be installed on servers.
+    /// Where the waitpoint secret comes from if none is installed yet. By default it is generated;
+    /// [`SecretSource::Stored`] forbids that.
     #[must_use]
     pub fn secrets(mut self, secrets: SecretSource) -> Self {
         self.secrets = secrets;
@@ -111,6 +112,9 @@ impl EngineBuilder {
         }
         if let Some(setting) = config.zero_setting() {
             return Err(DeploymentError::InvalidConfig { setting });
+        }
+        if let Some((scanner, interval)) = config.short_interval() {
+            return Err(DeploymentError::ShortInterval { scanner: scanner.as_str(), interval });
         }
         if config.lanes.is_empty() {
             config.lanes = EngineConfig::default().lanes;
@@ -167,12 +171,8 @@ impl Engine {
     /// Default settings for an engine on this store.
     #[must_use]
     pub fn builder(store: Store) -> EngineBuilder {
-        let secrets = match store.url().is_memory() {
-            true => SecretSource::Generate,
-            false => SecretSource::Stored,
-        };
         let config = EngineConfig::default();
-        EngineBuilder { store, config, lanes: None, secrets, tap: None }
+        EngineBuilder { store, config, lanes: None, secrets: SecretSource::Generate, tap: None }
     }
 
     /// The health of the engine at this moment.
@@ -268,6 +268,8 @@ const RESTART_LONGEST: Duration = Duration::from_secs(30);
 
 #[cfg(all(test, feature = "memory"))]
 mod tests {
+    use selvedge_core::engine::ScannerName;
+
     use super::*;
     use crate::store::{StoreOptions, StoreUrl};
 
@@ -278,6 +280,17 @@ mod tests {
         config.window = 0;
         let refused = Engine::builder(store).config(config).start().await.expect_err("zero");
         assert_eq!(refused, DeploymentError::InvalidConfig { setting: "window" });
+    }
+
+    #[tokio::test]
+    async fn an_interval_that_is_too_short_is_refused_and_not_changed() {
+        let store = Store::open(&StoreUrl::memory(), StoreOptions::default()).await.unwrap();
+        let interval = std::time::Duration::from_millis(99);
+        let config = EngineConfig::default()
+            .with_intervals([(ScannerName::LeaseExpiry, interval)].into_iter().collect());
+        let refused = Engine::builder(store).config(config).start().await.expect_err("99 ms");
+        let scanner = "lease_expiry";
+        assert_eq!(refused, DeploymentError::ShortInterval { scanner, interval });
     }
 
     #[tokio::test]

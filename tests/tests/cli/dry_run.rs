@@ -55,7 +55,7 @@ fn a_dry_run_of_signal_refuses_what_signal_refuses() {
     let forged = format!("{id}/{}/k1:{}", waitpoint(&operator, &id), "ab".repeat(20));
     let with_ticket = [&named("approved")[..], &["--ticket", &forged]].concat();
     both_end(&operator, &id, &with_ticket, 4, "invalid_token");
-    both_end(&operator, &id, &named("approved"), 0, "it goes on");
+    both_end(&operator, &id, &named("approved"), 0, "resumed");
     both_end(&operator, &id, &named("approved"), 4, "is not suspended");
 }
 

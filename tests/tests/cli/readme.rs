@@ -159,7 +159,7 @@ const LONG: Duration = Duration::from_secs(60);
 
 /// How the README runs an example. A nested cargo would contend for the build folder with the one
 /// that runs this test, so the examples are programs of this package.
-const RUN_EXAMPLE: &str = "cargo run --example ";
+const RUN_EXAMPLE: &str = "cargo run -p selvedge --example ";
 
 /// The executable of an example.
 fn example(name: &str) -> &'static str {

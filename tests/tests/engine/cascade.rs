@@ -228,3 +228,31 @@ fn d9_pushes_do_not_reset_the_depth_of_a_cascade() {
     harness.run_for(1_500);
     assert_eq!(harness.state(119), "skipped");
 }
+
+/// A child that a scanner skips is also dispatched once when its push overtakes the reply: what
+/// counts is when the call was sent, not when its reply came.
+#[test]
+fn d9_a_push_that_overtakes_the_reply_of_a_scanner_is_an_echo() {
+    let mut harness = Harness::new();
+    harness.submit(&chain(3));
+    harness.fail(0);
+    drop(harness.host.take_published());
+    let mut manual = ManualEngine::new(only(&[ScannerName::DependencyReconciler]), harness);
+    let (mut now, mut dispatches) = (0, 0);
+    manual.feed(now, Input::Wake);
+    while let Some((_, _, batch)) = manual.open.front() {
+        dispatches += batch.iter().filter(|call| call.argv[1] == b"ff_resolve_outgoing").count();
+        let settled = manual.carry_out().unwrap();
+        for message in manual.harness.host.take_published() {
+            let channel = String::from_utf8_lossy(&message.channel).into_owned();
+            now += 1;
+            if let Some(push) = Input::pushed(&channel, &message.payload).unwrap() {
+                manual.feed(now, push);
+            }
+        }
+        now += 1;
+        manual.feed(now, settled);
+    }
+    assert_eq!(manual.harness.state(2), "skipped");
+    assert_eq!(dispatches, 2, "one for each skipped child");
+}

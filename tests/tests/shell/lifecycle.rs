@@ -75,7 +75,8 @@ fn secrets_are_installed_once_kept_and_rotated_under_grace() {
     let server = Server::valkey().unwrap();
     block_on(async {
         let store = open(&url_of(&server)).await;
-        let bare = Engine::builder(store.clone()).config(brisk()).start().await.err();
+        let builder = Engine::builder(store.clone()).config(brisk()).secrets(SecretSource::Stored);
+        let bare = builder.start().await.err();
         assert!(
             matches!(bare, Some(DeploymentError::Secret(SecretError::Missing { partitions: 8 }))),
             "{bare:?}"

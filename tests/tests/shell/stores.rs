@@ -8,9 +8,11 @@ use selvedge_core::command::{Answer, Command};
 use selvedge_core::partition;
 use selvedge_core::value::Value;
 use selvedge_tests::cluster::Cluster;
+use selvedge_tests::proxy::Proxy;
+use selvedge_tests::server::Server;
 use selvedge_tests::shared_servers::{shared_redis, shared_valkey};
 
-use crate::kit::{block_on, open, url_of, url_of_cluster};
+use crate::kit::{PATIENCE as SOON, block_on, open, url_of, url_of_cluster};
 
 fn command(words: &[&str]) -> Command {
     Command {
@@ -77,6 +79,26 @@ fn a_cluster_is_told_apart_from_a_single_server() {
         assert_eq!(store.servers().len(), 3);
         let one = Store::open(&url_of(&cluster.primaries()[0]), StoreOptions::default()).await;
         assert!(matches!(one, Err(StoreError::IsCluster(_))), "{one:?}");
+    });
+}
+
+/// A reply that is lost with its connection: a read is repeated, a write is perhaps applied and is
+/// never sent again.
+#[test]
+fn a_write_whose_reply_was_lost_is_not_repeated() {
+    let server = Server::valkey().unwrap();
+    let proxy = Proxy::start(server.port()).unwrap();
+    let url: StoreUrl = format!("valkey://127.0.0.1:{}", proxy.port()).parse().unwrap();
+    block_on(async {
+        let store = open(&url).await;
+        proxy.lose_replies("counted-once", 1);
+        let answers = store.run(vec![command(&["INCR", "counted-once"])], SOON).await;
+        assert!(matches!(answers[..], [Answer::PerhapsApplied(_)]), "{answers:?}");
+        proxy.lose_replies("counted-once", 1);
+        let read = Command { reads: true, ..command(&["GET", "counted-once"]) };
+        let answers = store.run(vec![read], SOON).await;
+        assert_eq!(answers, [Answer::Applied(Value::Bulk(b"1".to_vec()))]);
+        assert_eq!(proxy.lost_replies(), 2);
     });
 }
 

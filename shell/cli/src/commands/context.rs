@@ -73,8 +73,10 @@ impl Context {
     async fn open(&self, library: LibraryUse) -> Result<Store, Failure> {
         let url = &self.settings.store;
         if url.is_memory() {
-            return Err(Failure::usage("memory:// ends with its process: there is nothing in it")
-                .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
+            return Err(Failure::usage(
+                "memory:// exists only inside one process and is empty here",
+            )
+            .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
         }
         let options = self.settings.options.clone().library(library);
         Store::open(url, options).await.map_err(|error| Failure::from(error).at(url))

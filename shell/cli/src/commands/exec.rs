@@ -7,6 +7,7 @@ use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal
 use selvedge_core::call::signal::SignalEffect;
 use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
 use selvedge_core::key::Key;
+use selvedge_core::state::TerminalOutcome;
 use selvedge_core::time::ServerTime;
 use serde_json::{Value, json};
 
@@ -97,8 +98,12 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
         Options::Show(target) => show(context, &client, &target.id).await,
         Options::Cancel(cancel) => {
             let id = &cancel.change.id;
+            let execution = client.execution(id).await?;
+            if execution.outcome == Some(TerminalOutcome::Cancelled) {
+                let what = format!("{id} was cancelled before: nothing to do");
+                return Err(Failure::new(Exit::Refused, what));
+            }
             if cancel.change.dry_run {
-                let execution = client.execution(id).await?;
                 let tried = client.dry_run(id, &[]).await?.cancel(id, &cancel.reason).await;
                 return would(context, "cancel", &execution, tried);
             }
@@ -188,7 +193,7 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
         return Err(Failure::new(Exit::Refused, sentence)
             .hint(format!("`selvedge why '{id}'` tells what it waits for")));
     };
-    let effect = effect.map_or_else(|| "counted before".to_owned(), |effect| effect.to_string());
+    let effect = effect.map_or_else(|| "duplicate".to_owned(), |effect| effect.to_string());
     if send.change.dry_run {
         let object = json!({
             "would": "signal", "execution_id": id.to_string(), "signal": name, "effect": effect,
@@ -202,14 +207,14 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
 /// What the signal did, for people; `None` when nothing waited for it.
 fn does(effect: Option<SignalEffect>) -> Option<&'static str> {
     match effect {
-        None => Some("it was counted before"),
-        Some(SignalEffect::ResumeConditionSatisfied) => Some("it goes on"),
-        Some(SignalEffect::AppendedToWaitpoint) => Some("it counts, and more is needed"),
+        None => Some("duplicate, recorded before"),
+        Some(SignalEffect::ResumeConditionSatisfied) => Some("resumed"),
+        Some(SignalEffect::AppendedToWaitpoint) => Some("recorded, more signals are needed"),
         Some(SignalEffect::AppendedToWaitpointDuplicate) => {
-            Some("the like was counted before, and more is needed")
+            Some("duplicate, more signals are needed")
         }
         Some(SignalEffect::BufferedForPendingWaitpoint) => {
-            Some("it is kept until the suspension begins")
+            Some("buffered until the suspension begins")
         }
         Some(
             SignalEffect::NoOp

@@ -138,21 +138,21 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         }
         _ if error.text.starts_with("TLS: ") => (
             Exit::Refused,
-            "does the server want a certificate, or another one? SELVEDGE_TLS_CERT_FILE and \
-             SELVEDGE_TLS_KEY_FILE name ours",
+            "check the certificates: SELVEDGE_TLS_CERT_FILE and SELVEDGE_TLS_KEY_FILE name the \
+             client's, SELVEDGE_TLS_CA_FILE the authority",
         ),
         _ if said("DB index is out of range") => {
-            (Exit::Usage, "the server has fewer databases than the number after the host says")
+            (Exit::Usage, "the database number in the URL is too high")
         }
         _ if said("cluster support disabled") => {
             (Exit::Usage, "this server is no cluster: leave ?cluster=true out, and other hosts")
         }
         ("WRONGTYPE", _) => {
-            (Exit::Refused, "a key of ours holds a value of another kind; a person must look")
+            (Exit::Refused, "a Selvedge key has the wrong type; run `selvedge fsck`")
         }
         ("OOM", _) => (
             Exit::Refused,
-            "the server is full and evicts nothing: give it more memory; what waits goes on then",
+            "the server is out of memory: raise maxmemory; waiting work then continues",
         ),
         _ if said("ACL failure in script") => (
             Exit::Refused,
@@ -170,16 +170,16 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
             "check user and password (in the URL, or SELVEDGE_USER and SELVEDGE_PASSWORD), and \
              what the server lets this user do",
         ),
-        (_, Class::Library) => (
-            Exit::Error,
-            "the library is missing or another one there; `selvedge serve` loads ours",
-        ),
+        (_, Class::Library) => {
+            (Exit::Error, "the function library is missing or differs; `selvedge serve` loads it")
+        }
         ("MISCONF" | "NOREPLICAS" | "LOADING" | "BUSY" | "CLUSTERDOWN", _) => {
-            (Exit::Error, "the server is up and cannot do it now; its own words say why")
+            (Exit::Error, "the server refuses commands now; see its message above")
         }
-        (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => {
-            (Exit::Error, "is a Valkey up there, and is --store or SELVEDGE_URL right, TLS or not?")
-        }
+        (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => (
+            Exit::Error,
+            "check that the server is running and that host, port and scheme (valkeys:// for TLS) are right",
+        ),
     }
 }
 

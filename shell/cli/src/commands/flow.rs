@@ -298,7 +298,7 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
         "flow_id": id.to_string(),
         "cancelled": done.cancelled,
         "ended_before": done.ended_before,
-        "owed": done.left_to_engine,
+        "left_to_engine": done.left_to_engine,
     });
     Ok(context.output.say(&sentence, object)?)
 }

@@ -29,10 +29,10 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         let before = report.violations.len();
         scan::scan_once(context, &client).await?;
         report = fsck::check(&client, progress).await?;
-        let mended = before.saturating_sub(report.violations.len());
+        let repaired = before.saturating_sub(report.violations.len());
         context.output.say(
-            &format!("a round of all scanners mended {mended} of {before}"),
-            json!({ "mended": mended, "before": before }),
+            &format!("one pass of all scanners repaired {repaired} of {before}"),
+            json!({ "repaired": repaired, "before": before }),
         )?;
     }
     let mut advised = BTreeSet::new();
@@ -56,21 +56,23 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             harmless(entry),
             harmless(reason)
         );
-        context.output.say(&sentence, json!({ "aside": entry, "in": key, "reason": reason }))?;
+        context
+            .output
+            .say(&sentence, json!({ "set_aside": entry, "in": key, "reason": reason }))?;
     }
     let count = report.violations.len();
     let found = match count {
-        0 => "all is sound".to_owned(),
-        1 => "1 thing is wrong".to_owned(),
-        _ => format!("{count} things are wrong"),
+        0 => "no violations".to_owned(),
+        1 => "1 violation".to_owned(),
+        _ => format!("{count} violations"),
     };
     let summary = format!("{} keys in {} partitions: {found}", report.keys, report.partitions);
     let object = json!({
         "keys": report.keys,
-        "strangers": report.foreign_keys,
+        "foreign_keys": report.foreign_keys,
         "partitions": report.partitions,
         "violations": count,
-        "aside": report.set_aside.len(),
+        "set_aside": report.set_aside.len(),
     });
     context.output.say(&summary, object)?;
     if report.is_clean() {
@@ -78,9 +80,9 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     }
     let failure = Failure::new(Exit::Partial, found);
     Err(if options.repair {
-        failure.hint("what is left needs a person: do what is said above, then run it again")
+        failure.hint("the rest needs an operator: do what is said above, then run it again")
     } else {
-        failure.hint("`selvedge fsck --repair` mends what the engine can mend")
+        failure.hint("`selvedge fsck --repair` repairs what can be derived")
     })
 }
 
@@ -97,10 +99,10 @@ fn remedy(violation: &Violation) -> &'static str {
             "SADD the flow to ff:idx:{fp:N}:flow_index of its partition, and an engine sees to it"
         }
         "GroupCounts" | "EdgeByTruth" | "NoRunBeforeParents" | "DebtHasNote" => {
-            "what its edges were cannot be told any more: `selvedge exec cancel` the execution, or \
+            "its dependencies cannot be reconstructed: `selvedge exec cancel` the execution, or \
              `selvedge flow cancel` its flow, and submit it again"
         }
-        "NoOrphans" => "nobody will ever remove it: look at it, then DEL the key",
+        "NoOrphans" => "no scanner removes this key: look at it, then DEL it",
         "LedgerAdds" => "set the count right by hand, or let the next reset of its period do it",
         "OneSlot" => "it can never be reached from there: remove the member or the record by hand",
         _ => "`selvedge why ID` tells more; `selvedge exec cancel ID` ends what cannot go on",
@@ -110,6 +112,6 @@ fn remedy(violation: &Violation) -> &'static str {
 fn progress(done: usize, of: usize) {
     if std::io::stderr().is_terminal() {
         let end = if done == of { '\n' } else { '\r' };
-        anstream::eprint!("judged {done} of {of} partitions{end}");
+        anstream::eprint!("checked {done} of {of} partitions{end}");
     }
 }

@@ -12,9 +12,9 @@ const COLUMNS: [(&str, &[LaneIndex]); 8] = [
     ("running", &[LaneIndex::Active]),
     ("delayed", &[LaneIndex::Delayed]),
     ("suspended", &[LaneIndex::Suspended]),
-    ("waiting for others", &[LaneIndex::BlockedDependencies]),
-    ("limited", &[LaneIndex::BlockedBudget, LaneIndex::BlockedQuota]),
-    ("held", &[LaneIndex::BlockedRoute, LaneIndex::BlockedOperator]),
+    ("blocked by dependencies", &[LaneIndex::BlockedDependencies]),
+    ("blocked by limits", &[LaneIndex::BlockedBudget, LaneIndex::BlockedQuota]),
+    ("blocked otherwise", &[LaneIndex::BlockedRoute, LaneIndex::BlockedOperator]),
     ("ended", &[LaneIndex::Terminal]),
 ];
 

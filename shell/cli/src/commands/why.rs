@@ -62,7 +62,7 @@ fn mover(mover: &Mover) -> String {
         Mover::Upstream(id) => format!("see `selvedge why '{id}'`"),
         Mover::Submitter => "whoever submits the flow, by submitting it again".to_owned(),
         Mover::Operator => "an operator".to_owned(),
-        Mover::Nobody => "nobody can: run `selvedge fsck`".to_owned(),
+        Mover::Nobody => "nothing repairs it automatically: run `selvedge fsck`".to_owned(),
     }
 }
 

@@ -72,7 +72,7 @@ pub async fn run(
     let workers = Workers::start(&client, &lanes, &sender);
     let samples = flows::submit(&client, &lanes).await?;
     let tasks: usize = samples.iter().map(|sample| sample.expected.len()).sum();
-    writeln!(out, "work     {tasks} tasks in {} pieces\n", samples.len())?;
+    writeln!(out, "work     {tasks} tasks in {} samples\n", samples.len())?;
 
     let waiting = wait_for(client.clone(), samples);
     tokio::pin!(waiting);
