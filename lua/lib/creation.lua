@@ -75,15 +75,21 @@ function creation.plan(k, a, now)
   return plan, guard.mismatch(plan.home, "zset")
 end
 
--- Writes what was planned; `more` = further core fields. Needs k.exec_core, payload, policy, tags,
--- all_executions, execution_deadline.
-function creation.write(k, a, plan, more)
+-- Writes the records of what was planned; `more` = further core fields. Needs k.exec_core, payload,
+-- policy, tags.
+function creation.write_records(k, a, plan, more)
   local fields = core_fields(a, plan.priority, plan.now, plan.delay_until, plan.required,
     plan.stored)
   state.put(k.exec_core, plan.row, text.append(fields, more or {}))
   if a.input_payload ~= "" then call("SET", k.payload, a.input_payload) end
   if a.policy_json ~= "" then call("SET", k.policy, a.policy_json) end
   record.write(k.tags, plan.tags)
+end
+
+-- Writes what was planned, index entries included; `more` = further core fields. Needs k.exec_core,
+-- payload, policy, tags, all_executions, execution_deadline.
+function creation.write(k, a, plan, more)
+  creation.write_records(k, a, plan, more)
   lane.move(a.execution_id, {}, plan.home, plan.score)
   call("SADD", k.all_executions, a.execution_id)
   if plan.deadline_at then

@@ -89,7 +89,7 @@ end
 local CHILD = {
   "execution_id", "flow_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
   "current_attempt_index", "eligibility_state", "terminal_outcome", "attempt_state", "priority",
-  "created_at", "delay_until", "held_as", "held_detail", "unsealed",
+  "created_at", "delay_until", "held_as", "held_detail", "unsealed", "blocking_detail",
 }
 local EDGE = { "state", "outlived_run", "data_passing_ref", "repeats_upstream" }
 local COUNTERS = { "unsatisfied_required_count", "impossible_required_count" }

@@ -181,10 +181,10 @@ end
 
 -- The same for many executions of one call: moves are collected first, and carried out with one
 -- command per index instead of two per execution. `moves` starts as an empty table; it holds one
--- list for every index that executions leave (`out`) or enter (`into`).
+-- list for every index that executions leave (`out`) or enter (`into`). A new execution leaves none.
 function lane.collect(moves, id, from, to, score)
-  local leaving, entering = moves[from], moves[to]
-  if not leaving then
+  local leaving, entering = from and moves[from], moves[to]
+  if from and not leaving then
     leaving = { key = from, out = {} }
     moves[from], moves[#moves + 1] = leaving, leaving
   end
@@ -192,7 +192,9 @@ function lane.collect(moves, id, from, to, score)
     entering = { key = to, into = {}, first = id }
     moves[to], moves[#moves + 1] = entering, entering
   end
-  leaving.out[#leaving.out + 1] = id
+  if leaving then
+    leaving.out[#leaving.out + 1] = id
+  end
   local into = entering.into
   into[#into + 1] = number.digits(score)
   into[#into + 1] = id
