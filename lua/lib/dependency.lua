@@ -45,26 +45,18 @@ function dependency.lanes(tag, lane_id)
 end
 
 -- The keys that resolving `edge_id` for this child may touch, by the names of
--- ff_resolve_dependency. The attempt comes from the child's record and is needed only while it
--- runs. `lanes` is the answer of dependency.lanes for the child's lane.
-function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id, core, lanes)
+-- ff_resolve_dependency, but for those that follow from the child's record.
+function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id)
   local front = dependency.front(tag, child_eid)
-  local k = {
+  return {
     exec_core = front .. ":core",
     deps_meta = front .. ":deps:meta",
     unresolved = front .. ":deps:unresolved",
     dep = front .. ":dep:" .. edge_id,
-    eligible = lanes.eligible, terminal = lanes.terminal, blocked = lanes.blocked,
     payload = front .. ":payload", upstream_result = upstream_result,
     edgegroup = flow.prefix(tag, flow_id) .. ":edgegroup:" .. child_eid,
-    attempt = nil, stream_meta = nil,
+    eligible = nil, terminal = nil, blocked = nil, attempt = nil, stream_meta = nil,
   }
-  if core and dependency.RUNNING[core.attempt_state] then
-    local index = text.either(core.current_attempt_index, "0")
-    k.attempt = attempt.key(tag, child_eid, index)
-    k.stream_meta = stream.meta(tag, child_eid, index)
-  end
-  return k
 end
 
 -- Points the named lane keys at the child's own lane, as lane.locate does. The keys that the caller

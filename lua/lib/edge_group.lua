@@ -62,13 +62,20 @@ local COUNTS = {
   "n", "succeeded", "failed", "skipped", "repeats", "repeats_succeeded", "repeats_lost",
 }
 
+local READ = { "policy_variant", "group_state", "on_satisfied", "k" }
+for i = 1, #COUNTS do
+  READ[#READ + 1] = COUNTS[i]
+end
+
 -- The group at `key`, as far as decisions need it, with its field for one upstream if
 -- `upstream_eid` is given; nil if there is none, or nil and the refusal of a key of another type.
 -- There is a field for every upstream, so a call that reads a group once per edge must not read all
 -- of them.
 function edge_group.read(key, upstream_eid)
-  local names = { "policy_variant", "group_state", "on_satisfied", "k" }
-  return record.part(key, text.append(names, COUNTS, { edge_group.note_of(upstream_eid) }))
+  if not upstream_eid then
+    return record.part(key, READ)
+  end
+  return record.part(key, text.append({ edge_group.note_of(upstream_eid) }, READ))
 end
 
 -- The field that records that an edge from this upstream was applied.
