@@ -95,6 +95,7 @@ end
 -- What a worker's list lacks of a required one: the missing tokens, sorted and joined, "" when the
 -- worker is capable; or nil and a refusal.
 function capability.lacking(required_csv, worker_csv)
+  if not text.set(required_csv) and not text.set(worker_csv) then return "" end
   local required, refused = read_list(required_csv, "required")
   if not required then return nil, refused end
   local offered, offers = read_list(worker_csv, "worker")

@@ -9,9 +9,12 @@ local SIZE = { string = "STRLEN", hash = "HLEN", set = "SCARD", zset = "ZCARD", 
 
 -- What can be known about a key: the type it is used as, and whether it was looked up. Keys that a
 -- call passes have such an entry of their own (`read_uses` in define.lua).
-local KINDS, NOTED, SEEN = { "string", "hash", "set", "zset", "stream" }, {}, {}
+local KINDS, NOTED, SEEN, MISSING = { "string", "hash", "set", "zset", "stream" }, {}, {}, {}
 for i = 1, #KINDS do
-  NOTED[KINDS[i]], SEEN[KINDS[i]] = { kind = KINDS[i] }, { kind = KINDS[i], seen = true }
+  local kind = KINDS[i]
+  NOTED[kind], SEEN[kind] = { kind = kind }, { kind = kind, seen = true }
+  -- A string may be empty and exist.
+  MISSING[kind] = { kind = kind, seen = true, missing = kind ~= "string" }
 end
 
 -- What is known about the keys of the running call. Two names for one missing key pass every lookup
@@ -19,12 +22,14 @@ end
 -- change during the call: a call over many members of one lane looks at its indexes once.
 local known = {}
 
--- The lookups that a function needs before its body runs: { at = position of the key, command }.
+-- The lookups that a function needs before its body runs: { at = position of the key, command,
+-- missing = what to note about a key that does not exist }.
 function guard.lookups(uses)
   local lookups = {}
   for i = 1, #uses do
     if uses[i].seen then
-      lookups[#lookups + 1] = { at = i, command = SIZE[uses[i].kind] }
+      local kind = uses[i].kind
+      lookups[#lookups + 1] = { at = i, command = SIZE[kind], missing = MISSING[kind] }
     end
   end
   return lookups
@@ -38,7 +43,9 @@ function guard.begin(known_keys, key_list, lookups)
     local key = key_list[lookups[i].at]
     if key ~= "" then
       local reply = try(lookups[i].command, key)
-      if type(reply) == "table" then
+      if reply == 0 then
+        known[key] = lookups[i].missing
+      elseif type(reply) == "table" then
         return guard.refusal(reply)
       end
     end
@@ -92,8 +99,14 @@ function guard.mismatch(key, kind)
   if type(size) == "table" then
     return guard.refusal(size)
   end
-  known[key] = SEEN[kind]
+  known[key] = (size == 0 and MISSING or SEEN)[kind]
   return nil
+end
+
+-- Whether a lookup of this call found that the key does not exist; false if nothing is known.
+function guard.found_missing(key)
+  local about = known[key]
+  return about ~= nil and about.missing
 end
 
 -- The same for a list of derived keys: `guard.any_mismatch({ { key, "hash" }, … })`.

@@ -2,7 +2,10 @@
 
 -- `ff:exec:<tag>:<eid>:policy` beside the execution's core.
 function policy.key(core_key)
-  return (core_key:gsub(":core$", ":policy"))
+  if core_key:sub(-5) == ":core" then
+    return core_key:sub(1, -5) .. "policy"
+  end
+  return core_key
 end
 
 -- The stored policy as a table; an empty one when there is none or it is no object.
