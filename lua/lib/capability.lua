@@ -50,7 +50,7 @@ end
 -- refusal of a policy that cannot be read.
 function capability.required_by(policy_json)
   if not text.set(policy_json) or policy_json == "{}" then
-    return "", {}
+    return "", policy.NONE
   end
   local decoded, stored = pcall(cjson.decode, policy_json)
   if not decoded then

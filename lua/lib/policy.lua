@@ -8,6 +8,9 @@ function policy.key(core_key)
   return core_key
 end
 
+-- What an execution without a policy has; never changed.
+policy.NONE = {}
+
 -- The stored policy as a table; an empty one when there is none or it is no object.
 function policy.read(core_key)
   return policy.object(text.json(call("GET", policy.key(core_key)) or nil))
