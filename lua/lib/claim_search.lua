@@ -22,27 +22,29 @@ end
 
 -- The refusal of a value of another type under a key of the partition that a claim writes to, else
 -- nil. Checked only when there is something to claim: most calls of an idle worker find nothing.
+-- The plan has checked the indexes of limits where it writes to them.
 function claim.type_refusal(k)
-  return guard.any_mismatch({
-    { k.active, "zset" }, { k.lease_expiry, "zset" }, { k.worker_leases, "set" },
-    { k.attempt_timeout, "zset" }, { k.execution_deadline, "zset" },
-  })
+  return guard.mismatch(k.active, "zset") or guard.mismatch(k.lease_expiry, "zset")
+    or guard.mismatch(k.worker_leases, "set")
 end
 
 -- Looks at one candidate: a plan to claim it, or nil and why not (skip, drop, admit).
 local function consider(k, a, tag, id, now, ttl)
   local keys = claim.keys(k, tag, id)
-  if guard.mismatch(keys.exec_core, "hash") then return nil, "skip" end
-  local core = record.read(keys.exec_core)
+  local core, refused = claim.read(keys.exec_core, claim.SEARCH)
+  if refused then return nil, "skip" end
   local verdict = claim.verdict(keys, core, a.worker_capabilities_csv, now)
   if verdict ~= "take" then return nil, verdict end
   if id ~= a.admitted_execution_id
     and (text.set(core.budget_ids) or text.set(core.quota_policy_id)) then
     return nil, "admit", core
   end
-  local planned = claim.plan(keys, id, core, a, now, ttl)
+  local payload, policy_text = claim.text(keys.payload), claim.text(keys.policy)
+  if not payload or not policy_text then return nil, "skip" end
+  local planned = claim.plan(keys, id, core, a, now, ttl, policy_text)
   if not planned then return nil, "skip" end
   planned.id, planned.keys, planned.core = id, keys, core
+  planned.payload, planned.policy = payload, policy_text
   planned.waited_ms = claim.waited_ms(core, now)
   return planned
 end

@@ -219,6 +219,22 @@ local function own_lane(k, core, name)
   return lane.index(text.tag(k.exec_core), lane.of(core), name)
 end
 
+-- The row with the phase and the ownership of the record; a copy if they differ, since rows are
+-- shared.
+local function keeping(vector, core)
+  local phase = text.either(core.lifecycle_phase, "runnable")
+  local ownership = text.either(core.ownership_state, "unowned")
+  if phase == vector.lifecycle_phase and ownership == vector.ownership_state then
+    return vector
+  end
+  local own = {}
+  for name, value in pairs(vector) do
+    own[name] = value
+  end
+  own.lifecycle_phase, own.ownership_state = phase, ownership
+  return own
+end
+
 -- Where a child goes once nothing blocks it: a running delay and a pause still apply after its
 -- dependencies are met. Needs k.exec_core, blocked, eligible. Answers a plan for
 -- `dependency.release`, or nil and a refusal.
@@ -243,8 +259,7 @@ function dependency.releasing(k, core, now)
     plan.vector = state.delayed(reason, "delayed until " .. core.delay_until, attempt_state)
     plan.to, plan.score = own_lane(k, core, "delayed"), delay_until
   end
-  plan.vector.lifecycle_phase = text.either(core.lifecycle_phase, "runnable")
-  plan.vector.ownership_state = text.either(core.ownership_state, "unowned")
+  plan.vector = keeping(plan.vector, core)
   return plan, guard.mismatch(plan.to, "zset")
 end
 

@@ -96,19 +96,19 @@ local COUNTERS = { "unsatisfied_required_count", "impossible_required_count" }
 
 -- The child's record as far as resolving an edge needs it.
 function dependency.child(core_key)
-  return record.part(core_key, CHILD)
+  return record.select(core_key, CHILD)
 end
 
 -- The records that decide about an edge: { dep, group, meta }, each nil if it does not exist; or nil
 -- and the refusal of a key of another type. If the edge is resolved already, nothing else decides.
 function dependency.records(k)
   local found, refused = {}, nil
-  found.dep, refused = record.part(k.dep, EDGE)
+  found.dep, refused = record.select(k.dep, EDGE)
   if not refused and found.dep and dependency.RESOLVED[found.dep.state] then
     return found
   end
   if not refused then
-    found.meta, refused = record.part(k.deps_meta, COUNTERS)
+    found.meta, refused = record.select(k.deps_meta, COUNTERS)
   end
   if not refused and text.set(k.edgegroup) then
     found.group, refused = edge_group.read(k.edgegroup)

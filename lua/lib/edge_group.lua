@@ -73,7 +73,7 @@ end
 -- of them.
 function edge_group.read(key, upstream_eid)
   if not upstream_eid then
-    return record.part(key, READ)
+    return record.select(key, READ)
   end
   return record.part(key, text.append({ edge_group.note_of(upstream_eid) }, READ))
 end

@@ -100,15 +100,17 @@ LAST_PART.blocked = "blocked:dependencies"
 function lane.point(k, core, names)
   local stale_keys, derived = {}, {}
   local tag, home, claimed = text.tag(k.exec_core), lane.of(core), core.current_lane
+  local elsewhere = claimed ~= home and text.set(claimed)
   local front = lane.index(tag, home, "")
-  for _, name in ipairs(names) do
+  for i = 1, #names do
+    local name = names[i]
     local own = front .. LAST_PART[name]
     if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
       stale_keys[#stale_keys + 1] = k[name]
       derived[#derived + 1] = own
       k[name] = own
     end
-    if name == "active" and text.set(claimed) and claimed ~= home then
+    if elsewhere and name == "active" then
       stale_keys[#stale_keys + 1] = lane.index(tag, claimed, "active")
       derived[#derived + 1] = stale_keys[#stale_keys]
     end
@@ -124,6 +126,14 @@ function lane.locate(k, core, names)
     return nil, refused
   end
   return stale_keys
+end
+
+-- The list of the index `home` and of `stale_keys`, for lane.move.
+function lane.leaving(home, stale_keys)
+  if stale_keys[1] == nil then
+    return { home }
+  end
+  return text.append({ home }, stale_keys)
 end
 
 -- The lane keys of `k` that may list a live execution, and `stale_keys`.
@@ -174,7 +184,7 @@ function lane.move(id, from, to, score)
       call("ZREM", key, id)
     end
   end
-  if to and to ~= "" and call("ZADD", to, number.digits(score), id) == 1 then
+  if to and to ~= "" and call("ZADD", to, number.text(score), id) == 1 then
     push.entered(to, id)
   end
 end

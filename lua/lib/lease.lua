@@ -7,8 +7,21 @@ lease.RELEASED = {
   "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
 }
 
--- Core fields about a lost lease, emptied when a new lease or run begins.
+-- Writes a state and empties these fields; `...` = further fields as texts.
+function lease.write_released(core_key, row, ...)
+  state.write(core_key, row,
+    "current_lease_id", "", "current_worker_id", "", "current_worker_instance_id", "",
+    "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
+    ...)
+end
+
+-- Core fields about a lost lease, emptied when a new lease or run begins. Before and under the first
+-- lease none was ever lost, and they are not there.
 lease.CLEAR_LOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
+local NOTHING = {}
+function lease.clear_lost(lease_epoch)
+  return lease_epoch == "1" and NOTHING or lease.CLEAR_LOST
+end
 
 -- The refusal of a call that needs an active execution; its details show a holder whose reply was
 -- lost that its own call was applied.
@@ -90,17 +103,42 @@ function lease.holder(k, core, a, now, may_override, history_maxlen)
   return fence
 end
 
--- The start of a call by the holder of a lease (or an operator for it): reads the record, checks
--- the right to act, and points the keys at what the record names instead of what the caller read
--- earlier. Answers { core, now, stale_keys }, or nil and a refusal.
-function lease.begin_call(k, a, lanes)
-  local core = record.read(k.exec_core)
+-- What the holder of a lease needs of the record to end or pause its run.
+local HELD = {
+  "lifecycle_phase", "ownership_state", "lane_id", "current_lane", "current_attempt_id",
+  "current_attempt_index", "current_lease_id", "current_lease_epoch",
+  "current_worker_instance_id", "lease_expires_at", "flow_id", "retry_count",
+}
+
+-- The record if the call comes from the holder of its lease, or from an operator for it: the fields
+-- above, or all. Nil and a refusal for anybody else.
+local function read_as_holder(k, a, now, whole)
+  local core, refused
+  if not whole then
+    core, refused = record.select(k.exec_core, HELD)
+  end
+  if core and text.set(a.lease_epoch) and text.set(a.attempt_id)
+    and lease.holds(core, a, now) then
+    return core
+  elseif refused then
+    return nil, refused
+  end
+  core = record.read(k.exec_core)
   if not core then
     return nil, err("execution_not_found")
   end
+  local fence
+  fence, refused = lease.holder(k, core, a, now, true)
+  return fence and core or nil, refused
+end
+
+-- The start of a call by the holder of a lease (or an operator for it): reads the record, checks
+-- the right to act, and points the keys at what the record names instead of what the caller read
+-- earlier. `whole` = read the whole record. Answers { core, now, stale_keys }, or nil and a refusal.
+function lease.begin_call(k, a, lanes, whole)
   local now = number.now()
-  local fence, refused = lease.holder(k, core, a, now, true)
-  if not fence then
+  local core, refused = read_as_holder(k, a, now, whole)
+  if not core then
     return nil, refused
   end
   refused = attempt.locate(k, a.execution_id, core)

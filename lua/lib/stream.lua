@@ -15,7 +15,8 @@ end
 
 -- Closes a stream that was ever opened, even if it was closed before.
 function stream.close(meta_key, reason, now)
-  if text.set(meta_key) and call("EXISTS", meta_key) == 1 then
+  if text.set(meta_key) and not guard.found_missing(meta_key)
+    and call("EXISTS", meta_key) == 1 then
     call("HSET", meta_key, "closed_at", number.digits(now), "closed_reason", reason)
     push.frames(meta_key)
   end

@@ -56,14 +56,14 @@ local function member_keys(tag, prefix, member, new)
   local front = dependency.front(tag, id)
   local k = {
     exec_core = front .. ":core", payload = front .. ":payload", policy = front .. ":policy",
-    tags = front .. ":tags", deps_meta = front .. ":deps:meta",
+    execution_deadline = lane.partition_index(tag, "execution_deadline"),
     blocked = lane.index(tag, member.lane_id, "blocked:dependencies"),
   }
   note(new, k.exec_core, "hash")
   note(new, k.payload, "string")
   note(new, k.policy, "string")
   if #member.inbound > 0 then
-    k.unresolved, k.all_edges = front .. ":deps:unresolved", front .. ":deps:all_edges"
+    k.deps_meta, k.unresolved, k.all_edges = front .. ":deps:meta", front .. ":deps:unresolved", front .. ":deps:all_edges"
     k.edgegroup, k.incoming = prefix .. ":edgegroup:" .. id, prefix .. ":in:" .. id
     k.dep = front .. ":dep:"
     note(new, k.deps_meta, "hash")
@@ -123,8 +123,6 @@ local function check_indexes(chunk, tag, prefix, new)
   for _, member in ipairs(chunk.members) do
     local refused = member.plan.home == member.k.blocked
       and guard.mismatch(member.k.blocked, "zset")
-      or member.plan.deadline_at
-      and guard.mismatch(lane.partition_index(tag, "execution_deadline"), "zset")
     if refused then
       return refused
     end
@@ -154,6 +152,8 @@ function submission.plan(chunk, tag, prefix, now, seals)
     if refused then
       return refused
     end
+    -- Only now, because its type is looked up together with those of all new keys.
+    member.k.tags = dependency.front(tag, member.execution_id) .. ":tags"
     if #member.plan.tags > 0 then
       note(new, member.k.tags, "hash")
     end

@@ -12,8 +12,8 @@
 -- Bound: 23 + 1 * n
 -- Keeps: VectorWhole, OneHome, RepeatIsHarmless
 define("ff_create_execution",
-  { "exec_core!=hash", "payload!=string", "policy!=string", "tags!:hash", "scheduling!:zset",
-    "idempotency=string", "execution_deadline!:zset", "all_executions!:set" },
+  { "exec_core!=hash", "payload!=string", "policy!=string", "tags!=hash", "scheduling!=zset",
+    "idempotency=string", "execution_deadline!=zset", "all_executions!:set" },
   { "execution_id!", "namespace!", "lane_id!", "execution_kind!", "priority",
     "creator_identity!", "policy_json!", "input_payload!", "delay_until!", "dedup_ttl_ms!",
     "tags_json!", "execution_deadline_at!", "partition_id!" },

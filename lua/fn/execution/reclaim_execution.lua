@@ -71,7 +71,7 @@ define("ff_reclaim_execution",
       "previous_attempt_index", text.either(core.current_attempt_index, "0"),
     })
     lease.grant(k, id, held, text.append(attempt.current_fields(core, plan, held),
-      { "lease_reclaim_count", lost.count + 1 }), stale_keys)
+      { "lease_reclaim_count", number.digits(lost.count + 1) }), stale_keys)
     attempt.write_limits(k, id, limits)
     lease.history(k.lease_history, "reclaimed", lease.EVENT.reclaimed, {
       old_lease_epoch = core.current_lease_epoch, new_lease_id = held.lease_id,

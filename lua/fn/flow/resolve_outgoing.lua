@@ -98,7 +98,7 @@ define("ff_resolve_outgoing",
       return refused
     end
     local core
-    core, refused = record.part(k.upstream_core, UPSTREAM)
+    core, refused = record.select(k.upstream_core, UPSTREAM)
     if refused then
       return refused
     end

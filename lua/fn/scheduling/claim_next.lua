@@ -28,8 +28,11 @@ local function earlier_answer(k, a, tag, now)
   if not lease.already_granted(core, a, now) then return ok("lapsed", id) end
   local key = attempt.key(tag, id, core.current_attempt_index)
   local run = record.fields(key, "attempt_type", "resumed_at")
-  local kind = text.set(run.resumed_at) and "resumed" or run.attempt_type
-  return claim.answer(keys, id, core, kind, waited_ms)
+  return claim.answer(id, core, {
+    kind = text.set(run.resumed_at) and "resumed" or run.attempt_type,
+    payload = call("GET", keys.payload), policy = call("GET", keys.policy),
+    waited_ms = waited_ms,
+  })
 end
 
 define("ff_claim_next",
@@ -57,8 +60,7 @@ define("ff_claim_next",
       claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
       call("SET", k.claim_note, planned.id .. "|" .. planned.waited_ms, "PX",
         number.digits(math.max(numbers.ttl, NOTE_MS)))
-      return claim.answer(planned.keys, planned.id, claim.outcome(planned), planned.kind,
-        planned.waited_ms)
+      return claim.answer(planned.id, claim.outcome(planned), planned)
     end
     if found.admit then
       return ok("needs_admission", found.admit, found.core.budget_ids, found.core.quota_policy_id)

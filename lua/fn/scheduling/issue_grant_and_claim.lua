@@ -32,16 +32,18 @@ local function refusal(k, id, core, now)
 end
 
 define("ff_issue_grant_and_claim",
-  { "exec_core!=hash", "claim_grant!=hash", "eligible!:zset", "lease_expiry!:zset",
+  { "exec_core!=hash", "claim_grant!:hash", "eligible!:zset", "lease_expiry!:zset",
     "worker_leases!:set", "attempts!:zset", "lease_current!=hash", "lease_history!:stream",
-    "active!:zset", "attempt_timeout!:zset", "execution_deadline!:zset" },
+    "active!:zset", "attempt_timeout!=zset", "execution_deadline!=zset" },
   { "execution_id!", "worker_id!", "worker_instance_id!", "lane!", "capability_snapshot_hash",
     "lease_id!", "lease_ttl_ms", "attempt_id", "attempt_policy_json", "attempt_timeout_ms",
     "execution_deadline_at" },
   function(k, a)
     local ttl, refused = number.require_span(a.lease_ttl_ms, "lease_ttl_ms", 1)
     if not ttl then return refused end
-    local core, now, id = record.read(k.exec_core), number.now(), a.execution_id
+    local core, now, id = nil, number.now(), a.execution_id
+    core, refused = claim.read(k.exec_core, claim.FIRST)
+    if refused then return refused end
     if not core then return err("execution_not_found") end
     refused = refusal(k, id, core, now)
     if refused then return refused end
