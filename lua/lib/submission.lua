@@ -15,7 +15,9 @@
 
 submission.MEMBERS_MAX = 256
 submission.EDGES_MAX = 2048
-submission.SEALED_AT_ONCE = 512
+
+-- How many members one call releases, fewer if it also brings some: so that no call takes long.
+submission.SEALED_AT_ONCE = 200
 
 -- How long after its last chunk an unsealed submission counts as abandoned by its submitter.
 submission.ABANDONED_MS = 3600000

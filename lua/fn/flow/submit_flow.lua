@@ -4,8 +4,8 @@
 -- caller that lost a reply repeats the call. An added function; the form of the document is
 -- described in lib/submission.lua.
 --
--- At most 256 members and 2048 edges per call; a seal releases at most 512 members per call and
--- answers `sealing` until it is done.
+-- At most 256 members and 2048 edges per call, and callers send fewer (SubmitFlow::work in the core);
+-- a seal releases at most 200 members per call and answers `sealing` until it is done.
 -- Keys: flow_core (hash), members (set of execution ids), flow_index (set of flow ids)
 -- Arguments: flow_id, flow_kind, namespace, document (JSON; may be empty), seal (1 when no chunk
 --   follows), then the payloads
@@ -98,13 +98,15 @@ local function write_chunk(k, a, core, chunk, now, seals)
   return nodes
 end
 
--- The releases of members of earlier chunks that a call with `members` of its own has time for, or
--- nil and a refusal. Those that nothing can release do not stop a seal that begins.
-local function planned_releases(k, stage, members, now)
+-- The releases of members of earlier chunks that a call with this chunk has time for, or nil and a
+-- refusal. Those that nothing can release do not stop a seal that begins.
+local function planned_releases(k, stage, chunk, now)
   if not stage then
     return {}
   end
-  local limit = math.max(0, submission.SEALED_AT_ONCE - members)
+  -- Two edges cost about as much as a member or its release.
+  local brought = chunk and #chunk.members + math.floor(#chunk.edges / 2) or 0
+  local limit = math.max(0, submission.SEALED_AT_ONCE - brought)
   local steps, refused = submission.sealing(k.flow_core, now, limit)
   if refused and (stage == "sealing" or not steps) then
     return nil, refused
@@ -127,12 +129,11 @@ define("ff_submit_flow",
     local unsealed, submitted = submission.keys(k.flow_core)
     local chunk, steps
     chunk, refused = new_chunk(k, a, payloads, now, seals)
-    local members = chunk and #chunk.members or 0
-    if not refused and members > 0 and stage == "sealing" then
+    if not refused and chunk and #chunk.members > 0 and stage == "sealing" then
       refused = err("invalid_input", "flow is being sealed")
     end
     if not refused and seals then
-      steps, refused = planned_releases(k, stage, members, now)
+      steps, refused = planned_releases(k, stage, chunk, now)
     elseif not refused then
       refused = guard.mismatch(unsealed, "zset")
     end

@@ -41,6 +41,11 @@ pub struct SubmitFlow {
     pub seal: bool,
 }
 
+/// What a member, an edge and payloads cost the server, as measured: see [`SubmitFlow::work`].
+const MEMBER_UNITS: usize = 5;
+const EDGE_UNITS: usize = 2;
+const BYTES_PER_UNIT: usize = 4 * 1024;
+
 /// A member to be.
 #[derive(Clone, Debug)]
 pub struct NewMember {
@@ -91,6 +96,17 @@ impl SubmitFlow {
     pub const MEMBERS_MAX: usize = 256;
     /// Edges that one call may bring.
     pub const EDGES_MAX: usize = 2048;
+    /// The most [`SubmitFlow::work`] for one call, unless a single member has more edges: about
+    /// eight milliseconds of the server's time.
+    pub const WORK_MAX: usize = 800;
+
+    /// About how long a call occupies the server, in units of ten microseconds: whoever divides a
+    /// flow into calls keeps each below [`SubmitFlow::WORK_MAX`].
+    #[must_use]
+    pub const fn work(members: usize, edges: usize, payload_bytes: usize) -> usize {
+        let bytes = payload_bytes / BYTES_PER_UNIT;
+        members.saturating_mul(MEMBER_UNITS) + edges.saturating_mul(EDGE_UNITS) + bytes
+    }
 
     /// The structure as one JSON document; payloads are separate arguments, unencoded.
     fn document(&self) -> String {
