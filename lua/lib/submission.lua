@@ -129,16 +129,22 @@ local function check_indexes(chunk, tag, prefix, new)
       return refused
     end
   end
+  local earlier = {}
   for _, list in ipairs(chunk.outgoing) do
     list.key = prefix .. ":out:" .. list.from
     if chunk.by_id[list.from] then
       note(new, list.key, "set")
     else
-      local refused = guard.mismatch(list.key, "set")
-      if refused then
-        return refused
-      end
+      earlier[#earlier + 1] = list.key
     end
+  end
+  -- Most members of a wide join have no edges yet.
+  local refused = any_exists(earlier) and guard.any_other(earlier, "set")
+  if refused then
+    return refused
+  end
+  for _, key in ipairs(earlier) do
+    new.refused = guard.clash(key, "set") or new.refused
   end
   return guard.mismatch(lane.partition_index(tag, "all_executions"), "set") or new.refused
 end

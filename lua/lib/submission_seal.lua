@@ -35,7 +35,8 @@ end
 function submission.sealing(flow_core, now, limit)
   local tag, steps, blocked = text.tag(flow_core), {}, 0
   local unsealed = submission.keys(flow_core)
-  local ids = try("ZRANGE", unsealed, 0, limit - 1)
+  -- A range up to -1 would be all of them.
+  local ids = try("ZRANGE", unsealed, limit > 0 and 0 or 1, math.max(limit - 1, 0))
   local refused = guard.refusal(ids)
   if refused then
     return nil, refused
