@@ -99,8 +99,8 @@ function dependency.child(core_key)
   return record.select(core_key, CHILD)
 end
 
--- The records that decide about an edge: { dep, group, meta }, each nil if it does not exist; or nil
--- and the refusal of a key of another type. If the edge is resolved already, nothing else decides.
+-- The records that decide about an edge: { dep, group, meta }, each nil if it does not exist; or
+-- nil and the refusal of a key of another type. If the edge is already resolved only `dep` is read.
 function dependency.records(k)
   local found, refused = {}, nil
   found.dep, refused = record.select(k.dep, EDGE)
@@ -200,8 +200,8 @@ end
 -- `skipped` if the child became eligible or ended. Needs all its keys in `k` but for those that
 -- `child` adds (see follow_up); `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid
 -- }, `found` = the records under the keys. It never raises for a key of another type, so that one
--- call can resolve many edges; such a call passes a table that collects the `moves` of children (see
--- lane.collect).
+-- call can resolve many edges; such a call passes a table that collects the `moves` of children
+-- (see lane.collect).
 function dependency.resolve(k, a, found, child, moves)
   local refused = type_refusal(k, found.group)
   if refused then

@@ -49,7 +49,7 @@ function flow.changeable(core_key)
   return core
 end
 
--- The record of a new flow; `nodes` and `edges` = how many it has from the start, none unless given.
+-- The record of a new flow; `nodes` and `edges` = how many it starts with, none unless given.
 function flow.open(core_key, flow_id, flow_kind, namespace, now, nodes, edges)
   nodes, edges = nodes or 0, edges or 0
   record.write(core_key, {

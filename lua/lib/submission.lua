@@ -64,18 +64,21 @@ local function member_keys(tag, prefix, member, new)
   note(new, k.exec_core, "hash")
   note(new, k.payload, "string")
   note(new, k.policy, "string")
-  if #member.inbound > 0 then
-    k.deps_meta, k.unresolved, k.all_edges = front .. ":deps:meta", front .. ":deps:unresolved", front .. ":deps:all_edges"
+  local edges, dep = #member.inbound, front .. ":dep:"
+  if edges > 0 then
+    k.deps_meta = front .. ":deps:meta"
+    k.unresolved, k.all_edges = front .. ":deps:unresolved", front .. ":deps:all_edges"
     k.edgegroup, k.incoming = prefix .. ":edgegroup:" .. id, prefix .. ":in:" .. id
-    k.dep = front .. ":dep:"
     note(new, k.deps_meta, "hash")
     note(new, k.unresolved, "set")
     note(new, k.all_edges, "set")
     note(new, k.edgegroup, "hash")
     note(new, k.incoming, "set")
-    for _, edge in ipairs(member.inbound) do
-      note(new, prefix .. ":edge:" .. edge.edge_id, "hash")
-      note(new, k.dep .. edge.edge_id, "hash")
+    for i = 1, edges do
+      local edge = member.inbound[i]
+      edge.key, edge.dep = prefix .. ":edge:" .. edge.edge_id, dep .. edge.edge_id
+      note(new, edge.key, "hash")
+      note(new, edge.dep, "hash")
     end
   end
   return k
@@ -93,10 +96,10 @@ end
 
 -- Something is under a key that should be new: the refusal of an edge or member that exists already
 -- and of a value of another type. Anything else is added to.
-local function add_to_known(chunk, prefix, new)
+local function add_to_known(chunk, new)
   for _, member in ipairs(chunk.members) do
     for _, edge in ipairs(member.inbound) do
-      if call("EXISTS", prefix .. ":edge:" .. edge.edge_id) == 1 then
+      if call("EXISTS", edge.key) == 1 then
         return err("dependency_already_exists", edge.edge_id)
       end
     end
@@ -174,23 +177,24 @@ function submission.plan(chunk, tag, prefix, now, seals)
   end
   local refused = check_indexes(chunk, tag, prefix, new)
   if not refused and any_exists(new.keys) then
-    refused = add_to_known(chunk, prefix, new)
+    refused = add_to_known(chunk, new)
   end
   return refused
 end
 
 -- Writes the inbound edges of a member: the flow's records of them and the child's.
-local function write_edges(member, flow_id, prefix, revision, stamp)
-  local k, ids, upstreams, edges = member.k, {}, {}, prefix .. ":edge:"
-  for i, edge in ipairs(member.inbound) do
-    ids[i], upstreams[i] = edge.edge_id, edge.upstream_eid
+local function write_edges(member, flow_id, revision, stamp)
+  local k, edges, ids, upstreams = member.k, member.inbound, {}, {}
+  for i = 1, #edges do
+    ids[i], upstreams[i] = edges[i].edge_id, edges[i].upstream_eid
   end
   local grown, repeats = edge_group.grow(member.group or member.known_group, upstreams)
   record.write(k.edgegroup, member.group
     and text.append(edge_group.declaration(member.group, stamp), grown) or grown)
-  for i, edge in ipairs(member.inbound) do
-    flow.write_edge(edges .. ids[i], flow_id, edge, stamp)
-    dependency.write(k.dep .. ids[i], flow_id, member.execution_id, edge, repeats[i])
+  for i = 1, #edges do
+    local edge = edges[i]
+    flow.write_edge(edge.key, flow_id, edge, stamp)
+    dependency.write(edge.dep, flow_id, member.execution_id, edge, repeats[i])
   end
   record.each_chunk("SADD", k.incoming, ids)
   record.each_chunk("SADD", k.unresolved, ids)
@@ -215,7 +219,7 @@ function submission.write(chunk, k, tag, flow_id, revision, now, seals)
     creation.write_records(member.k, member, plan,
       seals and { "flow_id", flow_id } or { "flow_id", flow_id, "unsealed", "1" })
     if edges > 0 then
-      write_edges(member, flow_id, prefix, number.digits(revision), stamp)
+      write_edges(member, flow_id, number.digits(revision), stamp)
     end
     lane.collect(moves, id, nil, plan.home, plan.score)
     ids[i] = id

@@ -41,10 +41,14 @@ local function read_items(document, list_name, names)
       return invalid(list_name .. " must hold objects")
     end
     local item = { given = given }
-    for _, name in ipairs(names) do
+    for i = 1, #names do
+      local name = names[i]
       local value = given[name]
-      if type(value) == "string" or type(value) == "number" then
-        item[name] = number.text(value)
+      local kind = type(value)
+      if kind == "string" then
+        item[name] = value
+      elseif kind == "number" then
+        item[name] = number.digits(value)
       elseif value ~= nil and value ~= cjson.null then
         return invalid(name .. " must be a text or a number")
       end
@@ -82,11 +86,11 @@ local function index_members(members, tag, namespace, payloads)
   return by_id
 end
 
--- The members of earlier chunks among the upstreams of edges: { outcome (nil while it runs) } by id.
+-- The upstreams of edges that are members of earlier chunks, by id: { outcome (nil if it runs) }.
 local function earlier_upstreams(edges, by_id, members_key, prefix, flow_id)
   local ids, found = {}, {}
-  for _, edge in ipairs(edges) do
-    local from = text.present(edge.upstream_eid, "")
+  for i = 1, #edges do
+    local from = edges[i].upstream_eid or ""
     if not by_id[from] and not found[from] then
       ids[#ids + 1], found[from] = from, {}
     end
@@ -117,9 +121,10 @@ local function link_edges(chunk, members_key, prefix, flow_id)
   local seen, by_id, edges = {}, chunk.by_id, chunk.edges
   local earlier = earlier_upstreams(edges, by_id, members_key, prefix, flow_id)
   chunk.outgoing = {}
-  for _, edge in ipairs(edges) do
-    local id, from = text.present(edge.edge_id, ""), text.present(edge.upstream_eid, "")
-    local child = by_id[text.present(edge.downstream_eid, "")]
+  for i = 1, #edges do
+    local edge = edges[i]
+    local id, from = edge.edge_id or "", edge.upstream_eid or ""
+    local child = by_id[edge.downstream_eid or ""]
     if id == "" or seen[id] then
       return err("invalid_input", "edge has no id of its own: " .. id)
     end
@@ -144,8 +149,8 @@ local function has_cycle(members, by_id)
   local waits_for, waiting, ready, placed = {}, {}, {}, 0
   for _, member in ipairs(members) do
     waits_for[member] = 0
-    for _, edge in ipairs(member.inbound) do
-      local upstream = by_id[edge.upstream_eid]
+    for i = 1, #member.inbound do
+      local upstream = by_id[member.inbound[i].upstream_eid]
       if upstream then
         waits_for[member] = waits_for[member] + 1
         waiting[upstream] = waiting[upstream] or {}

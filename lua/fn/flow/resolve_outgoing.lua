@@ -43,7 +43,8 @@ local function child_of(tag, id, core, edge_id, only_child)
   return only_child, text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
 end
 
--- Answers the function that reads the record of a child and points `k` at its lane.
+-- Answers the function that reads the record of a child and points `k` at its lane, and at its
+-- attempt if that is open.
 local function child_reader(tag)
   local lanes = {}
   return function(k)
@@ -53,6 +54,11 @@ local function child_reader(tag)
       local own = lanes[lane_id] or dependency.lanes(tag, lane_id)
       lanes[lane_id] = own
       k.eligible, k.terminal, k.blocked = own.eligible, own.terminal, own.blocked
+      if dependency.RUNNING[core.attempt_state] then
+        local id = text.execution_of(k.exec_core)
+        local index = text.either(core.current_attempt_index, "0")
+        k.attempt, k.stream_meta = attempt.key(tag, id, index), stream.meta(tag, id, index)
+      end
     end
     return core, refused
   end

@@ -4,8 +4,9 @@
 -- caller that lost a reply repeats the call. An added function; the form of the document is
 -- described in lib/submission.lua.
 --
--- At most 256 members and 2048 edges per call, and callers send fewer (SubmitFlow::work in the core);
--- a seal releases at most 200 members per call and answers `sealing` until it is done.
+-- At most 256 members and 2048 edges per call; callers divide flows by their work, which is less
+-- (SubmitFlow::work in the core). A seal releases at most 200 members per call and answers
+-- `sealing` until it is done.
 -- Keys: flow_core (hash), members (set of execution ids), flow_index (set of flow ids)
 -- Arguments: flow_id, flow_kind, namespace, document (JSON; may be empty), seal (1 when no chunk
 --   follows), then the payloads

@@ -2,9 +2,9 @@
 //! instructions of Lua, counted on the in-process host. Both are the same on every machine.
 //!
 //! `tests/costs/ledger.txt` is the ledger of the sources as they are; a test fails when a line of
-//! it has grown. `tests/costs/release.txt` is that of the last release. The usual path of a function
-//! is a case of its spec file, the first one unless [`usual_path`] names another; [`shapes`] adds
-//! whole flows.
+//! it has grown. `tests/costs/release.txt` is that of the last release. The usual path of a
+//! function is a case of its spec file, the first one unless [`usual_path`] names another;
+//! [`shapes`] adds whole flows.
 
 mod shapes;
 mod table;
