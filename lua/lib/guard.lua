@@ -35,22 +35,27 @@ function guard.lookups(uses)
   return lookups
 end
 
--- Forgets the keys of the previous call, and looks up those of this one; answers the server's own
--- refusal of a key of another type, else nil.
-function guard.begin(known_keys, key_list, lookups)
+-- Forgets the keys of the previous call.
+function guard.begin(known_keys)
   known = known_keys
-  for i = 1, lookups and #lookups or 0 do
-    local key = key_list[lookups[i].at]
-    if key ~= "" then
-      local reply = try(lookups[i].command, key)
-      if reply == 0 then
-        known[key] = lookups[i].missing
-      elseif type(reply) == "table" then
-        return guard.refusal(reply)
-      end
+end
+
+-- Looks up the types of the keys of this call. The server raises for a key of another type, which
+-- refuses the call: nothing is written yet.
+function guard.look_up(key_list, lookups)
+  for i = 1, #lookups do
+    local lookup = lookups[i]
+    local key = key_list[lookup.at]
+    if key ~= "" and call(lookup.command, key) == 0 then
+      known[key] = lookup.missing
     end
   end
-  return nil
+end
+
+-- Whether none of these keys exists: then none holds another type, at the price of one lookup. Keys
+-- of which some exist are looked up one by one.
+function guard.none_exists(...)
+  return call("EXISTS", ...) == 0
 end
 
 -- The server's own refusal if `key` is already used as another type than `kind` in this call, else

@@ -7,14 +7,6 @@ lease.RELEASED = {
   "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
 }
 
--- Writes a state and empties these fields; `...` = further fields as texts.
-function lease.write_released(core_key, row, ...)
-  state.write(core_key, row,
-    "current_lease_id", "", "current_worker_id", "", "current_worker_instance_id", "",
-    "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
-    ...)
-end
-
 -- Core fields about a lost lease, emptied when a new lease or run begins. Before and under the first
 -- lease none was ever lost, and they are not there.
 lease.CLEAR_LOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
@@ -79,14 +71,14 @@ end
 -- is behind that of its predecessor: it may be reclaimed at any time.
 function lease.lapsed(core, now)
   return core.ownership_state == "lease_expired_reclaimable"
-    or number.either(core.lease_expires_at, 0) <= now
+    or (tonumber(core.lease_expires_at) or 0) <= now
 end
 
 -- Whether the call's fence is the current, unexpired lease, without marking anything.
 function lease.holds(core, a, now)
   return core.lifecycle_phase == "active" and core.ownership_state ~= "lease_revoked"
     and not lease.lapsed(core, now)
-    and text.set(a.lease_id) and core.current_lease_id == a.lease_id
+    and a.lease_id ~= nil and a.lease_id ~= "" and core.current_lease_id == a.lease_id
     and core.current_lease_epoch == a.lease_epoch and core.current_attempt_id == a.attempt_id
 end
 
@@ -117,7 +109,7 @@ local function read_as_holder(k, a, now, whole)
   if not whole then
     core, refused = record.select(k.exec_core, HELD)
   end
-  if core and text.set(a.lease_epoch) and text.set(a.attempt_id)
+  if core and a.lease_epoch and a.attempt_id and a.lease_epoch ~= "" and a.attempt_id ~= ""
     and lease.holds(core, a, now) then
     return core
   elseif refused then
@@ -218,6 +210,8 @@ function lease.release(k, id, core)
   call("DEL", k.lease_current)
   call("ZREM", k.lease_expiry, id)
   call("SREM", k.worker_leases, id)
-  call("ZREM", k.attempt_timeout, id)
+  if not guard.found_missing(k.attempt_timeout) then
+    call("ZREM", k.attempt_timeout, id)
+  end
   lease.leave_holder(k, id, core)
 end
