@@ -3,7 +3,7 @@
 local NOTHING = {}
 
 function attempt.key(tag, execution_id, index)
-  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. number.text(index)
+  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. index
 end
 
 -- Points k.attempt and k.stream_meta at the current attempt of `core`, since the caller's keys come

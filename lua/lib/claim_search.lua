@@ -33,7 +33,7 @@ local function consider(k, a, tag, id, now, ttl)
   local keys = claim.keys(k, tag, id)
   local core, refused = claim.read(keys.exec_core, claim.SEARCH)
   if refused then return nil, "skip" end
-  local verdict = claim.verdict(keys, core, a.worker_capabilities_csv, now)
+  local verdict = claim.verdict(keys, id, core, a.worker_capabilities_csv, now)
   if verdict ~= "take" then return nil, verdict end
   if id ~= a.admitted_execution_id
     and (text.set(core.budget_ids) or text.set(core.quota_policy_id)) then

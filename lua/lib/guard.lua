@@ -52,10 +52,12 @@ function guard.look_up(key_list, lookups)
   end
 end
 
--- Whether none of these keys exists: then none holds another type, at the price of one lookup. Keys
--- of which some exist are looked up one by one.
-function guard.none_exists(...)
-  return call("EXISTS", ...) == 0
+-- Notes that a lookup of several keys at once found that this one does not exist.
+function guard.note_missing(key, kind)
+  local before = known[key]
+  if before == nil or before.kind == nil or before.kind == kind then
+    known[key] = MISSING[kind]
+  end
 end
 
 -- The server's own refusal if `key` is already used as another type than `kind` in this call, else

@@ -67,11 +67,15 @@ function lease.validate(k, core, fence, now, history_maxlen)
   return nil
 end
 
+-- No record holds this time, unless by hand: it counts as unreadable.
+local NEVER = 1 / 0
+
 -- Whether a lease is over. A lease that was marked expired stays so, even on a server whose clock
 -- is behind that of its predecessor: it may be reclaimed at any time.
 function lease.lapsed(core, now)
+  local expires_at = tonumber(core.lease_expires_at)
   return core.ownership_state == "lease_expired_reclaimable"
-    or (tonumber(core.lease_expires_at) or 0) <= now
+    or not (expires_at and expires_at > now and expires_at < NEVER)
 end
 
 -- Whether the call's fence is the current, unexpired lease, without marking anything.

@@ -78,7 +78,9 @@ end
 
 -- The lease record after a grant: new, and without a time to live until it is renewed.
 function lease.write_record(key, id, held)
-  call("DEL", key)
+  if not guard.found_missing(key) then
+    call("DEL", key)
+  end
   call("HSET", key,
     "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "execution_id", id,
     "attempt_id", held.attempt_id, "worker_id", held.worker_id,

@@ -15,7 +15,7 @@ local LANES = { "active", "terminal", "delayed" }
 
 define("ff_fail_execution",
   { "exec_core!=hash", "attempt!=hash", "lease_expiry!:zset", "worker_leases!:set",
-    "terminal!:zset", "delayed!:zset", "lease_current!=hash", "lease_history!:stream",
+    "terminal!:zset", "delayed!:zset", "lease_current!=hash", "lease_history!=stream",
     "active!:zset", "stream_meta!=hash", "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "failure_reason",
     "failure_category", "retry_policy_json", "source" },
@@ -28,12 +28,13 @@ define("ff_fail_execution",
     local retry_at = attempt.retry_at(id, core, policy.object(text.json(a.retry_policy_json)),
       category, now)
     local from = lane.leaving(k.active, act.stale_keys)
+    refused = lease.add_released(k.lease_history, core,
+      retry_at and "failed_retry_scheduled" or "failed_terminal", now)
+    if refused then return refused end
     -- write; nothing below can fail
     attempt.finish(k.attempt, "ended_failure", now,
       { "failure_reason", reason, "failure_category", category })
     stream.close(k.stream_meta, "attempt_failure", now)
-    lease.add_released(k.lease_history, core,
-      retry_at and "failed_retry_scheduled" or "failed_terminal", now)
     if not retry_at then
       completion.finish(k, id, core,
         { outcome = "failed", now = now, from = from, fields = { "failure_reason", reason } })
