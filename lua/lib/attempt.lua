@@ -3,7 +3,7 @@
 local NOTHING = {}
 
 function attempt.key(tag, execution_id, index)
-  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. index
+  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. (index or "")
 end
 
 -- Points k.attempt and k.stream_meta at the current attempt of `core`, since the caller's keys come
@@ -89,10 +89,15 @@ function attempt.open(k, id, plan, held, kind, lineage)
     "worker_id", held.worker_id, "worker_instance_id", held.worker_instance_id,
     unpack(lineage))
   call("ZADD", k.attempts, held.at, plan.index)
-  call("HSET", plan.usage, "last_usage_report_seq", "0")
   if plan.policy[1] then
     record.write(plan.key .. ":policy", plan.policy)
   end
+end
+
+-- Writes the usage record of an opened attempt: no function and no reader uses it, but the contract's
+-- claims write it.
+function attempt.open_usage(plan)
+  call("HSET", plan.usage, "last_usage_report_seq", "0")
 end
 
 -- When a failed attempt is tried again by the retry policy `retry`, nil when it is not.

@@ -6,6 +6,7 @@ claim.BY_WORKER = { resumed = "claim_resumed" }
 claim.BY_OPERATOR = {
   fresh = "issue_grant_and_claim",
   resumed = "issue_grant_and_claim_resumed",
+  is_contract = true,
 }
 
 -- What the first claim of an execution needs of its record, and what the search of a worker needs.
@@ -107,7 +108,9 @@ function claim.plan(k, id, core, a, now, ttl, policy_text)
   return planned
 end
 
--- Carries out a plan. `by` is claim.BY_WORKER or claim.BY_OPERATOR.
+-- Carries out a plan. `by` is claim.BY_WORKER or claim.BY_OPERATOR. Our own claims leave out what no
+-- function and no reader of the contract looks at: the usage record; the lease record, which repeats
+-- the core until a renewal writes it; the history of a first run, which its attempt repeats.
 function claim.carry_out(k, id, planned, by)
   local held = planned.held
   if planned.resumes then
@@ -115,12 +118,18 @@ function claim.carry_out(k, id, planned, by)
   else
     attempt.open(k, id, planned.attempt, held, planned.kind, planned.lineage)
   end
+  if by.is_contract then
+    if not planned.resumes then attempt.open_usage(planned.attempt) end
+    lease.write_record(k.lease_current, id, held)
+  else
+    lease.remove_record(k.lease_current)
+  end
   lease.grant(k, id, held, planned.fields, planned.stale_keys)
   attempt.write_limits(k, id, planned.limits)
   if planned.resumes then
     lease.history(k.lease_history, "acquired", lease.EVENT.acquired_resumed,
       lease.acquired(held, planned.index, by.resumed))
-  else
+  elseif by.is_contract or planned.index ~= "0" then
     lease.add_acquired(k.lease_history, held, planned.index, by.fresh)
   end
 end

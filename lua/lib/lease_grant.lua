@@ -20,15 +20,14 @@ function lease.terms(core, a, attempt_id, now, ttl, renew_within)
   }
 end
 
--- Grants the lease `held` and makes the execution active: deletes the grant, writes the lease
--- record, the state vector with the core's lease fields and `more` (as texts), and moves it from the eligible
--- index and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, lease_current,
--- eligible, active, lease_expiry, worker_leases. The caller records the event.
+-- Grants the lease `held` and makes the execution active: deletes the grant, writes the state vector
+-- with the core's lease fields and `more` (as texts), and moves it from the eligible index and from
+-- `stale_keys` to the active one. Needs k.exec_core, claim_grant, eligible, active, lease_expiry,
+-- worker_leases. The caller writes the lease record and the event, where there are to be any.
 function lease.grant(k, id, held, more, stale_keys)
   if not guard.found_missing(k.claim_grant) then
     call("DEL", k.claim_grant)
   end
-  lease.write_record(k.lease_current, id, held)
   if not held.is_first then
     text.append(more, lease.CLEAR_LOST)
   end
@@ -76,11 +75,16 @@ function lease.rewrite_record(key, id, held)
   record.write(key, fields)
 end
 
--- The lease record after a grant: new, and without a time to live until it is renewed.
-function lease.write_record(key, id, held)
+-- Removes the record of an earlier lease.
+function lease.remove_record(key)
   if not guard.found_missing(key) then
     call("DEL", key)
   end
+end
+
+-- The lease record after a grant: new, and without a time to live until it is renewed.
+function lease.write_record(key, id, held)
+  lease.remove_record(key)
   call("HSET", key,
     "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "execution_id", id,
     "attempt_id", held.attempt_id, "worker_id", held.worker_id,
