@@ -33,20 +33,18 @@ function claim.read(core_key, names)
 end
 
 -- Looks at once at the keys that the first claim of an execution writes to: none of them exists,
--- unless something was left behind. Saves as many lookups of their types, and two deletions.
-function claim.look_ahead(k, id, core)
-  if core.total_attempt_count ~= "0" then return end
+-- unless something was left behind. Saves as many lookups of their types, and two deletions. Whether
+-- that is so.
+function claim.is_untouched(k, id, core)
+  if core.total_attempt_count ~= "0" then return false end
   local opened = attempt.key(text.tag(k.exec_core), id, "0")
   local usage = opened .. ":usage"
-  if call("EXISTS", k.claim_grant, k.attempts, k.lease_current, k.lease_history, opened,
-    usage) == 0 then
-    guard.note_missing(k.claim_grant, "hash")
-    guard.note_missing(k.attempts, "zset")
-    guard.note_missing(k.lease_current, "hash")
-    guard.note_missing(k.lease_history, "stream")
-    guard.note_missing(opened, "hash")
-    guard.note_missing(usage, "hash")
-  end
+  return call("EXISTS", k.claim_grant, k.attempts, k.lease_current, k.lease_history, opened,
+    usage) == 0
+    and guard.note_missing(k.claim_grant, "hash") and guard.note_missing(k.attempts, "zset")
+    and guard.note_missing(k.lease_current, "hash")
+    and guard.note_missing(k.lease_history, "stream")
+    and guard.note_missing(opened, "hash") and guard.note_missing(usage, "hash")
 end
 
 -- Whether the next claim continues the current attempt.
@@ -68,6 +66,7 @@ local function plan_to_resume(k, id, core, a, now, ttl)
     held = lease.terms(core, a, core.current_attempt_id, now, ttl),
     fields = { "attempt_time_left_ms", "" },
     limits = { timeout_at = timeout_at, clears = true },
+    stale_keys = nil,
   }
 end
 
@@ -87,6 +86,7 @@ local function plan_afresh(k, id, core, a, now, ttl, policy_text)
     held = held,
     fields = attempt.current_fields(core, opened, held),
     limits = limits,
+    stale_keys = nil,
   }
 end
 
@@ -152,12 +152,12 @@ function claim.keys(k, tag, id)
 end
 
 -- Whether the keys of one execution hold the types that a claim expects.
-local function sound(k, core)
-  return not (guard.mismatch(k.claim_grant, "hash") or guard.mismatch(k.attempts, "zset")
-    or guard.mismatch(k.lease_history, "stream")
-    or guard.clash(k.payload, "string") or guard.clash(k.policy, "string")
-    or guard.mismatch(flow.core_of_member(k.exec_core, core), "hash")
-    or guard.clash(k.lease_current, "hash"))
+local function sound(k, id, core)
+  local refused = not claim.is_untouched(k, id, core)
+    and (guard.mismatch(k.claim_grant, "hash") or guard.mismatch(k.attempts, "zset")
+      or guard.mismatch(k.lease_history, "stream") or guard.clash(k.lease_current, "hash"))
+  return not (refused or guard.clash(k.payload, "string") or guard.clash(k.policy, "string")
+    or core.flow_id and guard.mismatch(flow.core_of_member(k.exec_core, core), "hash"))
 end
 
 -- What to do with a member of the eligible index: "drop" it (it is not eligible by its record, or
@@ -173,27 +173,15 @@ function claim.verdict(k, id, core, worker_csv, now)
       and capability.lacking(core.required_capabilities, worker_csv) ~= "" then
     return "skip"
   end
-  claim.look_ahead(k, id, core)
-  if not sound(k, core) or grant.stands(k.claim_grant, now) then
+  if not sound(k, id, core) or grant.stands(k.claim_grant, now) then
     return "skip"
   end
-  return flow.cancel_covers(k.exec_core, core) and "skip" or "take"
+  return core.flow_id and flow.cancel_covers(k.exec_core, core) and "skip" or "take"
 end
 
 -- How long the execution has been eligible: milliseconds as digits.
 function claim.waited_ms(core, now)
   return number.digits(math.max(0, now - number.floor(core.last_transition_at, now)))
-end
-
--- The fields of the record after the plan was carried out, as far as the reply has them.
-function claim.outcome(planned)
-  local held = planned.held
-  return {
-    current_lease_id = held.lease_id, current_lease_epoch = held.lease_epoch,
-    lease_expires_at = held.expires_at, current_attempt_id = held.attempt_id,
-    current_attempt_index = planned.index,
-    execution_kind = planned.core.execution_kind, flow_id = planned.core.flow_id,
-  }
 end
 
 -- A text that a claim answers: "" if there is none, nil if the key holds another type.
@@ -206,10 +194,22 @@ function claim.text(key)
   return value or ""
 end
 
--- What a worker needs to start: the reply to a claim and to its repetition. `given` = { kind,
--- payload, policy, waited_ms }.
-function claim.answer(id, core, given)
+-- What a worker needs to start: the reply to a claim, all as texts.
+function claim.answer(planned)
+  local held, core = planned.held, planned.core
+  return {
+    1, "OK", "claimed", planned.id, held.lease_id, held.lease_epoch, held.expires_at,
+    held.attempt_id, planned.index, planned.kind, core.execution_kind or "", core.flow_id or "",
+    planned.payload, planned.policy, planned.waited_ms,
+  }
+end
+
+-- The same for the current lease of `core`, to a worker that repeats its call.
+function claim.answer_again(k, tag, id, core, waited_ms)
+  local run = record.fields(attempt.key(tag, id, core.current_attempt_index), "attempt_type",
+    "resumed_at")
   return ok("claimed", id, core.current_lease_id, core.current_lease_epoch, core.lease_expires_at,
-    core.current_attempt_id, core.current_attempt_index, given.kind, core.execution_kind,
-    core.flow_id, given.payload, given.policy, given.waited_ms)
+    core.current_attempt_id, core.current_attempt_index,
+    text.set(run.resumed_at) and "resumed" or run.attempt_type, core.execution_kind,
+    core.flow_id, call("GET", k.payload), call("GET", k.policy), waited_ms)
 end

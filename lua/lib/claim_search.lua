@@ -1,6 +1,8 @@
 -- The search for the first eligible execution that a worker can run.
 
--- How many entries of the index are read at a time, and looked at in one call at most.
+-- How many entries of the index are read first, since most often the first can be claimed; how many
+-- are read at a time after that, and looked at in one call at most.
+local FIRST_PAGE = 2
 local PAGE = 16
 local WINDOW_MAX = 256
 
@@ -69,7 +71,8 @@ function claim.search(k, a, tag, numbers, now)
   end
   while found.seen < numbers.window and not found.ended do
     local first = numbers.offset + found.seen
-    local last = first + math.min(PAGE, numbers.window - found.seen) - 1
+    local page = found.seen == 0 and FIRST_PAGE or PAGE
+    local last = first + math.min(page, numbers.window - found.seen) - 1
     local ids = call("ZRANGE", k.eligible, number.digits(first), number.digits(last))
     for _, id in ipairs(ids) do
       if id ~= admitted and settles(id) then return found end

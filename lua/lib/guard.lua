@@ -52,12 +52,15 @@ function guard.look_up(key_list, lookups)
   end
 end
 
--- Notes that a lookup of several keys at once found that this one does not exist.
+-- Notes that a lookup of several keys at once found that this one does not exist. Whether it may be
+-- used as `kind`: not if it is used as another type already.
 function guard.note_missing(key, kind)
   local before = known[key]
-  if before == nil or before.kind == nil or before.kind == kind then
-    known[key] = MISSING[kind]
+  if before and before.kind and before.kind ~= kind then
+    return false
   end
+  known[key] = MISSING[kind]
+  return true
 end
 
 -- The server's own refusal if `key` is already used as another type than `kind` in this call, else

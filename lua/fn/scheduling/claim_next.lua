@@ -26,13 +26,7 @@ local function earlier_answer(k, a, tag, now)
   local keys = claim.keys(k, tag, id)
   local core = record.read(keys.exec_core) or {}
   if not lease.already_granted(core, a, now) then return ok("lapsed", id) end
-  local key = attempt.key(tag, id, core.current_attempt_index)
-  local run = record.fields(key, "attempt_type", "resumed_at")
-  return claim.answer(id, core, {
-    kind = text.set(run.resumed_at) and "resumed" or run.attempt_type,
-    payload = call("GET", keys.payload), policy = call("GET", keys.policy),
-    waited_ms = waited_ms,
-  })
+  return claim.answer_again(keys, tag, id, core, waited_ms)
 end
 
 define("ff_claim_next",
@@ -60,7 +54,7 @@ define("ff_claim_next",
       claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
       call("SET", k.claim_note, planned.id .. "|" .. planned.waited_ms, "PX",
         number.digits(math.max(numbers.ttl, NOTE_MS)))
-      return claim.answer(planned.id, claim.outcome(planned), planned)
+      return claim.answer(planned)
     end
     if found.admit then
       return ok("needs_admission", found.admit, found.core.budget_ids, found.core.quota_policy_id)

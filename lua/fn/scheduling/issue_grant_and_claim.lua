@@ -16,9 +16,9 @@ local function refusal(k, id, core, now)
   if core.ownership_state ~= "unowned" then return err("lease_conflict") end
   if core.terminal_outcome ~= "none" then return err("execution_not_eligible") end
   if core.attempt_state == "running_attempt" then return err("active_attempt_exists") end
-  claim.look_ahead(k, id, core)
-  local refused = guard.mismatch(k.claim_grant, "hash") or guard.mismatch(k.attempts, "zset")
-    or guard.mismatch(k.lease_history, "stream")
+  local refused = not claim.is_untouched(k, id, core)
+    and (guard.mismatch(k.claim_grant, "hash") or guard.mismatch(k.attempts, "zset")
+      or guard.mismatch(k.lease_history, "stream"))
   if refused then return refused end
   if grant.stands(k.claim_grant, now) then return err("grant_already_exists") end
   local interrupted = core.attempt_state == "attempt_interrupted"
