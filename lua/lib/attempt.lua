@@ -110,8 +110,9 @@ function attempt.retry_at(id, core, retry, category, now)
 end
 
 -- Schedules another attempt at `retry_at` after the last one ended for `reason`: writes state,
--- lease and indexes, and moves the execution from the indexes `from` to k.delayed.
-function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
+-- lease and indexes, and moves the execution from the indexes `from` to k.delayed; `more` = further
+-- core fields (optional).
+function attempt.schedule_retry(k, id, core, from, retry_at, reason, now, more)
   local index = text.either(core.current_attempt_index, "0")
   local due = number.digits(retry_at)
   state.put(k.exec_core,
@@ -123,7 +124,7 @@ function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
       "retry_count", number.floor(core.retry_count, 0) + 1, "delay_until", due,
       "failure_reason", reason, "current_attempt_id", "",
       "last_transition_at", now, "last_mutation_at", now,
-    }, lease.RELEASED))
+    }, lease.RELEASED, more or NOTHING))
   lease.release(k, id, core)
   lane.move(id, from, k.delayed, retry_at)
 end

@@ -9,6 +9,9 @@ claim.BY_OPERATOR = {
   is_contract = true,
 }
 
+-- How long the answer of a claim is stored at least; for a longer lease, as long as the lease.
+claim.NOTE_MS = 60000
+
 -- What the first claim of an execution needs of its record, and what the search of a worker needs.
 claim.FIRST = {
   "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome", "attempt_state",

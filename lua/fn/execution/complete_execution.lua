@@ -18,20 +18,9 @@ define("ff_complete_execution",
   function(k, a)
     local act, refused = lease.begin_call(k, a, LANES)
     if not act then return refused end
-    local id, core, now = a.execution_id, act.core, act.now
-    refused = lease.add_released(k.lease_history, core, "completed", now)
+    refused = lease.add_released(k.lease_history, act.core, "completed", act.now)
     if refused then return refused end
     -- write; nothing below can fail
-    attempt.finish(k.attempt, "ended_success", now)
-    stream.close(k.stream_meta, "attempt_success", now)
-    if text.set(a.result_payload) then
-      call("SET", k.result, a.result_payload)
-    end
-    completion.finish(k, id, core, {
-      outcome = "success",
-      now = now,
-      from = lane.leaving(k.active, act.stale_keys),
-      fields = lease.clear_lost(core.current_lease_epoch),
-    })
-    return ok("completed")
+    completion.succeed(k, a.execution_id, act, a.result_payload)
+    return { 1, "OK", "completed" }
   end)
