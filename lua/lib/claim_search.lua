@@ -146,7 +146,7 @@ end
 -- Appends the claims of a note that are still valid to `reply`, each as an array; how many there are.
 function claim.append_noted(reply, k, tag, takers, note, now)
   local count, found = 0, 0
-  for id, waited_ms in note:gmatch("([^|]*)|(%d*)") do
+  for id, waited_ms in note:gmatch("([^|]+)|(%d+)") do
     count = count + 1
     local taker, keys = takers[count], claim.keys(k, tag, id)
     local core = taker and record.read(keys.exec_core) or {}

@@ -8,11 +8,12 @@
 -- Keys: exec_core (hash, of the ended execution), result (string), terminal (zset), delayed (zset),
 --   eligible (zset), active (zset), lease_expiry (zset), worker_leases (set), attempt_timeout (zset),
 --   execution_deadline (zset)
--- Arguments: execution_id, lease_id, lease_epoch, attempt_id, end (complete or fail),
---   result_payload (complete) or failure_reason (fail), failure_category, retry_policy_json, lane,
---   worker_id, worker_instance_id, worker_capabilities_csv, lease_ttl_ms, window, offset, then
---   lease_id and attempt_id per claim
--- Replies: completed, retry_scheduled, terminal_failed
+-- Arguments: execution_id, lease_id, lease_epoch, attempt_id, ending (complete or fail),
+--   outcome (the result, or why it failed), failure_category, retry_policy_json, lane, worker_id,
+--   worker_instance_id, worker_capabilities_csv, lease_ttl_ms, window, offset, then lease_id and
+--   attempt_id per claim
+-- Replies: completed, retry_scheduled, terminal_failed, claimed, needs_admission, none_claimable,
+--   empty, lapsed
 -- Errors: invalid_input, invalid_capabilities, execution_not_found, partial_fence_triple,
 --   fence_required, execution_not_active, lease_revoked, lease_expired, stale_lease
 -- Bound: 110 + 60 * n
@@ -114,8 +115,7 @@ define("ff_end_and_claim",
     if not plans[1] then
       write_end(a.execution_id, ending, a)
       claim.take(k, found)
-      local reply = ok(status, retry_at, claim.none(found, numbers))
-      return reply
+      return ok(status, retry_at, claim.none(found, numbers))
     end
     write_end(a.execution_id, ending, a, {
       "claimed_next",
