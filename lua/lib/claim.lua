@@ -44,10 +44,8 @@ function claim.is_untouched(k, id, core)
   local usage = opened .. ":usage"
   return call("EXISTS", k.claim_grant, k.attempts, k.lease_current, k.lease_history, opened,
     usage) == 0
-    and guard.note_missing(k.claim_grant, "hash") and guard.note_missing(k.attempts, "zset")
-    and guard.note_missing(k.lease_current, "hash")
-    and guard.note_missing(k.lease_history, "stream")
-    and guard.note_missing(opened, "hash") and guard.note_missing(usage, "hash")
+    and guard.note_all_missing(k.attempts, k.lease_history, k.claim_grant, k.lease_current, opened,
+      usage)
 end
 
 -- Whether the next claim continues the current attempt.
@@ -69,6 +67,8 @@ local function plan_to_resume(k, id, core, a, now, ttl)
     held = lease.terms(core, a, core.current_attempt_id, now, ttl),
     fields = { "attempt_time_left_ms", "" },
     limits = { timeout_at = timeout_at, clears = true },
+    -- For the search, which fills them in.
+    id = nil, keys = nil, core = nil, payload = nil, policy = nil, waited_ms = nil,
     stale_keys = nil,
   }
 end
@@ -89,6 +89,8 @@ local function plan_afresh(k, id, core, a, now, ttl, policy_text)
     held = held,
     fields = attempt.current_fields(core, opened, held),
     limits = limits,
+    -- For the search, which fills them in.
+    id = nil, keys = nil, core = nil, payload = nil, policy = nil, waited_ms = nil,
     stale_keys = nil,
   }
 end

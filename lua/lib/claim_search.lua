@@ -4,14 +4,17 @@
 -- first can be claimed; how many are read at a time after that, and looked at in one call at most.
 local SPARE = 1
 local PAGE = 16
-local WINDOW_MAX = 256
+local WINDOW, WINDOW_MAX = 64, 256
 
 -- The numbers of the call, or nil and a refusal.
 function claim.numbers(a)
   local ttl, refused = number.require_span(a.lease_ttl_ms, "lease_ttl_ms", 1)
   if not ttl then return nil, refused end
+  if a.window == "" and a.offset == "" then
+    return { ttl = ttl, window = WINDOW, offset = 0 }
+  end
   local window, offset
-  window, refused = number.optional(a.window, "window", 64)
+  window, refused = number.optional(a.window, "window", WINDOW)
   if not window then return nil, refused end
   offset, refused = number.optional(a.offset, "offset", 0)
   if not offset then return nil, refused end

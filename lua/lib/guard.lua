@@ -113,6 +113,20 @@ function guard.mismatch(key, kind)
   return nil
 end
 
+-- The same for a zset, a stream and four hashes, which no other key of the call is.
+function guard.note_all_missing(zset, stream, hash1, hash2, hash3, hash4)
+  if known[zset] or known[stream] or known[hash1] or known[hash2] or known[hash3]
+    or known[hash4] then
+    return guard.note_missing(zset, "zset") and guard.note_missing(stream, "stream")
+      and guard.note_missing(hash1, "hash") and guard.note_missing(hash2, "hash")
+      and guard.note_missing(hash3, "hash") and guard.note_missing(hash4, "hash")
+  end
+  local hash = MISSING.hash
+  known[zset], known[stream] = MISSING.zset, MISSING.stream
+  known[hash1], known[hash2], known[hash3], known[hash4] = hash, hash, hash, hash
+  return true
+end
+
 -- Whether a lookup of this call found that the key does not exist; false if nothing is known.
 function guard.found_missing(key)
   local about = known[key]

@@ -211,7 +211,7 @@ end
 -- Releases a lease: its record, its deadlines and the holder's set. The caller writes the state
 -- vector with lease.RELEASED, moves the lane index and records the event.
 function lease.release(k, id, core)
-  call("DEL", k.lease_current)
+  lease.remove_record(k.lease_current)
   call("ZREM", k.lease_expiry, id)
   call("SREM", k.worker_leases, id)
   if not guard.found_missing(k.attempt_timeout) then

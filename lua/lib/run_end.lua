@@ -15,7 +15,7 @@ function completion.succeed(k, id, act, result, more)
     outcome = "success",
     now = now,
     from = lane.leaving(k.active, act.stale_keys),
-    fields = more and text.append({}, fields, more) or fields,
+    fields = not more and fields or fields[1] and text.append({}, fields, more) or more,
   })
 end
 

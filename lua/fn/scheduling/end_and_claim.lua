@@ -32,6 +32,16 @@ local function keys_of_end(k, tag, id)
   }
 end
 
+-- Checks the indexes of time limits: in many partitions there are none.
+local function look_at_limits(e)
+  if call("EXISTS", e.attempt_timeout, e.execution_deadline) == 0
+    and guard.note_missing(e.attempt_timeout, "zset")
+    and guard.note_missing(e.execution_deadline, "zset") then
+    return nil
+  end
+  return guard.mismatch(e.attempt_timeout, "zset") or guard.mismatch(e.execution_deadline, "zset")
+end
+
 -- Checks the records of the ended execution that most often do not exist; answers nil or a refusal.
 local function look_at_leftovers(e)
   if call("EXISTS", e.lease_current, e.lease_history) == 0
@@ -42,20 +52,37 @@ local function look_at_leftovers(e)
   return guard.clash(e.lease_current, "hash") or guard.mismatch(e.lease_history, "stream")
 end
 
+-- What the ended record notes about the claims: `next_claim` = the first lease id and how the run
+-- ended, `next_1`, `next_2`, … = the claims. Each is short enough for the compact form of a hash.
+local STATUS = { c = "completed", f = "terminal_failed", r = "retry_scheduled" }
+local function note_fields(first_lease_id, ending, plans)
+  local fields = { "next_claim", first_lease_id .. "|" .. ending.code .. ending.retry_at }
+  for i = 1, #plans do
+    fields[#fields + 1] = "next_" .. i
+    fields[#fields + 1] = plans[i].id .. "|" .. plans[i].waited_ms
+  end
+  return fields
+end
+
 -- The answer of an earlier call with these lease ids, nil if there was none.
-local function earlier_answer(k, a, takers)
-  local note = record.peek(k.exec_core, "claimed_next")
-  local first, status, retry_at, rest = (note or ""):match("^([^|]*)|([^|]*)|([^|]*)|(.*)$")
+local function earlier_answer(k, takers)
+  local first, code, retry_at =
+    (record.peek(k.exec_core, "next_claim") or ""):match("^(.*)|(%a)(%d*)$")
   if first ~= takers[1].lease_id then return nil end
-  local reply = { 1, "OK", status, retry_at, "claimed" }
-  local tag = text.tag(k.exec_core)
-  if claim.append_noted(reply, k, tag, takers, rest, number.now()) == 0 then
+  local notes = {}
+  for i = 1, #takers do
+    notes[i] = record.peek(k.exec_core, "next_" .. i)
+    if not notes[i] then break end
+  end
+  local reply = { 1, "OK", STATUS[code] or "", retry_at, "claimed" }
+  if claim.append_noted(reply, k, text.tag(k.exec_core), takers, table.concat(notes, "|"),
+    number.now()) == 0 then
     reply[5] = "lapsed"
   end
   return reply
 end
 
--- The plan of the end: { keys, act, failure, status, retry_at }, or nil and a refusal.
+-- The plan of the end: { keys, act, failure, code, retry_at }, or nil and a refusal.
 local function plan_end(k, a)
   local id, tag = a.execution_id, text.tag(k.exec_core)
   if k.exec_core ~= "ff:exec:" .. tag .. ":" .. id .. ":core" then
@@ -67,13 +94,13 @@ local function plan_end(k, a)
   end
   local act, refused = lease.begin_call(e, a, fails and LANES_OF_RETRY or LANES)
   if not act then return nil, refused end
-  refused = look_at_leftovers(e) or fails and guard.mismatch(e.delayed, "zset")
+  refused = look_at_limits(e) or look_at_leftovers(e) or fails and guard.mismatch(e.delayed, "zset")
   if refused then return nil, refused end
-  if not fails then return { keys = e, act = act, status = "completed", retry_at = "" } end
+  if not fails then return { keys = e, act = act, code = "c", retry_at = "" } end
   local failure = completion.failure(id, act, a.outcome, a.failure_category, a.retry_policy_json)
   return {
     keys = e, act = act, failure = failure,
-    status = failure.retry_at and "retry_scheduled" or "terminal_failed",
+    code = failure.retry_at and "r" or "f",
     retry_at = failure.retry_at and number.digits(failure.retry_at) or "",
   }
 end
@@ -94,8 +121,8 @@ end
 
 define("ff_end_and_claim",
   { "exec_core!=hash", "result!=string", "terminal!:zset", "delayed!=zset", "eligible!=zset",
-    "active!:zset", "lease_expiry!:zset", "worker_leases!:set", "attempt_timeout!:zset",
-    "execution_deadline!:zset" },
+    "active!:zset", "lease_expiry!:zset", "worker_leases!:set", "attempt_timeout!=zset",
+    "execution_deadline!=zset" },
   { "execution_id!", "lease_id!", "lease_epoch!", "attempt_id!", "ending!", "outcome!",
     "failure_category!", "retry_policy_json!", "lane!", "worker_id!", "worker_instance_id!",
     "worker_capabilities_csv!", "lease_ttl_ms!", "window!", "offset!" },
@@ -108,19 +135,16 @@ define("ff_end_and_claim",
     takers, refused = claim.takers(a, arg_list, 15)
     if not takers then return refused end
     ending, refused = plan_end(k, a)
-    if not ending then return earlier_answer(k, a, takers) or refused end
+    if not ending then return earlier_answer(k, takers) or refused end
     local found = claim.search(k, takers, text.tag(k.exec_core), numbers, ending.act.now)
     -- write; nothing below can fail
-    local status, retry_at, plans = ending.status, ending.retry_at, found.plans
+    local status, retry_at, plans = STATUS[ending.code], ending.retry_at, found.plans
     if not plans[1] then
       write_end(a.execution_id, ending, a)
       claim.take(k, found)
       return ok(status, retry_at, claim.none(found, numbers))
     end
-    write_end(a.execution_id, ending, a, {
-      "claimed_next",
-      takers[1].lease_id .. "|" .. status .. "|" .. retry_at .. "|" .. claim.note(plans),
-    })
+    write_end(a.execution_id, ending, a, note_fields(takers[1].lease_id, ending, plans))
     claim.take(k, found)
     return claim.append_planned({ 1, "OK", status, retry_at, "claimed" }, plans)
   end)
