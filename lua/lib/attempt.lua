@@ -3,19 +3,23 @@
 local NOTHING = {}
 
 function attempt.key(tag, execution_id, index)
-  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. number.text(index)
+  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. (index or "")
 end
 
 -- Points k.attempt and k.stream_meta at the current attempt of `core`, since the caller's keys come
--- from an earlier read. Without a current attempt they stay. Answers the refusal of a key of
--- another type.
-function attempt.locate(k, id, core)
+-- from an earlier read. Without a current attempt they stay.
+function attempt.point(k, id, core)
   local index = core.current_attempt_index
   if text.set(index) then
     local tag = text.tag(k.exec_core)
     k.attempt = attempt.key(tag, id, index)
     k.stream_meta = stream.meta(tag, id, index)
   end
+end
+
+-- The same, and answers the refusal of a key of another type.
+function attempt.locate(k, id, core)
+  attempt.point(k, id, core)
   return guard.mismatch(k.attempt, "hash") or guard.mismatch(k.stream_meta, "hash")
 end
 
@@ -89,10 +93,15 @@ function attempt.open(k, id, plan, held, kind, lineage)
     "worker_id", held.worker_id, "worker_instance_id", held.worker_instance_id,
     unpack(lineage))
   call("ZADD", k.attempts, held.at, plan.index)
-  call("HSET", plan.usage, "last_usage_report_seq", "0")
   if plan.policy[1] then
     record.write(plan.key .. ":policy", plan.policy)
   end
+end
+
+-- Writes the usage record of an opened attempt: no function and no reader uses it, but the
+-- contract's claims write it.
+function attempt.open_usage(plan)
+  call("HSET", plan.usage, "last_usage_report_seq", "0")
 end
 
 -- When a failed attempt is tried again by the retry policy `retry`, nil when it is not.
@@ -105,8 +114,9 @@ function attempt.retry_at(id, core, retry, category, now)
 end
 
 -- Schedules another attempt at `retry_at` after the last one ended for `reason`: writes state,
--- lease and indexes, and moves the execution from the indexes `from` to k.delayed.
-function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
+-- lease and indexes, and moves the execution from the indexes `from` to k.delayed; `more` = further
+-- core fields (optional).
+function attempt.schedule_retry(k, id, core, from, retry_at, reason, now, more)
   local index = text.either(core.current_attempt_index, "0")
   local due = number.digits(retry_at)
   state.put(k.exec_core,
@@ -118,15 +128,15 @@ function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
       "retry_count", number.floor(core.retry_count, 0) + 1, "delay_until", due,
       "failure_reason", reason, "current_attempt_id", "",
       "last_transition_at", now, "last_mutation_at", now,
-    }, lease.RELEASED))
+    }, lease.RELEASED, more or NOTHING))
   lease.release(k, id, core)
   lane.move(id, from, k.delayed, retry_at)
 end
 
 -- When the next attempt and the whole execution have to end, nil without a limit: the caller's
 -- arguments first, then the stored policy (`policy_text`, read unless it is passed). An existing
--- deadline is kept unless the caller passes one. Answers { timeout_at, clears, deadline_at }, or nil
--- and a refusal.
+-- deadline is kept unless the caller passes one. Answers { timeout_at, clears, deadline_at }, or
+-- nil and a refusal.
 function attempt.limits(k, id, core, a, now, policy_text)
   local timeout, refused = number.optional_span(a.attempt_timeout_ms, "attempt_timeout_ms")
   if refused then

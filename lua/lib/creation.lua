@@ -1,24 +1,24 @@
 -- Creating an execution: everything is checked first, then its record, payload, policy, tags and
 -- index entries are written together. Shared by ff_create_execution and ff_submit_flow, so that
--- both write the same records. Fields that are empty at first are not written: a missing field means
--- the same to every reader.
+-- both write the same records. Fields that are empty at first are not written: a missing field
+-- means the same to every reader.
 
 local NOTHING = {}
 
--- The optional numbers of the call, or nil and a refusal.
-local function read_numbers(a)
+-- The optional times of the call, and a refusal, each nil if there is none.
+local function read_times(a)
+  if a.delay_until == "" and a.execution_deadline_at == "" then return nil end
   local delay_until, refused = number.optional_far(a.delay_until, "delay_until")
-  if refused then return nil, refused end
+  if refused then return nil, nil, refused end
   local deadline_at
   deadline_at, refused = number.optional_time(a.execution_deadline_at, "execution_deadline_at")
-  if refused then return nil, refused end
-  -- Without a positive time to live the idempotency key is not stored.
-  local dedup_ttl_ms = math.floor(number.either(a.dedup_ttl_ms, 0))
-  return {
-    delay_until = delay_until,
-    deadline_at = deadline_at,
-    dedup_ttl_ms = math.min(dedup_ttl_ms, number.SPAN_MAX),
-  }
+  return delay_until, deadline_at, refused
+end
+
+-- The tags of the call as { field, value, … }.
+local function read_tags(a)
+  if not text.set(a.tags_json) or a.tags_json == "{}" then return NOTHING end
+  return record.from_json(policy.object(text.json(a.tags_json)))
 end
 
 -- The core fields that only some executions have, as texts.
@@ -33,30 +33,27 @@ end
 -- What an execution with the arguments `a` (those of ff_create_execution) will be, all checked: a
 -- plan for `creation.write`, or nil and a refusal. Needs k.exec_core, tags, execution_deadline.
 function creation.plan(k, a, now)
-  local plan, refused = { now = now }, nil
-  plan.priority, refused = lane.priority(a.priority, "priority")
-  if not plan.priority then return nil, refused end
+  local priority, refused = lane.priority(a.priority, "priority")
+  if not priority then return nil, refused end
   local required, stored = capability.required_by(a.policy_json)
   if not required then return nil, stored end
-  local numbers
-  numbers, refused = read_numbers(a)
-  if not numbers then return nil, refused end
-  plan.required, plan.stored, plan.dedup_ttl_ms = required, stored, numbers.dedup_ttl_ms
-  if numbers.delay_until and numbers.delay_until > now then
-    plan.delay_until = numbers.delay_until
-    plan.row = state.delayed("waiting_for_delay",
-      "delayed until " .. number.digits(numbers.delay_until), "pending_first_attempt")
-  else
-    plan.row = state.eligible("pending_first_attempt")
-  end
-  plan.home = lane.index(text.tag(k.exec_core), a.lane_id,
-    plan.delay_until and "delayed" or "eligible")
-  plan.score = plan.delay_until or lane.score_of(now, plan.priority)
+  local delay_until, deadline_at
+  delay_until, deadline_at, refused = read_times(a)
+  if refused then return nil, refused end
+  if delay_until and delay_until <= now then delay_until = nil end
   local span = stored ~= policy.NONE and policy.execution_deadline_ms(stored)
-  plan.deadline_at = numbers.deadline_at or (span and now + span)
-  plan.tags = NOTHING
-  if text.set(a.tags_json) and a.tags_json ~= "{}" then
-    plan.tags = record.from_json(policy.object(text.json(a.tags_json)))
+  local plan = {
+    now = now, priority = priority, required = required, stored = stored,
+    delay_until = delay_until,
+    deadline_at = deadline_at or (span and now + span) or nil,
+    row = state.eligible("pending_first_attempt"),
+    home = lane.index(text.tag(k.exec_core), a.lane_id, delay_until and "delayed" or "eligible"),
+    score = delay_until or lane.score_of(now, priority),
+    tags = read_tags(a),
+  }
+  if delay_until then
+    plan.row = state.delayed("waiting_for_delay", "delayed until " .. number.digits(delay_until),
+      "pending_first_attempt")
   end
   return plan, guard.mismatch(plan.home, "zset")
     or plan.tags[1] and guard.mismatch(k.tags, "hash")

@@ -112,14 +112,14 @@ local function define(name, keys, args, body, options)
       number.begin()
       push.begin()
       edge_group.begin()
-      local refused
       if whole and #arg_list >= least_args and not (known[""] and known[""].required) then
-        refused = guard.begin(known, key_list, lookups)
+        guard.begin(known)
+        guard.look_up(key_list, lookups)
       else
-        refused = refusal(k, a, uses, keys_needed, args_needed)
-      end
-      if refused then
-        return refused
+        local refused = refusal(k, a, uses, keys_needed, args_needed)
+        if refused then
+          return refused
+        end
       end
       return body(k, a, key_list, arg_list)
     end,

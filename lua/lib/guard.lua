@@ -35,22 +35,32 @@ function guard.lookups(uses)
   return lookups
 end
 
--- Forgets the keys of the previous call, and looks up those of this one; answers the server's own
--- refusal of a key of another type, else nil.
-function guard.begin(known_keys, key_list, lookups)
+-- Forgets the keys of the previous call.
+function guard.begin(known_keys)
   known = known_keys
-  for i = 1, lookups and #lookups or 0 do
-    local key = key_list[lookups[i].at]
-    if key ~= "" then
-      local reply = try(lookups[i].command, key)
-      if reply == 0 then
-        known[key] = lookups[i].missing
-      elseif type(reply) == "table" then
-        return guard.refusal(reply)
-      end
+end
+
+-- Looks up the types of the keys of this call. The server raises for a key of another type, which
+-- refuses the call: nothing is written yet.
+function guard.look_up(key_list, lookups)
+  for i = 1, #lookups do
+    local lookup = lookups[i]
+    local key = key_list[lookup.at]
+    if key ~= "" and call(lookup.command, key) == 0 then
+      known[key] = lookup.missing
     end
   end
-  return nil
+end
+
+-- Notes that a lookup of several keys at once found that this one does not exist. Whether it may be
+-- used as `kind`: not if it is used as another type already.
+function guard.note_missing(key, kind)
+  local before = known[key]
+  if before and before.kind and before.kind ~= kind then
+    return false
+  end
+  known[key] = MISSING[kind]
+  return true
 end
 
 -- The server's own refusal if `key` is already used as another type than `kind` in this call, else
@@ -101,6 +111,20 @@ function guard.mismatch(key, kind)
   end
   known[key] = (size == 0 and MISSING or SEEN)[kind]
   return nil
+end
+
+-- The same for a zset, a stream and four hashes, which no other key of the call is.
+function guard.note_all_missing(zset, stream, hash1, hash2, hash3, hash4)
+  if known[zset] or known[stream] or known[hash1] or known[hash2] or known[hash3]
+    or known[hash4] then
+    return guard.note_missing(zset, "zset") and guard.note_missing(stream, "stream")
+      and guard.note_missing(hash1, "hash") and guard.note_missing(hash2, "hash")
+      and guard.note_missing(hash3, "hash") and guard.note_missing(hash4, "hash")
+  end
+  local hash = MISSING.hash
+  known[zset], known[stream] = MISSING.zset, MISSING.stream
+  known[hash1], known[hash2], known[hash3], known[hash4] = hash, hash, hash, hash
+  return true
 end
 
 -- Whether a lookup of this call found that the key does not exist; false if nothing is known.

@@ -40,6 +40,9 @@ end
 
 -- The lane that an execution belongs to.
 function lane.of(core)
+  if core.lane_id and core.lane_id ~= "" then
+    return core.lane_id
+  end
   return text.either(core.lane_id, text.either(core.current_lane, "default"))
 end
 
@@ -96,15 +99,20 @@ LAST_PART.blocked = "blocked:dependencies"
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
 -- earlier read, or from a worker of another lane. Names are those of lane.INDEXES with `_` for `:`.
 -- If the record has no lane, the given keys are kept. Answers the other keys that may list the
--- execution (to be cleaned too), and all keys that the caller did not pass.
+-- execution (to be cleaned too), and all keys that the caller did not pass; neither list is to be
+-- changed, since most calls have none of either and share one.
+local NONE = {}
 function lane.point(k, core, names)
-  local stale_keys, derived = {}, {}
   local tag, home, claimed = text.tag(k.exec_core), lane.of(core), core.current_lane
   local elsewhere = claimed ~= home and text.set(claimed)
-  local front = lane.index(tag, home, "")
+  local front = "ff:idx:" .. tag .. ":lane:" .. home .. ":"
+  local stale_keys, derived = NONE, NONE
   for i = 1, #names do
     local name = names[i]
     local own = front .. LAST_PART[name]
+    if stale_keys == NONE and (elsewhere or k[name] ~= own) then
+      stale_keys, derived = {}, {}
+    end
     if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
       stale_keys[#stale_keys + 1] = k[name]
       derived[#derived + 1] = own
@@ -121,7 +129,7 @@ end
 -- The same, but answers nil and the refusal if one of the keys holds a value of another type.
 function lane.locate(k, core, names)
   local stale_keys, derived = lane.point(k, core, names)
-  local refused = guard.any_other(derived, "zset")
+  local refused = derived[1] and guard.any_other(derived, "zset")
   if refused then
     return nil, refused
   end

@@ -1,8 +1,9 @@
 -- Granting and renewing a lease: its terms, its record, and the claim grant that it spends.
 
 -- The terms of a new lease, as texts: everything that its record, the core, the attempt and the
--- history store about it. `at` is the time of the grant. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt that
--- will run under it; `is_first` = no lease was lost before; `renew_within` defaults to two thirds of the time to live.
+-- history store about it. `at` is the time of the grant, `is_first` says that no lease was lost
+-- before. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt that
+-- will run under it; `renew_within` defaults to two thirds of the time to live.
 function lease.terms(core, a, attempt_id, now, ttl, renew_within)
   local epoch = math.max(0, number.floor(core.current_lease_epoch, 0)) + 1
   return {
@@ -20,15 +21,15 @@ function lease.terms(core, a, attempt_id, now, ttl, renew_within)
   }
 end
 
--- Grants the lease `held` and makes the execution active: deletes the grant, writes the lease
--- record, the state vector with the core's lease fields and `more` (as texts), and moves it from the eligible
--- index and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, lease_current,
--- eligible, active, lease_expiry, worker_leases. The caller records the event.
+-- Grants the lease `held` and makes the execution active: deletes the grant, writes the state
+-- vector with the core's lease fields and `more` (as texts), and moves it from the eligible index
+-- and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, eligible, active,
+-- lease_expiry, worker_leases. The caller writes the lease record and the event, where there are to
+-- be any.
 function lease.grant(k, id, held, more, stale_keys)
   if not guard.found_missing(k.claim_grant) then
     call("DEL", k.claim_grant)
   end
-  lease.write_record(k.lease_current, id, held)
   if not held.is_first then
     text.append(more, lease.CLEAR_LOST)
   end
@@ -76,9 +77,16 @@ function lease.rewrite_record(key, id, held)
   record.write(key, fields)
 end
 
+-- Removes the record of an earlier lease.
+function lease.remove_record(key)
+  if not guard.found_missing(key) then
+    call("DEL", key)
+  end
+end
+
 -- The lease record after a grant: new, and without a time to live until it is renewed.
 function lease.write_record(key, id, held)
-  call("DEL", key)
+  lease.remove_record(key)
   call("HSET", key,
     "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "execution_id", id,
     "attempt_id", held.attempt_id, "worker_id", held.worker_id,

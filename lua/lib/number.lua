@@ -73,6 +73,10 @@ end
 
 -- The same, cut down to a whole number.
 function number.floor(value, default)
+  local n = value and (WHOLE[value] or tonumber(value))
+  if n and n % 1 == 0 and n >= -MAX and n <= MAX then
+    return n
+  end
   return math.floor(number.either(value, default))
 end
 

@@ -27,14 +27,15 @@ function push.entered(index, id)
   if published[index] then return end
   local ending = index:sub(-9)
   if ending ~= ":terminal" and ending ~= ":eligible" and ending ~= "ked:quota" then return end
-  local tag, lane_id = index:match("^ff:idx:({[^}]*}):lane:(.*):%a+$")
-  if not tag then
+  local tag = text.tag(index)
+  local front = "ff:idx:" .. tag .. ":lane:"
+  if index:sub(1, #front) ~= front or #index < #front + 9 then
     return
   elseif ending == ":terminal" then
     call("PUBLISH", "ff:ended:" .. tag, id)
   elseif ending == ":eligible" then
     published[index] = true
-    call("PUBLISH", "ff:ready:" .. lane_id, tag)
+    call("PUBLISH", "ff:ready:" .. index:sub(#front + 1, -10), tag)
   else
     published[index] = true
     call("PUBLISH", "ff:held", tag)

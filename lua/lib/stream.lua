@@ -2,7 +2,7 @@
 
 -- `ff:stream:<tag>:<eid>:<index>:meta`
 function stream.meta(tag, execution_id, index)
-  return "ff:stream:" .. tag .. ":" .. execution_id .. ":" .. number.text(index) .. ":meta"
+  return "ff:stream:" .. tag .. ":" .. execution_id .. ":" .. (index or "") .. ":meta"
 end
 
 -- The meta record of the attempt that `core` is at, nil before the first.

@@ -73,6 +73,8 @@ define("ff_claim_execution",
     local kind, lineage = attempt.lineage(core)
     -- write; nothing below can fail
     attempt.open(k, id, plan, held, kind, lineage)
+    attempt.open_usage(plan)
+    lease.write_record(k.lease_current, id, held)
     lease.grant(k, id, held, attempt.current_fields(core, plan, held), stale_keys)
     attempt.write_limits(k, id, limits)
     lease.add_acquired(k.lease_history, held, plan.index)
