@@ -1,30 +1,32 @@
 -- Attempt records: `ff:attempt:<tag>:<eid>:<index>`.
 
+local NOTHING = {}
+
 function attempt.key(tag, execution_id, index)
-  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. number.text(index)
+  return "ff:attempt:" .. tag .. ":" .. execution_id .. ":" .. (index or "")
 end
 
 -- Points k.attempt and k.stream_meta at the current attempt of `core`, since the caller's keys come
--- from an earlier read. Without a current attempt they stay. Answers the refusal of a key of
--- another type.
-function attempt.locate(k, id, core)
+-- from an earlier read. Without a current attempt they stay.
+function attempt.point(k, id, core)
   local index = core.current_attempt_index
-  if not text.set(index) then
-    return nil
+  if text.set(index) then
+    local tag = text.tag(k.exec_core)
+    k.attempt = attempt.key(tag, id, index)
+    k.stream_meta = stream.meta(tag, id, index)
   end
-  local tag = text.tag(k.exec_core)
-  k.attempt = attempt.key(tag, id, index)
-  k.stream_meta = stream.meta(tag, id, index)
-  return guard.any_mismatch({ { k.attempt, "hash" }, { k.stream_meta, "hash" } })
 end
 
--- Closes an attempt; `more` = { field, value, … } (optional).
+-- The same, and answers the refusal of a key of another type.
+function attempt.locate(k, id, core)
+  attempt.point(k, id, core)
+  return guard.mismatch(k.attempt, "hash") or guard.mismatch(k.stream_meta, "hash")
+end
+
+-- Closes an attempt; `more` = { field, value, … } as texts (optional).
 function attempt.finish(key, attempt_state, now, more)
-  local fields = { "attempt_state", attempt_state, "ended_at", now }
-  for i = 1, more and #more or 0 do
-    fields[#fields + 1] = more[i]
-  end
-  record.write(key, fields)
+  call("HSET", key, "attempt_state", attempt_state, "ended_at", number.text(now),
+    unpack(more or NOTHING))
 end
 
 -- Pauses an attempt whose lease is given up; `cause` stands in for a suspension id.
@@ -36,7 +38,7 @@ end
 -- Continues a paused attempt under a new lease.
 function attempt.resume(key, held)
   record.write(key, {
-    "attempt_state", "started", "resumed_at", held.now,
+    "attempt_state", "started", "resumed_at", held.at,
     "lease_id", held.lease_id, "lease_epoch", held.lease_epoch,
     "worker_id", held.worker_id, "worker_instance_id", held.worker_instance_id,
     "suspended_at", "", "suspension_id", "",
@@ -59,7 +61,7 @@ function attempt.lineage(core)
       "replayed_from_attempt_index", previous,
     }
   end
-  return "initial", {}
+  return "initial", NOTHING
 end
 
 -- Plans the next attempt of an execution: its index, keys and frozen policy, all checked. Answers
@@ -69,30 +71,37 @@ function attempt.plan(k, id, core, policy_json)
   if not fields then
     return nil, refused
   end
-  local index = math.max(0, number.floor(core.total_attempt_count, 0))
+  local index = number.digits(math.max(0, number.floor(core.total_attempt_count, 0)))
   local key = attempt.key(text.tag(k.exec_core), id, index)
-  refused = guard.any_mismatch({
-    { key, "hash" }, { key .. ":usage", "hash" }, { key .. ":policy", "hash" },
-  })
+  local usage = key .. ":usage"
+  refused = guard.mismatch(key, "hash") or guard.mismatch(usage, "hash")
+    or fields[1] and guard.mismatch(key .. ":policy", "hash")
   if refused then
     return nil, refused
   end
-  return { index = index, key = key, policy = fields }
+  return { index = index, key = key, usage = usage, policy = fields }
 end
 
--- Opens the planned attempt under the lease `held` (lease.terms); needs k.attempts.
+-- Opens the planned attempt under the lease `held` (lease.terms); `lineage` = further fields as
+-- texts. Needs k.attempts.
 function attempt.open(k, id, plan, held, kind, lineage)
-  record.write(plan.key, {
+  call("HSET", plan.key,
     "attempt_id", held.attempt_id, "execution_id", id, "attempt_index", plan.index,
     "attempt_type", kind, "attempt_state", "started",
-    "created_at", held.now, "started_at", held.now,
+    "created_at", held.at, "started_at", held.at,
     "lease_id", held.lease_id, "lease_epoch", held.lease_epoch,
     "worker_id", held.worker_id, "worker_instance_id", held.worker_instance_id,
-  })
-  record.write(plan.key, lineage)
-  call("ZADD", k.attempts, number.digits(held.now), number.digits(plan.index))
-  call("HSET", plan.key .. ":usage", "last_usage_report_seq", "0")
-  record.write(plan.key .. ":policy", plan.policy)
+    unpack(lineage))
+  call("ZADD", k.attempts, held.at, plan.index)
+  if plan.policy[1] then
+    record.write(plan.key .. ":policy", plan.policy)
+  end
+end
+
+-- Writes the usage record of an opened attempt: no function and no reader uses it, but the
+-- contract's claims write it.
+function attempt.open_usage(plan)
+  call("HSET", plan.usage, "last_usage_report_seq", "0")
 end
 
 -- When a failed attempt is tried again by the retry policy `retry`, nil when it is not.
@@ -105,8 +114,9 @@ function attempt.retry_at(id, core, retry, category, now)
 end
 
 -- Schedules another attempt at `retry_at` after the last one ended for `reason`: writes state,
--- lease and indexes, and moves the execution from the indexes `from` to k.delayed.
-function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
+-- lease and indexes, and moves the execution from the indexes `from` to k.delayed; `more` = further
+-- core fields (optional).
+function attempt.schedule_retry(k, id, core, from, retry_at, reason, now, more)
   local index = text.either(core.current_attempt_index, "0")
   local due = number.digits(retry_at)
   state.put(k.exec_core,
@@ -118,15 +128,16 @@ function attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
       "retry_count", number.floor(core.retry_count, 0) + 1, "delay_until", due,
       "failure_reason", reason, "current_attempt_id", "",
       "last_transition_at", now, "last_mutation_at", now,
-    }, lease.RELEASED))
+    }, lease.RELEASED, more or NOTHING))
   lease.release(k, id, core)
   lane.move(id, from, k.delayed, retry_at)
 end
 
 -- When the next attempt and the whole execution have to end, nil without a limit: the caller's
--- arguments first, then the stored policy. An existing deadline is kept unless the caller passes
--- one. Answers { timeout_at, deadline_at }, or nil and a refusal.
-function attempt.limits(k, id, core, a, now)
+-- arguments first, then the stored policy (`policy_text`, read unless it is passed). An existing
+-- deadline is kept unless the caller passes one. Answers { timeout_at, clears, deadline_at }, or
+-- nil and a refusal.
+function attempt.limits(k, id, core, a, now, policy_text)
   local timeout, refused = number.optional_span(a.attempt_timeout_ms, "attempt_timeout_ms")
   if refused then
     return nil, refused
@@ -136,20 +147,34 @@ function attempt.limits(k, id, core, a, now)
   if refused then
     return nil, refused
   end
-  local stored = policy.read(k.exec_core)
-  timeout = timeout or policy.attempt_timeout_ms(stored)
-  local span = policy.execution_deadline_ms(stored)
-  if not deadline_at and span and not call("ZSCORE", k.execution_deadline, id) then
-    deadline_at = number.floor(core.created_at, now) + span
+  policy_text = policy_text or call("GET", policy.key(k.exec_core))
+  if text.set(policy_text) and policy_text ~= "{}" then
+    local stored = policy.object(text.json(policy_text))
+    timeout = timeout or policy.attempt_timeout_ms(stored)
+    local span = policy.execution_deadline_ms(stored)
+    refused = span and guard.mismatch(k.execution_deadline, "zset")
+    if refused then
+      return nil, refused
+    end
+    if not deadline_at and span and not call("ZSCORE", k.execution_deadline, id) then
+      deadline_at = number.floor(call("HGET", k.exec_core, "created_at"), now) + span
+    end
   end
-  return { timeout_at = timeout and now + timeout, deadline_at = deadline_at }
+  -- Before the first attempt there is no entry of an earlier one.
+  local clears = not timeout and core.total_attempt_count ~= "0"
+  refused = (timeout or clears) and guard.mismatch(k.attempt_timeout, "zset")
+    or deadline_at and guard.mismatch(k.execution_deadline, "zset")
+  if refused then
+    return nil, refused
+  end
+  return { timeout_at = timeout and now + timeout, clears = clears, deadline_at = deadline_at }
 end
 
--- Writes the limits of an attempt; without a timeout, the entry of an earlier attempt is removed.
+-- Writes the limits of an attempt; `clears` = the entry of an earlier attempt may be there.
 function attempt.write_limits(k, id, limits)
   if limits.timeout_at then
     call("ZADD", k.attempt_timeout, number.digits(limits.timeout_at), id)
-  else
+  elseif limits.clears then
     call("ZREM", k.attempt_timeout, id)
   end
   if limits.deadline_at then
@@ -185,12 +210,17 @@ function attempt.resumed_timeout(k, core, remaining_ms, now)
   return left and now + math.min(left, number.SPAN_MAX)
 end
 
--- Core fields of a freshly opened attempt.
+-- Core fields of a freshly opened attempt. Before the first, no retry or replay was pending.
 function attempt.current_fields(core, plan, held)
+  if plan.index == "0" then
+    return {
+      "current_attempt_index", "0", "total_attempt_count", "1",
+      "current_attempt_id", held.attempt_id, "started_at", text.either(core.started_at, held.at),
+    }
+  end
   return {
-    "current_attempt_index", plan.index, "total_attempt_count", plan.index + 1,
-    "current_attempt_id", held.attempt_id,
-    "started_at", text.either(core.started_at, number.digits(held.now)),
+    "current_attempt_index", plan.index, "total_attempt_count", number.digits(plan.index + 1),
+    "current_attempt_id", held.attempt_id, "started_at", text.either(core.started_at, held.at),
     "pending_retry_reason", "", "pending_replay_reason", "", "pending_replay_requested_by", "",
     "pending_previous_attempt_index", "",
   }
@@ -199,8 +229,8 @@ end
 -- The fields of a stored attempt policy as { field, value, … }: nested values as JSON, nulls left
 -- out. Nil and a refusal if the text is not a JSON object.
 function attempt.policy_fields(policy_json)
-  if not text.set(policy_json) then
-    return {}
+  if not text.set(policy_json) or policy_json == "{}" then
+    return NOTHING
   end
   local members = text.json(policy_json)
   if type(members) ~= "table" then

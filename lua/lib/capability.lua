@@ -50,7 +50,7 @@ end
 -- refusal of a policy that cannot be read.
 function capability.required_by(policy_json)
   if not text.set(policy_json) or policy_json == "{}" then
-    return "", {}
+    return "", policy.NONE
   end
   local decoded, stored = pcall(cjson.decode, policy_json)
   if not decoded then
@@ -95,6 +95,7 @@ end
 -- What a worker's list lacks of a required one: the missing tokens, sorted and joined, "" when the
 -- worker is capable; or nil and a refusal.
 function capability.lacking(required_csv, worker_csv)
+  if not text.set(required_csv) and not text.set(worker_csv) then return "" end
   local required, refused = read_list(required_csv, "required")
   if not required then return nil, refused end
   local offered, offers = read_list(worker_csv, "worker")

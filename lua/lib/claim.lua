@@ -2,12 +2,50 @@
 -- is planned and checked first; carrying the plan out cannot fail.
 
 -- What the lease history calls a claim, by where it came from.
-claim.BY_WORKER = { fresh = "acquired", resumed = "claim_resumed" }
+claim.BY_WORKER = { resumed = "claim_resumed" }
 claim.BY_OPERATOR = {
-  fresh = "acquired_fresh_by_operator",
-  fresh_reason = "issue_grant_and_claim",
+  fresh = "issue_grant_and_claim",
   resumed = "issue_grant_and_claim_resumed",
+  is_contract = true,
 }
+
+-- How long the answer of a claim is stored at least; for a longer lease, as long as the lease.
+claim.NOTE_MS = 60000
+
+-- What the first claim of an execution needs of its record, and what the search of a worker needs.
+claim.FIRST = {
+  "lane_id", "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome",
+  "total_attempt_count", "current_lease_epoch", "flow_id", "attempt_state",
+}
+claim.SEARCH = {
+  "lane_id", "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome",
+  "total_attempt_count", "current_lease_epoch", "flow_id", "execution_kind", "attempt_state",
+  "last_transition_at", "required_capabilities", "budget_ids", "quota_policy_id",
+}
+
+-- The record of an execution that may be claimed: the fields `names`, or all of them unless its
+-- first attempt is next: then it never started, in no lane. Nil if there is none, or nil and the
+-- refusal of a key of another type.
+function claim.read(core_key, names)
+  local core, refused = record.select(core_key, names)
+  if core and core.attempt_state ~= "pending_first_attempt" then
+    return record.read(core_key)
+  end
+  return core, refused
+end
+
+-- Looks at once at the keys that the first claim of an execution writes to: none of them exists,
+-- unless something was left behind. Saves as many lookups of their types, and two deletions.
+-- Whether that is so.
+function claim.is_untouched(k, id, core)
+  if core.total_attempt_count ~= "0" then return false end
+  local opened = attempt.key(text.tag(k.exec_core), id, "0")
+  local usage = opened .. ":usage"
+  return call("EXISTS", k.claim_grant, k.attempts, k.lease_current, k.lease_history, opened,
+    usage) == 0
+    and guard.note_all_missing(k.attempts, k.lease_history, k.claim_grant, k.lease_current, opened,
+      usage)
+end
 
 -- Whether the next claim continues the current attempt.
 local function resumes(core)
@@ -19,6 +57,7 @@ local function plan_to_resume(k, id, core, a, now, ttl)
   if refused then return nil, refused end
   local timeout_at
   timeout_at, refused = attempt.resumed_timeout(k, core, nil, now)
+  refused = refused or guard.mismatch(k.attempt_timeout, "zset")
   if refused then return nil, refused end
   return {
     resumes = true,
@@ -26,12 +65,15 @@ local function plan_to_resume(k, id, core, a, now, ttl)
     index = core.current_attempt_index,
     held = lease.terms(core, a, core.current_attempt_id, now, ttl),
     fields = { "attempt_time_left_ms", "" },
-    limits = { timeout_at = timeout_at },
+    limits = { timeout_at = timeout_at, clears = true },
+    -- For the search, which fills them in.
+    id = nil, keys = nil, core = nil, payload = nil, policy = nil, waited_ms = nil,
+    stale_keys = nil,
   }
 end
 
-local function plan_afresh(k, id, core, a, now, ttl)
-  local limits, refused = attempt.limits(k, id, core, a, now)
+local function plan_afresh(k, id, core, a, now, ttl, policy_text)
+  local limits, refused = attempt.limits(k, id, core, a, now, policy_text)
   if not limits then return nil, refused end
   local opened
   opened, refused = attempt.plan(k, id, core, a.attempt_policy_json)
@@ -46,80 +88,100 @@ local function plan_afresh(k, id, core, a, now, ttl)
     held = held,
     fields = attempt.current_fields(core, opened, held),
     limits = limits,
+    -- For the search, which fills them in.
+    id = nil, keys = nil, core = nil, payload = nil, policy = nil, waited_ms = nil,
+    stale_keys = nil,
   }
 end
 
 -- The plan to claim the execution for the worker in `a`, or nil and a refusal. Needs the keys of
 -- lease.grant and attempt.open; k.eligible and k.active are pointed at the execution's own lane.
-function claim.plan(k, id, core, a, now, ttl)
-  local stale_keys, refused = lane.locate(k, core, { "eligible", "active" })
+-- `policy_text` = its policy, if it was read already.
+local LANES = { "eligible", "active" }
+function claim.plan(k, id, core, a, now, ttl, policy_text)
+  local stale_keys, refused = lane.locate(k, core, LANES)
   if not stale_keys then return nil, refused end
   local planned
   if resumes(core) then
     planned, refused = plan_to_resume(k, id, core, a, now, ttl)
   else
-    planned, refused = plan_afresh(k, id, core, a, now, ttl)
+    planned, refused = plan_afresh(k, id, core, a, now, ttl, policy_text)
   end
   if not planned then return nil, refused end
   planned.stale_keys = stale_keys
   return planned
 end
 
--- Carries out a plan. `by` is claim.BY_WORKER or claim.BY_OPERATOR.
+-- Carries out a plan. `by` is claim.BY_WORKER or claim.BY_OPERATOR. Our own claims leave out what
+-- no function and no reader of the contract looks at: the usage record; the lease record, which
+-- repeats the core until a renewal writes it; the history of a first run, which its attempt
+-- repeats.
 function claim.carry_out(k, id, planned, by)
-  local event, reason = lease.EVENT.acquired_resumed, by.resumed
+  local held = planned.held
   if planned.resumes then
-    attempt.resume(k.attempt, planned.held)
+    attempt.resume(k.attempt, held)
   else
-    event, reason = lease.EVENT[by.fresh], by.fresh_reason
-    attempt.open(k, id, planned.attempt, planned.held, planned.kind, planned.lineage)
+    attempt.open(k, id, planned.attempt, held, planned.kind, planned.lineage)
   end
-  lease.grant(k, id, planned.held, planned.fields, planned.stale_keys)
+  if by.is_contract then
+    if not planned.resumes then attempt.open_usage(planned.attempt) end
+    lease.write_record(k.lease_current, id, held)
+  else
+    lease.remove_record(k.lease_current)
+  end
+  lease.grant(k, id, held, planned.fields, planned.stale_keys)
   attempt.write_limits(k, id, planned.limits)
-  lease.history(k.lease_history, "acquired", event,
-    lease.acquired(planned.held, planned.index, reason))
+  if planned.resumes then
+    lease.history(k.lease_history, "acquired", lease.EVENT.acquired_resumed,
+      lease.acquired(held, planned.index, by.resumed))
+  elseif by.is_contract or planned.index ~= "0" then
+    lease.add_acquired(k.lease_history, held, planned.index, by.fresh)
+  end
 end
 
 -- The keys of one execution that a claim needs, beside the partition's keys in `k`.
 function claim.keys(k, tag, id)
-  local keys = {}
-  for name, key in pairs(k) do
-    keys[name] = key
-  end
   local prefix = "ff:exec:" .. tag .. ":" .. id .. ":"
-  keys.exec_core = prefix .. "core"
-  keys.claim_grant = prefix .. "claim_grant"
-  keys.attempts = prefix .. "attempts"
-  keys.lease_current = prefix .. "lease:current"
-  keys.lease_history = prefix .. "lease:history"
-  keys.payload = prefix .. "payload"
-  keys.policy = prefix .. "policy"
-  return keys
+  return {
+    exec_core = prefix .. "core",
+    claim_grant = prefix .. "claim_grant",
+    attempts = prefix .. "attempts",
+    lease_current = prefix .. "lease:current",
+    lease_history = prefix .. "lease:history",
+    payload = prefix .. "payload",
+    policy = prefix .. "policy",
+    eligible = k.eligible, active = k.active,
+    lease_expiry = k.lease_expiry, worker_leases = k.worker_leases,
+    attempt_timeout = k.attempt_timeout, execution_deadline = k.execution_deadline,
+  }
 end
 
 -- Whether the keys of one execution hold the types that a claim expects.
-local function sound(k, core)
-  return not guard.any_mismatch({
-    { k.claim_grant, "hash" }, { k.attempts, "zset" }, { k.lease_history, "stream" },
-    { k.payload, "string" }, { k.policy, "string" },
-    { flow.core_of_member(k.exec_core, core), "hash" },
-  }) and not guard.clash(k.lease_current, "hash")
+local function sound(k, id, core)
+  local refused = not claim.is_untouched(k, id, core)
+    and (guard.mismatch(k.claim_grant, "hash") or guard.mismatch(k.attempts, "zset")
+      or guard.mismatch(k.lease_history, "stream") or guard.clash(k.lease_current, "hash"))
+  return not (refused or guard.clash(k.payload, "string") or guard.clash(k.policy, "string")
+    or core.flow_id and guard.mismatch(flow.core_of_member(k.exec_core, core), "hash"))
 end
 
 -- What to do with a member of the eligible index: "drop" it (it is not eligible by its record, or
 -- has none), "skip" it (not now, or not for this worker), or "take" it.
-function claim.verdict(k, core, worker_csv, now)
+function claim.verdict(k, id, core, worker_csv, now)
   if not core or core.lifecycle_phase ~= "runnable"
     or core.eligibility_state ~= "eligible_now" then
     return "drop"
   end
   if core.ownership_state ~= "unowned" or core.terminal_outcome ~= "none"
     or core.attempt_state == "running_attempt"
-    or capability.lacking(core.required_capabilities, worker_csv) ~= ""
-    or not sound(k, core) or grant.stands(k.claim_grant, now) then
+    or text.set(core.required_capabilities)
+      and capability.lacking(core.required_capabilities, worker_csv) ~= "" then
     return "skip"
   end
-  return flow.cancel_covers(k.exec_core, core) and "skip" or "take"
+  if not sound(k, id, core) or grant.stands(k.claim_grant, now) then
+    return "skip"
+  end
+  return core.flow_id and flow.cancel_covers(k.exec_core, core) and "skip" or "take"
 end
 
 -- How long the execution has been eligible: milliseconds as digits.
@@ -127,20 +189,32 @@ function claim.waited_ms(core, now)
   return number.digits(math.max(0, now - number.floor(core.last_transition_at, now)))
 end
 
--- The fields of the record after the plan was carried out, as far as the reply has them.
-function claim.outcome(planned)
-  local held = planned.held
+-- A text that a claim answers: "" if there is none, nil if the key holds another type.
+function claim.text(key)
+  local value = try("GET", key)
+  if type(value) == "table" then
+    guard.refusal(value)
+    return nil
+  end
+  return value or ""
+end
+
+-- What a worker needs to start: the reply to a claim, all as texts.
+function claim.answer(planned)
+  local held, core = planned.held, planned.core
   return {
-    current_lease_id = held.lease_id, current_lease_epoch = held.lease_epoch,
-    lease_expires_at = held.expires_at, current_attempt_id = held.attempt_id,
-    current_attempt_index = planned.index,
-    execution_kind = planned.core.execution_kind, flow_id = planned.core.flow_id,
+    1, "OK", "claimed", planned.id, held.lease_id, held.lease_epoch, held.expires_at,
+    held.attempt_id, planned.index, planned.kind, core.execution_kind or "", core.flow_id or "",
+    planned.payload, planned.policy, planned.waited_ms,
   }
 end
 
--- What a worker needs to start: the reply to a claim and to its repetition.
-function claim.answer(k, id, core, kind, waited_ms)
+-- The same for the current lease of `core`, to a worker that repeats its call.
+function claim.answer_again(k, tag, id, core, waited_ms)
+  local run = record.fields(attempt.key(tag, id, core.current_attempt_index), "attempt_type",
+    "resumed_at")
   return ok("claimed", id, core.current_lease_id, core.current_lease_epoch, core.lease_expires_at,
-    core.current_attempt_id, core.current_attempt_index, kind, core.execution_kind, core.flow_id,
-    call("GET", k.payload), call("GET", k.policy), waited_ms)
+    core.current_attempt_id, core.current_attempt_index,
+    text.set(run.resumed_at) and "resumed" or run.attempt_type, core.execution_kind,
+    core.flow_id, call("GET", k.payload), call("GET", k.policy), waited_ms)
 end

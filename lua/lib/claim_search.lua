@@ -1,15 +1,20 @@
--- The search for the first eligible execution that a worker can run.
+-- The search for the first eligible executions that a worker can run.
 
--- How many entries of the index are read at a time, and looked at in one call at most.
+-- How many entries of the index are read first beyond those that are wanted, since most often the
+-- first can be claimed; how many are read at a time after that, and looked at in one call at most.
+local SPARE = 1
 local PAGE = 16
-local WINDOW_MAX = 256
+local WINDOW, WINDOW_MAX = 64, 256
 
 -- The numbers of the call, or nil and a refusal.
 function claim.numbers(a)
   local ttl, refused = number.require_span(a.lease_ttl_ms, "lease_ttl_ms", 1)
   if not ttl then return nil, refused end
+  if a.window == "" and a.offset == "" then
+    return { ttl = ttl, window = WINDOW, offset = 0 }
+  end
   local window, offset
-  window, refused = number.optional(a.window, "window", 64)
+  window, refused = number.optional(a.window, "window", WINDOW)
   if not window then return nil, refused end
   offset, refused = number.optional(a.offset, "offset", 0)
   if not offset then return nil, refused end
@@ -22,58 +27,146 @@ end
 
 -- The refusal of a value of another type under a key of the partition that a claim writes to, else
 -- nil. Checked only when there is something to claim: most calls of an idle worker find nothing.
+-- The plan has checked the indexes of limits where it writes to them.
 function claim.type_refusal(k)
-  return guard.any_mismatch({
-    { k.active, "zset" }, { k.lease_expiry, "zset" }, { k.worker_leases, "set" },
-    { k.attempt_timeout, "zset" }, { k.execution_deadline, "zset" },
-  })
+  return guard.mismatch(k.active, "zset") or guard.mismatch(k.lease_expiry, "zset")
+    or guard.mismatch(k.worker_leases, "set")
 end
 
--- Looks at one candidate: a plan to claim it, or nil and why not (skip, drop, admit).
-local function consider(k, a, tag, id, now, ttl)
+-- Looks at one candidate for `taker` = { lane, worker_id, worker_instance_id,
+-- worker_capabilities_csv, lease_id, attempt_id, admitted_execution_id }: a plan to claim it, or
+-- nil and why not (skip, drop, admit).
+local function consider(k, taker, tag, id, now, ttl)
   local keys = claim.keys(k, tag, id)
-  if guard.mismatch(keys.exec_core, "hash") then return nil, "skip" end
-  local core = record.read(keys.exec_core)
-  local verdict = claim.verdict(keys, core, a.worker_capabilities_csv, now)
+  local core, refused = claim.read(keys.exec_core, claim.SEARCH)
+  if refused then return nil, "skip" end
+  local verdict = claim.verdict(keys, id, core, taker.worker_capabilities_csv, now)
   if verdict ~= "take" then return nil, verdict end
-  if id ~= a.admitted_execution_id
+  if id ~= taker.admitted_execution_id
     and (text.set(core.budget_ids) or text.set(core.quota_policy_id)) then
     return nil, "admit", core
   end
-  local planned = claim.plan(keys, id, core, a, now, ttl)
+  local payload, policy_text = claim.text(keys.payload), claim.text(keys.policy)
+  if not payload or not policy_text then return nil, "skip" end
+  local planned = claim.plan(keys, id, core, taker, now, ttl, policy_text)
   if not planned then return nil, "skip" end
   planned.id, planned.keys, planned.core = id, keys, core
+  planned.payload, planned.policy = payload, policy_text
   planned.waited_ms = claim.waited_ms(core, now)
   return planned
 end
 
--- Looks at the admitted execution, then walks the index from `offset`. Answers the plan or the
--- execution to admit, how many entries were seen, which to drop, and whether the end was reached.
-function claim.search(k, a, tag, numbers, now)
-  local found = { seen = 0, dropped = {} }
+-- Looks at the admitted execution, then walks the index from `offset`, until each of the `takers`
+-- has a plan or an execution must be admitted first. Answers the plans or the execution to admit,
+-- how many entries were seen, which to drop, and whether the end was reached.
+function claim.search(k, takers, tag, numbers, now)
+  local found = { seen = 0, dropped = {}, plans = {}, ended = false }
+  local plans = found.plans
   local function settles(id)
-    local planned, verdict, core = consider(k, a, tag, id, now, numbers.ttl)
-    if planned or verdict == "admit" then
-      found.planned, found.admit, found.core = planned, id, core
+    local planned, verdict, core = consider(k, takers[#plans + 1], tag, id, now, numbers.ttl)
+    if planned then
+      plans[#plans + 1] = planned
+      return #plans == #takers
+    elseif verdict == "admit" then
+      found.admit, found.core = id, core
       return true
     elseif verdict == "drop" then
       found.dropped[#found.dropped + 1] = id
     end
     return false
   end
-  local admitted = text.either(a.admitted_execution_id, nil)
+  local admitted = text.either(takers[1].admitted_execution_id, nil)
   if admitted and call("ZSCORE", k.eligible, admitted) and settles(admitted) then
     return found
   end
   while found.seen < numbers.window and not found.ended do
     local first = numbers.offset + found.seen
-    local last = first + math.min(PAGE, numbers.window - found.seen) - 1
+    local page = found.seen == 0 and #takers + SPARE or PAGE
+    local last = first + math.min(page, numbers.window - found.seen) - 1
     local ids = call("ZRANGE", k.eligible, number.digits(first), number.digits(last))
-    for _, id in ipairs(ids) do
-      if id ~= admitted and settles(id) then return found end
+    for i = 1, #ids do
+      if ids[i] ~= admitted and settles(ids[i]) then return found end
     end
     found.seen = found.seen + #ids
     found.ended = #ids < last - first + 1
   end
   return found
+end
+
+-- Carries out the plans of a search, and drops the entries that it found stale.
+function claim.take(k, found)
+  if found.dropped[1] then record.each_chunk("ZREM", k.eligible, found.dropped) end
+  for i = 1, #found.plans do
+    local planned = found.plans[i]
+    claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
+  end
+end
+
+-- What a search without a plan answers.
+function claim.none(found, numbers)
+  if found.admit then
+    return "needs_admission", found.admit, found.core.budget_ids, found.core.quota_policy_id
+  end
+  if found.seen == #found.dropped and numbers.offset == 0 and found.ended then
+    return "empty"
+  end
+  local next_offset = numbers.offset + found.seen - #found.dropped
+  return "none_claimable", found.ended and 0 or next_offset
+end
+
+-- Several claims in one call: the lease and attempt ids follow the named arguments in pairs, one
+-- pair for each execution that is wanted. Answers the takers, or nil and a refusal.
+local WANTED_MAX = 64
+function claim.takers(a, arg_list, named)
+  local takers, given = {}, {}
+  for i = named + 1, #arg_list, 2 do
+    if arg_list[i] == "" or not arg_list[i + 1] or given[arg_list[i]] then
+      return nil, err("invalid_input", "lease ids must be set and differ, each with an attempt id")
+    end
+    given[arg_list[i]] = true
+    takers[#takers + 1] = {
+      lane = a.lane, worker_id = a.worker_id, worker_instance_id = a.worker_instance_id,
+      worker_capabilities_csv = a.worker_capabilities_csv,
+      admitted_execution_id = a.admitted_execution_id,
+      lease_id = arg_list[i], attempt_id = arg_list[i + 1],
+    }
+  end
+  if #takers < 1 or #takers > WANTED_MAX then
+    return nil, err("invalid_input", "1 to " .. WANTED_MAX .. " claims in one call")
+  end
+  return takers
+end
+
+-- What the plans of a search got, as a note: a repeated call reads from it what to answer.
+function claim.note(plans)
+  local parts = {}
+  for i = 1, #plans do
+    parts[i] = plans[i].id .. "|" .. plans[i].waited_ms
+  end
+  return table.concat(parts, "|")
+end
+
+-- Appends the claims of a note that are still valid to `reply`, each as an array; how many there
+-- are.
+function claim.append_noted(reply, k, tag, takers, note, now)
+  local count, found = 0, 0
+  for id, waited_ms in note:gmatch("([^|]+)|(%d+)") do
+    count = count + 1
+    local taker, keys = takers[count], claim.keys(k, tag, id)
+    local core = taker and record.read(keys.exec_core) or {}
+    if taker and lease.already_granted(core, taker, now) then
+      local again = claim.answer_again(keys, tag, id, core, waited_ms)
+      reply[#reply + 1] = { unpack(again, 4) }
+      found = found + 1
+    end
+  end
+  return found
+end
+
+-- Appends the claims of `plans` to `reply`, each as an array.
+function claim.append_planned(reply, plans)
+  for i = 1, #plans do
+    reply[#reply + 1] = { unpack(claim.answer(plans[i]), 4) }
+  end
+  return reply
 end

@@ -1,11 +1,13 @@
 -- The end of an execution: the only way to become terminal, and the announcement that a member of a
 -- flow ended. The announcement is a hint: a scan finds the same.
 
+local NOTHING = {}
+
 completion.CHANNEL = "ff:dag:completions"
 
 -- Publishes the end of `execution_id` when it belongs to a flow.
 function completion.announce(execution_id, flow_id, outcome)
-  if text.set(flow_id) and text.set(execution_id) then
+  if flow_id and flow_id ~= "" and text.set(execution_id) then
     call("PUBLISH", completion.CHANNEL, cjson.encode({
       execution_id = execution_id,
       flow_id = flow_id,
@@ -16,16 +18,20 @@ end
 
 -- Makes an execution terminal: state, lease, indexes, announcement. `how` = { outcome, now,
 -- from = lane indexes to leave, attempt_state (attempt_terminal unless given), fields = more core
--- fields, quiet = true for an end that its flow brought about itself }.
+-- fields as texts, quiet = true for an end that its flow brought about itself }.
 function completion.finish(k, id, core, how)
-  local now = how.now
-  state.put(k.exec_core, state.terminal(how.outcome, how.attempt_state or "attempt_terminal"),
-    text.append(
-      { "completed_at", now, "last_transition_at", now, "last_mutation_at", now },
-      lease.RELEASED, how.fields or {}))
+  local at = number.digits(how.now)
+  state.write(k.exec_core,
+    state.terminal(how.outcome, how.attempt_state or "attempt_terminal"),
+    "current_lease_id", "", "current_worker_id", "", "current_worker_instance_id", "",
+    "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
+    "completed_at", at, "last_transition_at", at, "last_mutation_at", at,
+    unpack(how.fields or NOTHING))
   lease.release(k, id, core)
-  lane.move(id, how.from, k.terminal, now)
-  call("ZREM", k.execution_deadline, id)
+  lane.move(id, how.from, k.terminal, how.now)
+  if not guard.found_missing(k.execution_deadline) then
+    call("ZREM", k.execution_deadline, id)
+  end
   if not how.quiet then
     completion.announce(id, core.flow_id, how.outcome)
   end

@@ -15,101 +15,108 @@
 -- plain syntax and string methods work, here and in every file.
 local signatures = {}
 
--- The names of a signature without marks, the required ones among them, and whether the one at each
--- position is required.
+-- The names of a signature without marks, and the required ones among them.
 local function read_names(declared)
-  local names, needed, is_needed = {}, {}, {}
+  local names, needed = {}, {}
   for i = 1, #declared do
     local name, mark = declared[i]:match("^([^!:=]+)(!?)")
     names[i] = name
-    is_needed[i] = mark ~= ""
     if mark ~= "" then
       needed[#needed + 1] = name
     end
   end
-  return names, needed, is_needed
+  return names, needed
 end
 
--- The keys that must differ from each other, whether the key at each position is one of them, and
--- the keys whose type is checked or only noted.
-local function read_kinds(declared)
-  local apart, is_apart, typed = {}, {}, {}
+-- How many arguments a call must pass at least: up to the last required one.
+local function least_count(declared)
+  local least = 0
+  for i = 1, #declared do
+    least = declared[i]:find("!", 1, true) and i or least
+  end
+  return least
+end
+
+-- How each key is used: { name, kind, seen = its type is looked up before the body runs, required,
+-- apart = no other such key of the call may be the same key }.
+local function read_uses(declared)
+  local uses = {}
   for i = 1, #declared do
     local name, mark, how, kind = declared[i]:match("^([^!:=]+)(!?)([:=]?)(%a*)$")
-    is_apart[i] = mark ~= "" or how == "="
-    if is_apart[i] then
-      apart[#apart + 1] = { name = name, kind = how == ":" and kind or nil }
-    end
-    if how ~= "" then
-      typed[#typed + 1] = { name = name, kind = kind, noted = how == "=" }
-    end
+    uses[i] = {
+      name = name, kind = how ~= "" and kind or nil, seen = how == ":",
+      required = mark ~= "", apart = mark ~= "" or how == "=",
+    }
   end
-  return apart, is_apart, typed
+  return uses
 end
 
--- A table of the previous call, emptied: a table that has already grown need not grow again.
-local function emptied(used)
-  for name in next, used do
-    used[name] = nil
+-- The source of a function of a call's keys and arguments. It answers both by name, what is known
+-- about the keys, and whether each was passed and is there only once. A table whose fields are
+-- spelled out is made in one piece, at a third of the cost of filling it in a loop.
+local function source_of_reader(key_names, arg_names)
+  local keys, args, known, whole = {}, {}, {}, {}
+  for i = 1, #key_names do
+    keys[i] = key_names[i] .. "=keys[" .. i .. "]"
+    known[i] = "[keys[" .. i .. "]]=uses[" .. i .. "]"
+    whole[i] = "known[keys[" .. i .. "]]==uses[" .. i .. "]"
   end
-  return used
+  for i = 1, #arg_names do
+    args[i] = arg_names[i] .. "=args[" .. i .. "]"
+  end
+  local all = #keys == 0 and "true" or table.concat(whole, " and ")
+  return "local uses = ...\n"
+    .. "return function(keys, args)\n"
+    .. "local k, a = {" .. table.concat(keys, ",") .. "}, {" .. table.concat(args, ",") .. "}\n"
+    .. "if #keys < " .. #keys .. " then return k, a, {}, false end\n"
+    .. "local known = {" .. table.concat(known, ",") .. "}\n"
+    .. "return k, a, known, " .. all .. "\nend"
 end
 
--- Keys by name, and whether a required one is missing or one that must differ comes twice.
-local seen = {}
-local function keys_by_name(used, names, values, is_needed, is_apart)
-  local named, odd = emptied(used), false
-  emptied(seen)
-  for i = 1, #names do
-    local key = values[i]
-    named[names[i]] = key
-    if key == nil or key == "" then
-      odd = odd or is_needed[i]
-    elseif is_apart[i] then
-      odd, seen[key] = odd or seen[key], true
+-- The refusal of a call with missing or repeated keys, or without a required argument, else nil.
+-- Such calls are rare; this way of checking is slow and exact.
+local function refusal(k, a, uses, keys_needed, args_needed)
+  guard.begin({})
+  local apart = {}
+  for i = 1, #uses do
+    if uses[i].apart then
+      apart[#apart + 1] = { name = uses[i].name, kind = uses[i].seen and uses[i].kind or nil }
     end
   end
-  return named, odd
-end
-
--- Arguments by name, and whether a required one is missing.
-local function arguments_by_name(used, names, values, is_needed)
-  local named, odd = emptied(used), false
-  for i = 1, #names do
-    named[names[i]] = values[i]
-    odd = odd or values[i] == nil and is_needed[i]
+  local refused = guard.missing(k, unpack(keys_needed)) or guard.absent(a, args_needed)
+    or guard.repeated_keys(k, apart)
+  for i = 1, refused and 0 or #uses do
+    local use = uses[i]
+    if use.kind then
+      refused = refused or (use.seen and guard.mismatch or guard.clash)(k[use.name], use.kind)
+    end
   end
-  return named, odd
+  return refused
 end
 
 local function define(name, keys, args, body, options)
-  local key_names, keys_needed, is_key_needed = read_names(keys)
-  local apart, is_apart, typed = read_kinds(keys)
-  local arg_names, args_needed, is_arg_needed = read_names(args)
+  local key_names, keys_needed = read_names(keys)
+  local arg_names, args_needed = read_names(args)
+  local least_args, uses = least_count(args), read_uses(keys)
   local flags = options and options.reads_only and { "no-writes" } or {}
   signatures[#signatures + 1] =
     { name = name, keys = key_names, args = arg_names, reads_only = #flags > 0 }
-  local used_keys, used_args = {}, {}
+  local lookups, by_name = guard.lookups(uses), nil
 
   redis.register_function({
     function_name = name,
     flags = flags,
     callback = function(key_list, arg_list)
+      by_name = by_name or loadstring(source_of_reader(key_names, arg_names))(uses)
+      local k, a, known, whole = by_name(key_list, arg_list)
       number.begin()
-      guard.begin()
       push.begin()
       edge_group.begin()
-      local k, odd_keys = keys_by_name(used_keys, key_names, key_list, is_key_needed, is_apart)
-      local a, odd_args = arguments_by_name(used_args, arg_names, arg_list, is_arg_needed)
-      -- Calls with missing or repeated keys are rare: the refusal is worked out only for these.
-      local refused = (odd_keys or odd_args) and (guard.missing(k, unpack(keys_needed))
-        or guard.absent(a, args_needed) or guard.repeated_keys(k, apart))
-      if refused then
-        return refused
-      end
-      for i = 1, #typed do
-        local key = typed[i]
-        refused = (key.noted and guard.clash or guard.mismatch)(k[key.name], key.kind)
+      if whole and #arg_list >= least_args and not (known[""] and known[""].required) then
+        guard.begin(known)
+        guard.look_up(key_list, lookups)
+      else
+        local refused = refusal(k, a, uses, keys_needed, args_needed)
         if refused then
           return refused
         end

@@ -45,26 +45,18 @@ function dependency.lanes(tag, lane_id)
 end
 
 -- The keys that resolving `edge_id` for this child may touch, by the names of
--- ff_resolve_dependency. The attempt comes from the child's record and is needed only while it
--- runs. `lanes` is the answer of dependency.lanes for the child's lane.
-function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id, core, lanes)
+-- ff_resolve_dependency, but for those that follow from the child's record.
+function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id)
   local front = dependency.front(tag, child_eid)
-  local k = {
+  return {
     exec_core = front .. ":core",
     deps_meta = front .. ":deps:meta",
     unresolved = front .. ":deps:unresolved",
     dep = front .. ":dep:" .. edge_id,
-    eligible = lanes.eligible, terminal = lanes.terminal, blocked = lanes.blocked,
     payload = front .. ":payload", upstream_result = upstream_result,
     edgegroup = flow.prefix(tag, flow_id) .. ":edgegroup:" .. child_eid,
-    attempt = nil, stream_meta = nil,
+    eligible = nil, terminal = nil, blocked = nil, attempt = nil, stream_meta = nil,
   }
-  if core and dependency.RUNNING[core.attempt_state] then
-    local index = text.either(core.current_attempt_index, "0")
-    k.attempt = attempt.key(tag, child_eid, index)
-    k.stream_meta = stream.meta(tag, child_eid, index)
-  end
-  return k
 end
 
 -- Points the named lane keys at the child's own lane, as lane.locate does. The keys that the caller
@@ -89,7 +81,9 @@ function dependency.applying(k, core, a)
       return nil, refused
     end
     plan.founds_group = group == nil
-    plan.group, plan.repeats = edge_group.grow(group, a.upstream_eid)
+    local repeats
+    plan.group, repeats = edge_group.grow(group, { a.upstream_eid })
+    plan.repeats = repeats[1]
     decided = edge_group.counted(group) and group.group_state == "satisfied"
   end
   plan.holds = core.lifecycle_phase == "runnable" and core.terminal_outcome == "none"
@@ -103,6 +97,11 @@ local PAUSES = {
   blocked_by_operator = "paused_by_operator", blocked_by_lane_state = "paused_by_policy",
 }
 
+-- What a child shows that waits for `open` edges, the last of which is `edge_id`.
+function dependency.detail(open, edge_id)
+  return number.digits(open) .. " dep(s) unresolved incl " .. edge_id
+end
+
 -- Blocks the child. A delay stays on its record and a pause is stored there; both apply again when
 -- the child is released.
 local function hold(k, core, a, plan)
@@ -111,8 +110,7 @@ local function hold(k, core, a, plan)
     text.append(more, { "held_as", core.eligibility_state,
       "held_detail", text.present(core.blocking_detail, "") })
   end
-  local detail = number.digits(plan.open) .. " dep(s) unresolved incl " .. a.edge_id
-  local vector = state.waiting_children(detail,
+  local vector = state.waiting_children(dependency.detail(plan.open, a.edge_id),
     text.present(core.attempt_state, "pending_first_attempt"))
   vector.ownership_state = text.present(core.ownership_state, "unowned")
   state.put(k.exec_core, vector, more)
@@ -121,19 +119,27 @@ local function hold(k, core, a, plan)
     number.floor(core.created_at, 0))
 end
 
+-- The child's record of an edge { edge_id, upstream_eid, dependency_kind, data_passing_ref };
+-- `repeats` = whether an earlier edge comes from the same upstream.
+function dependency.write(dep_key, flow_id, child_eid, edge, repeats)
+  call("HSET", dep_key,
+    "edge_id", edge.edge_id,
+    "flow_id", flow_id,
+    "upstream_execution_id", edge.upstream_eid,
+    "downstream_execution_id", child_eid,
+    "dependency_kind", edge.dependency_kind or "success_only",
+    "state", "unsatisfied",
+    "data_passing_ref", edge.data_passing_ref or "",
+    "last_resolved_at", "")
+  if repeats then
+    call("HSET", dep_key, "repeats_upstream", "1")
+  end
+end
+
 -- Records the dependency `a` (flow_id, edge_id, upstream_eid, graph_revision, dependency_kind,
 -- data_passing_ref, now_ms) on the child and holds it back if the plan says so.
 function dependency.apply(k, core, a, plan)
-  local dep = {
-    "edge_id", a.edge_id, "flow_id", a.flow_id, "upstream_execution_id", a.upstream_eid,
-    "downstream_execution_id", text.present(core.execution_id, ""),
-    "dependency_kind", text.present(a.dependency_kind, "success_only"), "state", "unsatisfied",
-    "data_passing_ref", text.present(a.data_passing_ref, ""), "last_resolved_at", "",
-  }
-  if plan.repeats then
-    text.append(dep, { "repeats_upstream", "1" })
-  end
-  record.write(k.dep, dep)
+  dependency.write(k.dep, a.flow_id, text.present(core.execution_id, ""), a, plan.repeats)
   call("SADD", k.unresolved, a.edge_id)
   call("SADD", k.all_edges, a.edge_id)
   record.write(k.deps_meta, {
@@ -184,7 +190,8 @@ function dependency.announce_if_ended(core_key, a)
   end
 end
 
--- What the dependencies of a runnable child allow. Needs k.exec_core, deps_meta.
+-- What the dependencies of a runnable child allow, or nil and the refusal of a key of another type.
+-- Needs k.exec_core, deps_meta.
 function dependency.eligibility(k, core)
   if text.set(core.unsealed) then
     return "blocked_by_dependencies"
@@ -193,11 +200,16 @@ function dependency.eligibility(k, core)
   if edge_group.counted(group) and edge_group.fired(group) then
     return group.group_state == "impossible" and "impossible" or "eligible"
   end
-  local meta = record.fields(k.deps_meta, "impossible_required_count", "unsatisfied_required_count")
-  if number.either(meta.impossible_required_count, 0) > 0 then
+  local counts = try("HMGET", k.deps_meta, "impossible_required_count",
+    "unsatisfied_required_count")
+  local refused = guard.clash(k.deps_meta, "hash") or guard.refusal(counts)
+  if refused then
+    return nil, refused
+  end
+  if number.either(counts[1], 0) > 0 then
     return "impossible"
   end
-  if number.either(meta.unsatisfied_required_count, 0) > 0 then
+  if number.either(counts[2], 0) > 0 then
     return "blocked_by_dependencies"
   end
   return "eligible"
@@ -205,6 +217,22 @@ end
 
 local function own_lane(k, core, name)
   return lane.index(text.tag(k.exec_core), lane.of(core), name)
+end
+
+-- The row with the phase and the ownership of the record; a copy if they differ, since rows are
+-- shared.
+local function keeping(vector, core)
+  local phase = text.either(core.lifecycle_phase, "runnable")
+  local ownership = text.either(core.ownership_state, "unowned")
+  if phase == vector.lifecycle_phase and ownership == vector.ownership_state then
+    return vector
+  end
+  local own = {}
+  for name, value in pairs(vector) do
+    own[name] = value
+  end
+  own.lifecycle_phase, own.ownership_state = phase, ownership
+  return own
 end
 
 -- Where a child goes once nothing blocks it: a running delay and a pause still apply after its
@@ -231,8 +259,7 @@ function dependency.releasing(k, core, now)
     plan.vector = state.delayed(reason, "delayed until " .. core.delay_until, attempt_state)
     plan.to, plan.score = own_lane(k, core, "delayed"), delay_until
   end
-  plan.vector.lifecycle_phase = text.either(core.lifecycle_phase, "runnable")
-  plan.vector.ownership_state = text.either(core.ownership_state, "unowned")
+  plan.vector = keeping(plan.vector, core)
   return plan, guard.mismatch(plan.to, "zset")
 end
 

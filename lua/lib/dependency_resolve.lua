@@ -89,29 +89,26 @@ end
 local CHILD = {
   "execution_id", "flow_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
   "current_attempt_index", "eligibility_state", "terminal_outcome", "attempt_state", "priority",
-  "created_at", "delay_until", "held_as", "held_detail", "unsealed",
+  "created_at", "delay_until", "held_as", "held_detail", "unsealed", "blocking_detail",
 }
 local EDGE = { "state", "outlived_run", "data_passing_ref", "repeats_upstream" }
 local COUNTERS = { "unsatisfied_required_count", "impossible_required_count" }
 
--- The child's record as `dependency.records` expects it.
+-- The child's record as far as resolving an edge needs it.
 function dependency.child(core_key)
-  return record.part(core_key, CHILD)
+  return record.select(core_key, CHILD)
 end
 
--- The records that decide about an edge: { dep, group, core, meta }, each nil if it does not exist;
--- or nil and the refusal of a key of another type. `core` is the child's record if it was already
--- read.
-function dependency.records(k, core)
-  local found, refused = { core = core }, nil
-  if not core then
-    found.core, refused = dependency.child(k.exec_core)
+-- The records that decide about an edge: { dep, group, meta }, each nil if it does not exist; or
+-- nil and the refusal of a key of another type. If the edge is already resolved only `dep` is read.
+function dependency.records(k)
+  local found, refused = {}, nil
+  found.dep, refused = record.select(k.dep, EDGE)
+  if not refused and found.dep and dependency.RESOLVED[found.dep.state] then
+    return found
   end
   if not refused then
-    found.meta, refused = record.part(k.deps_meta, COUNTERS)
-  end
-  if not refused then
-    found.dep, refused = record.part(k.dep, EDGE)
+    found.meta, refused = record.select(k.deps_meta, COUNTERS)
   end
   if not refused and text.set(k.edgegroup) then
     found.group, refused = edge_group.read(k.edgegroup)
@@ -142,7 +139,6 @@ local function case(k, a, found)
   return {
     dep = dep,
     group = group,
-    core = found.core,
     meta = found.meta or {},
     declared = edge_group.counted(group) and declared_edges(k) or 0,
     outcome = a.upstream_outcome,
@@ -151,12 +147,24 @@ local function case(k, a, found)
 end
 
 -- What the verdict does to the child: `plan.release` or `plan.skip`; nil and a refusal if a key it
--- needs has another type.
-local function follow_up(k, c, plan)
-  local core, refused = c.core, nil
-  if not core then
+-- needs has another type. The child's record is read only if the verdict may change it, by `child`,
+-- which also points the lane keys of `k` at its lane.
+local function follow_up(k, c, plan, child)
+  local copies = c.outcome == "success" and plan.word == "satisfied"
+    and text.set(c.dep.data_passing_ref)
+  if not plan.releases and plan.word ~= "impossible" and not copies then
     return plan
   end
+  local core, refused = child(k)
+  if not core then
+    return plan, refused
+  end
+  refused = guard.mismatch(k.eligible, "zset") or guard.mismatch(k.terminal, "zset")
+    or guard.mismatch(k.blocked, "zset")
+  if refused then
+    return nil, refused
+  end
+  plan.id = text.present(core.execution_id, "")
   if plan.word == "impossible" and core.terminal_outcome == "none" then
     core = record.read(k.exec_core)
     if text.set(core.current_attempt_index) and text.set(core.execution_id) then
@@ -172,8 +180,7 @@ local function follow_up(k, c, plan)
   elseif plan.releases and releasable(core) then
     plan.release, refused = dependency.releasing(k, core, c.now)
   end
-  plan.copies = c.outcome == "success" and plan.word == "satisfied"
-    and core.terminal_outcome == "none" and text.set(c.dep.data_passing_ref)
+  plan.copies = copies and core.terminal_outcome == "none"
     and text.set(k.payload) and text.set(k.upstream_result) and k.payload ~= k.upstream_result
   return plan, refused or (plan.copies and guard.any_mismatch({
     { k.payload, "string" }, { k.upstream_result, "string" },
@@ -183,19 +190,19 @@ end
 -- The refusal of a value of another type under a key of an edge that has not been read yet and is
 -- not written first.
 local function type_refusal(k, group)
-  return guard.mismatch(k.eligible, "zset") or guard.mismatch(k.terminal, "zset")
-    or guard.mismatch(k.blocked, "zset") or guard.clash(k.unresolved, "set")
+  return guard.clash(k.unresolved, "set")
     or edge_group.counted(group) and (guard.mismatch(k.incoming, "set")
       or guard.mismatch(k.pending_cancel_groups, "set"))
     or nil
 end
 
 -- Resolves one edge of a child. Answers the reply of ff_resolve_dependency, and `released` or
--- `skipped` if the child became eligible or ended. Needs all its keys in `k`; `a` = { edge_id,
--- upstream_outcome, now_ms, flow_id, downstream_eid }, `found` = the records under the keys. It
--- never raises for a key of another type, so that one call can resolve many edges; such a call
--- passes a table that collects the `moves` of children (see lane.collect).
-function dependency.resolve(k, a, found, moves)
+-- `skipped` if the child became eligible or ended. Needs all its keys in `k` but for those that
+-- `child` adds (see follow_up); `a` = { edge_id, upstream_outcome, now_ms, flow_id, downstream_eid
+-- }, `found` = the records under the keys. It never raises for a key of another type, so that one
+-- call can resolve many edges; such a call passes a table that collects the `moves` of children
+-- (see lane.collect).
+function dependency.resolve(k, a, found, child, moves)
   local refused = type_refusal(k, found.group)
   if refused then
     return refused
@@ -211,7 +218,7 @@ function dependency.resolve(k, a, found, moves)
     plan = judge_all_of(c)
   end
   if not refused then
-    plan, refused = follow_up(k, c, plan)
+    plan, refused = follow_up(k, c, plan, child)
   end
   -- The first write checks the type of its key itself.
   refused = refused
@@ -238,7 +245,7 @@ function dependency.resolve(k, a, found, moves)
     return ok(plan.word, "child_skipped"), "skipped"
   end
   if plan.release then
-    dependency.release(k, text.present(c.core.execution_id, ""), plan.release, c.now, moves)
+    dependency.release(k, plan.id, plan.release, c.now, moves)
   end
   local eligible = plan.release and plan.release.vector.eligibility_state == "eligible_now"
   return ok(plan.word, mark), eligible and "released" or nil

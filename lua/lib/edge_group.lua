@@ -32,13 +32,13 @@ function edge_group.policy(variant, on_satisfied, k)
   }
 end
 
--- Writes a policy to a group that has no edges yet.
-function edge_group.declare(key, wanted, now)
-  record.write(key, {
+-- The fields of a new group with this policy, but for `n`, the number of its edges.
+function edge_group.declaration(wanted, now)
+  return {
     "policy_variant", wanted.policy_variant, "on_satisfied", wanted.on_satisfied, "k", wanted.k,
-    "n", 0, "succeeded", 0, "failed", 0, "skipped", 0,
-    "group_state", edge_group.PENDING, "created_at", now,
-  })
+    "succeeded", 0, "failed", 0, "skipped", 0, "group_state", edge_group.PENDING,
+    "created_at", now,
+  }
 end
 
 -- The index entry of a sibling-cancel job, or nil and the contract's refusal.
@@ -62,13 +62,20 @@ local COUNTS = {
   "n", "succeeded", "failed", "skipped", "repeats", "repeats_succeeded", "repeats_lost",
 }
 
+local READ = { "policy_variant", "group_state", "on_satisfied", "k" }
+for i = 1, #COUNTS do
+  READ[#READ + 1] = COUNTS[i]
+end
+
 -- The group at `key`, as far as decisions need it, with its field for one upstream if
 -- `upstream_eid` is given; nil if there is none, or nil and the refusal of a key of another type.
 -- There is a field for every upstream, so a call that reads a group once per edge must not read all
 -- of them.
 function edge_group.read(key, upstream_eid)
-  local names = { "policy_variant", "group_state", "on_satisfied", "k" }
-  return record.part(key, text.append(names, COUNTS, { edge_group.note_of(upstream_eid) }))
+  if not upstream_eid then
+    return record.select(key, READ)
+  end
+  return record.part(key, text.append({ edge_group.note_of(upstream_eid) }, READ))
 end
 
 -- The field that records that an edge from this upstream was applied.
@@ -149,24 +156,35 @@ function edge_group.count(group, dep, outcome, declared, now)
   return word, fields
 end
 
--- What one more applied edge writes to the group, and whether it repeats an upstream.
-function edge_group.grow(group, upstream_eid)
+-- What further edges, from these upstreams, write to the group, and which of them, by position,
+-- repeat an upstream. `group` has a field for every one of them that it knows.
+function edge_group.grow(group, upstreams)
+  local repeats = {}
   if group == nil or not text.set(group.policy_variant) then
-    return { "policy_variant", "all_of", "n", 1, "succeeded", 0, "group_state", "pending" }, false
+    return { "policy_variant", "all_of", "n", #upstreams, "succeeded", 0,
+      "group_state", edge_group.PENDING }, repeats
   end
   local counts = edge_group.counts(group)
-  local fields = { "n", counts.n + 1 }
+  local fields = { "n", counts.n + #upstreams }
   if not edge_group.counted(group) then
     if group.group_state == "satisfied" then
-      text.append(fields, { "group_state", "pending" })
+      text.append(fields, { "group_state", edge_group.PENDING })
     end
-    return fields, false
+    return fields, repeats
   end
-  local noted = edge_group.note_of(upstream_eid)
-  if group[noted] then
-    return text.append(fields, { "repeats", counts.repeats + 1 }), true
+  local repeated, noted = 0, {}
+  for i = 1, #upstreams do
+    local note = edge_group.note_of(upstreams[i])
+    if group[note] or noted[note] then
+      repeated, repeats[i] = repeated + 1, true
+    else
+      noted[note], fields[#fields + 1], fields[#fields + 2] = true, note, "1"
+    end
   end
-  return text.append(fields, { noted, "1" }), false
+  if repeated > 0 then
+    text.append(fields, { "repeats", counts.repeats + repeated })
+  end
+  return fields, repeats
 end
 
 -- What re-arming `lost` edges of a replayed child, `repeated` of them repeats, writes to the group,

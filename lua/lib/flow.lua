@@ -49,29 +49,29 @@ function flow.changeable(core_key)
   return core
 end
 
--- The record of a new flow.
-function flow.open(core_key, flow_id, flow_kind, namespace, now)
+-- The record of a new flow; `nodes` and `edges` = how many it starts with, none unless given.
+function flow.open(core_key, flow_id, flow_kind, namespace, now, nodes, edges)
+  nodes, edges = nodes or 0, edges or 0
   record.write(core_key, {
     "flow_id", flow_id, "flow_kind", flow_kind, "namespace", namespace,
-    "graph_revision", 0, "node_count", 0, "edge_count", 0,
+    "graph_revision", nodes + edges, "node_count", nodes, "edge_count", edges,
     "public_flow_state", "open", "created_at", now, "last_mutation_at", now,
   })
 end
 
 -- The record of a new edge; its ten fields are all that strict readers accept.
-function flow.write_edge(edge_key, edge, created_at)
-  record.write(edge_key, {
+function flow.write_edge(edge_key, flow_id, edge, created_at)
+  call("HSET", edge_key,
     "edge_id", edge.edge_id,
-    "flow_id", edge.flow_id,
+    "flow_id", flow_id,
     "upstream_execution_id", edge.upstream_eid,
     "downstream_execution_id", edge.downstream_eid,
-    "dependency_kind", text.present(edge.dependency_kind, "success_only"),
+    "dependency_kind", edge.dependency_kind or "success_only",
     "satisfaction_condition", "all_required",
-    "data_passing_ref", text.present(edge.data_passing_ref, ""),
+    "data_passing_ref", edge.data_passing_ref or "",
     "edge_state", "pending",
     "created_at", created_at,
-    "created_by", "engine",
-  })
+    "created_by", "engine")
 end
 
 local function walk(prefix, start, adjacency, far_end)

@@ -4,6 +4,9 @@
 -- Whether there is a valid grant at `key`. An expired one is not valid, even if the server still
 -- has it because it has no time to live.
 function grant.stands(key, now)
+  if guard.found_missing(key) then
+    return false
+  end
   local expires_at = call("HGET", key, "grant_expires_at")
   if not expires_at then
     return call("EXISTS", key) == 1

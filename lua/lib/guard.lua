@@ -7,10 +7,14 @@ local WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of 
 -- type too, and costs less than TYPE, whose reply is a table.
 local SIZE = { string = "STRLEN", hash = "HLEN", set = "SCARD", zset = "ZCARD", stream = "XLEN" }
 
--- What can be known about a key: the type it is used as, and whether it was looked up.
-local KINDS, NOTED, SEEN = { "string", "hash", "set", "zset", "stream" }, {}, {}
+-- What can be known about a key: the type it is used as, and whether it was looked up. Keys that a
+-- call passes have such an entry of their own (`read_uses` in define.lua).
+local KINDS, NOTED, SEEN, MISSING = { "string", "hash", "set", "zset", "stream" }, {}, {}, {}
 for i = 1, #KINDS do
-  NOTED[KINDS[i]], SEEN[KINDS[i]] = { kind = KINDS[i] }, { kind = KINDS[i] }
+  local kind = KINDS[i]
+  NOTED[kind], SEEN[kind] = { kind = kind }, { kind = kind, seen = true }
+  -- A string may be empty and exist.
+  MISSING[kind] = { kind = kind, seen = true, missing = kind ~= "string" }
 end
 
 -- What is known about the keys of the running call. Two names for one missing key pass every lookup
@@ -18,9 +22,45 @@ end
 -- change during the call: a call over many members of one lane looks at its indexes once.
 local known = {}
 
+-- The lookups that a function needs before its body runs: { at = position of the key, command,
+-- missing = what to note about a key that does not exist }.
+function guard.lookups(uses)
+  local lookups = {}
+  for i = 1, #uses do
+    if uses[i].seen then
+      local kind = uses[i].kind
+      lookups[#lookups + 1] = { at = i, command = SIZE[kind], missing = MISSING[kind] }
+    end
+  end
+  return lookups
+end
+
 -- Forgets the keys of the previous call.
-function guard.begin()
-  known = {}
+function guard.begin(known_keys)
+  known = known_keys
+end
+
+-- Looks up the types of the keys of this call. The server raises for a key of another type, which
+-- refuses the call: nothing is written yet.
+function guard.look_up(key_list, lookups)
+  for i = 1, #lookups do
+    local lookup = lookups[i]
+    local key = key_list[lookup.at]
+    if key ~= "" and call(lookup.command, key) == 0 then
+      known[key] = lookup.missing
+    end
+  end
+end
+
+-- Notes that a lookup of several keys at once found that this one does not exist. Whether it may be
+-- used as `kind`: not if it is used as another type already.
+function guard.note_missing(key, kind)
+  local before = known[key]
+  if before and before.kind and before.kind ~= kind then
+    return false
+  end
+  known[key] = MISSING[kind]
+  return true
 end
 
 -- The server's own refusal if `key` is already used as another type than `kind` in this call, else
@@ -30,7 +70,7 @@ function guard.clash(key, kind)
     return nil
   end
   local before = known[key]
-  if before == nil then
+  if before == nil or before.kind == nil then
     known[key] = NOTED[kind]
   elseif before.kind ~= kind then
     return redis.error_reply(WRONG_TYPE)
@@ -58,17 +98,39 @@ function guard.mismatch(key, kind)
     return nil
   end
   local before = known[key]
-  if before == SEEN[kind] then
-    return nil
+  if before and before.kind then
+    if before.kind ~= kind then
+      return redis.error_reply(WRONG_TYPE)
+    elseif before.seen then
+      return nil
+    end
   end
-  if before and before.kind ~= kind then
-    return redis.error_reply(WRONG_TYPE)
+  local size = try(SIZE[kind], key)
+  if type(size) == "table" then
+    return guard.refusal(size)
   end
-  local refused = guard.refusal(try(SIZE[kind], key))
-  if not refused then
-    known[key] = SEEN[kind]
+  known[key] = (size == 0 and MISSING or SEEN)[kind]
+  return nil
+end
+
+-- The same for a zset, a stream and four hashes, which no other key of the call is.
+function guard.note_all_missing(zset, stream, hash1, hash2, hash3, hash4)
+  if known[zset] or known[stream] or known[hash1] or known[hash2] or known[hash3]
+    or known[hash4] then
+    return guard.note_missing(zset, "zset") and guard.note_missing(stream, "stream")
+      and guard.note_missing(hash1, "hash") and guard.note_missing(hash2, "hash")
+      and guard.note_missing(hash3, "hash") and guard.note_missing(hash4, "hash")
   end
-  return refused
+  local hash = MISSING.hash
+  known[zset], known[stream] = MISSING.zset, MISSING.stream
+  known[hash1], known[hash2], known[hash3], known[hash4] = hash, hash, hash, hash
+  return true
+end
+
+-- Whether a lookup of this call found that the key does not exist; false if nothing is known.
+function guard.found_missing(key)
+  local about = known[key]
+  return about ~= nil and about.missing
 end
 
 -- The same for a list of derived keys: `guard.any_mismatch({ { key, "hash" }, … })`.

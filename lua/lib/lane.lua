@@ -40,6 +40,9 @@ end
 
 -- The lane that an execution belongs to.
 function lane.of(core)
+  if core.lane_id and core.lane_id ~= "" then
+    return core.lane_id
+  end
   return text.either(core.lane_id, text.either(core.current_lane, "default"))
 end
 
@@ -96,19 +99,26 @@ LAST_PART.blocked = "blocked:dependencies"
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
 -- earlier read, or from a worker of another lane. Names are those of lane.INDEXES with `_` for `:`.
 -- If the record has no lane, the given keys are kept. Answers the other keys that may list the
--- execution (to be cleaned too), and all keys that the caller did not pass.
+-- execution (to be cleaned too), and all keys that the caller did not pass; neither list is to be
+-- changed, since most calls have none of either and share one.
+local NONE = {}
 function lane.point(k, core, names)
-  local stale_keys, derived = {}, {}
   local tag, home, claimed = text.tag(k.exec_core), lane.of(core), core.current_lane
-  local front = lane.index(tag, home, "")
-  for _, name in ipairs(names) do
+  local elsewhere = claimed ~= home and text.set(claimed)
+  local front = "ff:idx:" .. tag .. ":lane:" .. home .. ":"
+  local stale_keys, derived = NONE, NONE
+  for i = 1, #names do
+    local name = names[i]
     local own = front .. LAST_PART[name]
+    if stale_keys == NONE and (elsewhere or k[name] ~= own) then
+      stale_keys, derived = {}, {}
+    end
     if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
       stale_keys[#stale_keys + 1] = k[name]
       derived[#derived + 1] = own
       k[name] = own
     end
-    if name == "active" and text.set(claimed) and claimed ~= home then
+    if elsewhere and name == "active" then
       stale_keys[#stale_keys + 1] = lane.index(tag, claimed, "active")
       derived[#derived + 1] = stale_keys[#stale_keys]
     end
@@ -119,11 +129,19 @@ end
 -- The same, but answers nil and the refusal if one of the keys holds a value of another type.
 function lane.locate(k, core, names)
   local stale_keys, derived = lane.point(k, core, names)
-  local refused = guard.any_other(derived, "zset")
+  local refused = derived[1] and guard.any_other(derived, "zset")
   if refused then
     return nil, refused
   end
   return stale_keys
+end
+
+-- The list of the index `home` and of `stale_keys`, for lane.move.
+function lane.leaving(home, stale_keys)
+  if stale_keys[1] == nil then
+    return { home }
+  end
+  return text.append({ home }, stale_keys)
 end
 
 -- The lane keys of `k` that may list a live execution, and `stale_keys`.
@@ -174,17 +192,17 @@ function lane.move(id, from, to, score)
       call("ZREM", key, id)
     end
   end
-  if to and to ~= "" and call("ZADD", to, number.digits(score), id) == 1 then
+  if to and to ~= "" and call("ZADD", to, number.text(score), id) == 1 then
     push.entered(to, id)
   end
 end
 
 -- The same for many executions of one call: moves are collected first, and carried out with one
 -- command per index instead of two per execution. `moves` starts as an empty table; it holds one
--- list for every index that executions leave (`out`) or enter (`into`).
+-- list for every index that executions leave (`out`) or enter (`into`). A new execution leaves none.
 function lane.collect(moves, id, from, to, score)
-  local leaving, entering = moves[from], moves[to]
-  if not leaving then
+  local leaving, entering = from and moves[from], moves[to]
+  if from and not leaving then
     leaving = { key = from, out = {} }
     moves[from], moves[#moves + 1] = leaving, leaving
   end
@@ -192,7 +210,9 @@ function lane.collect(moves, id, from, to, score)
     entering = { key = to, into = {}, first = id }
     moves[to], moves[#moves + 1] = entering, entering
   end
-  leaving.out[#leaving.out + 1] = id
+  if leaving then
+    leaving.out[#leaving.out + 1] = id
+  end
   local into = entering.into
   into[#into + 1] = number.digits(score)
   into[#into + 1] = id

@@ -7,8 +7,13 @@ lease.RELEASED = {
   "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
 }
 
--- Core fields about a lost lease, emptied when a new lease or run begins.
+-- Core fields about a lost lease, emptied when a new lease or run begins. Before and under the
+-- first lease none was ever lost, and they are not there.
 lease.CLEAR_LOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
+local NOTHING = {}
+function lease.clear_lost(lease_epoch)
+  return lease_epoch == "1" and NOTHING or lease.CLEAR_LOST
+end
 
 -- The refusal of a call that needs an active execution; its details show a holder whose reply was
 -- lost that its own call was applied.
@@ -62,18 +67,22 @@ function lease.validate(k, core, fence, now, history_maxlen)
   return nil
 end
 
+-- No record holds this time, unless by hand: it counts as unreadable.
+local NEVER = 1 / 0
+
 -- Whether a lease is over. A lease that was marked expired stays so, even on a server whose clock
 -- is behind that of its predecessor: it may be reclaimed at any time.
 function lease.lapsed(core, now)
+  local expires_at = tonumber(core.lease_expires_at)
   return core.ownership_state == "lease_expired_reclaimable"
-    or number.either(core.lease_expires_at, 0) <= now
+    or not (expires_at and expires_at > now and expires_at < NEVER)
 end
 
 -- Whether the call's fence is the current, unexpired lease, without marking anything.
 function lease.holds(core, a, now)
   return core.lifecycle_phase == "active" and core.ownership_state ~= "lease_revoked"
     and not lease.lapsed(core, now)
-    and text.set(a.lease_id) and core.current_lease_id == a.lease_id
+    and a.lease_id ~= nil and a.lease_id ~= "" and core.current_lease_id == a.lease_id
     and core.current_lease_epoch == a.lease_epoch and core.current_attempt_id == a.attempt_id
 end
 
@@ -90,23 +99,56 @@ function lease.holder(k, core, a, now, may_override, history_maxlen)
   return fence
 end
 
--- The start of a call by the holder of a lease (or an operator for it): reads the record, checks
--- the right to act, and points the keys at what the record names instead of what the caller read
--- earlier. Answers { core, now, stale_keys }, or nil and a refusal.
-function lease.begin_call(k, a, lanes)
-  local core = record.read(k.exec_core)
+-- What the holder of a lease needs of the record to end or pause its run.
+local HELD = {
+  "lane_id", "lifecycle_phase", "ownership_state", "current_lane", "current_attempt_id",
+  "current_attempt_index", "current_lease_id", "current_lease_epoch",
+  "current_worker_instance_id", "lease_expires_at", "flow_id", "retry_count",
+}
+
+-- The record if the call comes from the holder of its lease, or from an operator for it: the fields
+-- above, or all. Nil and a refusal for anybody else.
+local function read_as_holder(k, a, now, whole)
+  local core, refused
+  if not whole then
+    core, refused = record.select(k.exec_core, HELD)
+  end
+  if core and a.lease_epoch and a.attempt_id and a.lease_epoch ~= "" and a.attempt_id ~= ""
+    and lease.holds(core, a, now) then
+    return core
+  elseif refused then
+    return nil, refused
+  end
+  core = record.read(k.exec_core)
   if not core then
     return nil, err("execution_not_found")
   end
-  local now = number.now()
-  local fence, refused = lease.holder(k, core, a, now, true)
-  if not fence then
-    return nil, refused
-  end
-  refused = attempt.locate(k, a.execution_id, core)
+  local fence
+  fence, refused = lease.holder(k, core, a, now, true)
+  return fence and core or nil, refused
+end
+
+-- The start of a call by the holder of a lease (or an operator for it): reads the record, checks
+-- the right to act, and points the keys at what the record names instead of what the caller read
+-- earlier. `whole` = read the whole record. Answers { core, now, stale_keys }, or nil and a
+-- refusal.
+function lease.begin_call(k, a, lanes, whole)
+  local act, refused = lease.begin_end(k, a, lanes, whole)
+  refused = refused or attempt.locate(k, a.execution_id, act.core)
   if refused then
     return nil, refused
   end
+  return act
+end
+
+-- The same for a caller that looks up k.attempt and k.stream_meta itself.
+function lease.begin_end(k, a, lanes, whole)
+  local now = number.now()
+  local core, refused = read_as_holder(k, a, now, whole)
+  if not core then
+    return nil, refused
+  end
+  attempt.point(k, a.execution_id, core)
   local stale_keys
   stale_keys, refused = lane.locate(k, core, lanes)
   if not stale_keys then
@@ -177,9 +219,11 @@ end
 -- Releases a lease: its record, its deadlines and the holder's set. The caller writes the state
 -- vector with lease.RELEASED, moves the lane index and records the event.
 function lease.release(k, id, core)
-  call("DEL", k.lease_current)
+  lease.remove_record(k.lease_current)
   call("ZREM", k.lease_expiry, id)
   call("SREM", k.worker_leases, id)
-  call("ZREM", k.attempt_timeout, id)
+  if not guard.found_missing(k.attempt_timeout) then
+    call("ZREM", k.attempt_timeout, id)
+  end
   lease.leave_holder(k, id, core)
 end

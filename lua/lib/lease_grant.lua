@@ -1,41 +1,50 @@
 -- Granting and renewing a lease: its terms, its record, and the claim grant that it spends.
 
--- The terms of a new lease: everything that its record, the core, the attempt and the history store
--- about it. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt that
+-- The terms of a new lease, as texts: everything that its record, the core, the attempt and the
+-- history store about it. `at` is the time of the grant, `is_first` says that no lease was lost
+-- before. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt that
 -- will run under it; `renew_within` defaults to two thirds of the time to live.
 function lease.terms(core, a, attempt_id, now, ttl, renew_within)
+  local epoch = math.max(0, number.floor(core.current_lease_epoch, 0)) + 1
   return {
-    now = now,
-    lease_id = text.present(a.lease_id, ""),
-    lease_epoch = math.max(0, number.floor(core.current_lease_epoch, 0)) + 1,
-    attempt_id = text.present(attempt_id, ""),
-    worker_id = text.present(a.worker_id, ""),
-    worker_instance_id = text.present(a.worker_instance_id, ""),
-    lane = text.present(a.lane, ""),
-    expires_at = now + ttl,
-    renew_by = now + (renew_within or math.floor(ttl * 2 / 3)),
+    at = number.digits(now),
+    lease_id = a.lease_id or "",
+    lease_epoch = number.digits(epoch),
+    attempt_id = attempt_id or "",
+    worker_id = a.worker_id or "",
+    worker_instance_id = a.worker_instance_id or "",
+    lane = a.lane or "",
+    is_first = epoch == 1 and not text.set(core.lease_revoked_at)
+      and not text.set(core.lease_expired_at),
+    expires_at = number.digits(now + ttl),
+    renew_by = number.digits(now + (renew_within or math.floor(ttl * 2 / 3))),
   }
 end
 
--- Grants the lease `held` and makes the execution active: deletes the grant, writes the lease
--- record, the state vector with the core's lease fields and `more`, and moves it from the eligible
--- index and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, lease_current,
--- eligible, active, lease_expiry, worker_leases. The caller records the event.
+-- Grants the lease `held` and makes the execution active: deletes the grant, writes the state
+-- vector with the core's lease fields and `more` (as texts), and moves it from the eligible index
+-- and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, eligible, active,
+-- lease_expiry, worker_leases. The caller writes the lease record and the event, where there are to
+-- be any.
 function lease.grant(k, id, held, more, stale_keys)
-  call("DEL", k.claim_grant)
-  lease.write_record(k.lease_current, id, held)
-  local fields = {
+  if not guard.found_missing(k.claim_grant) then
+    call("DEL", k.claim_grant)
+  end
+  if not held.is_first then
+    text.append(more, lease.CLEAR_LOST)
+  end
+  local at, expires_at = held.at, held.expires_at
+  state.write(k.exec_core, state.active(),
     "current_lease_id", held.lease_id, "current_lease_epoch", held.lease_epoch,
     "current_worker_id", held.worker_id,
     "current_worker_instance_id", held.worker_instance_id,
     "current_lane", held.lane,
-    "lease_acquired_at", held.now, "lease_expires_at", held.expires_at,
-    "lease_last_renewed_at", held.now, "lease_renewal_deadline", held.renew_by,
-    "last_transition_at", held.now, "last_mutation_at", held.now,
-  }
-  state.put(k.exec_core, state.active(), text.append(fields, lease.CLEAR_LOST, more or {}))
-  lane.move(id, text.append({ k.eligible }, stale_keys or {}), k.active, held.expires_at)
-  call("ZADD", k.lease_expiry, number.digits(held.expires_at), id)
+    "lease_acquired_at", at, "lease_expires_at", expires_at,
+    "lease_last_renewed_at", at, "lease_renewal_deadline", held.renew_by,
+    "last_transition_at", at, "last_mutation_at", at,
+    unpack(more))
+  lane.move(id, lane.leaving(k.eligible, stale_keys), k.active, expires_at)
+  call("ZADD", k.lease_expiry, expires_at, id)
   call("SADD", k.worker_leases, id)
 end
 
@@ -68,16 +77,22 @@ function lease.rewrite_record(key, id, held)
   record.write(key, fields)
 end
 
+-- Removes the record of an earlier lease.
+function lease.remove_record(key)
+  if not guard.found_missing(key) then
+    call("DEL", key)
+  end
+end
+
 -- The lease record after a grant: new, and without a time to live until it is renewed.
 function lease.write_record(key, id, held)
-  call("DEL", key)
-  record.write(key, {
+  lease.remove_record(key)
+  call("HSET", key,
     "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "execution_id", id,
     "attempt_id", held.attempt_id, "worker_id", held.worker_id,
-    "worker_instance_id", held.worker_instance_id, "acquired_at", held.now,
-    "expires_at", held.expires_at, "last_renewed_at", held.now,
-    "renewal_deadline", held.renew_by,
-  })
+    "worker_instance_id", held.worker_instance_id, "acquired_at", held.at,
+    "expires_at", held.expires_at, "last_renewed_at", held.at,
+    "renewal_deadline", held.renew_by)
 end
 
 -- Whether exactly the lease that a call requests was granted before and is still valid: the reply

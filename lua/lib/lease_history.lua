@@ -14,12 +14,32 @@ function lease.history(key, event, names, values, maxlen)
   call("XADD", key, "MAXLEN", "~", number.digits(maxlen or HISTORY_KEPT), "*", unpack(flat))
 end
 
+-- Appends that the current lease of `core` was released because its run ended. Nil, or the refusal
+-- of a key of another type: as the first write of a call it needs no lookup.
+function lease.add_released(key, core, reason, now)
+  local id = try("XADD", key, "MAXLEN", "~", "1000", "*", "event", "released",
+    "lease_id", core.current_lease_id or "", "lease_epoch", core.current_lease_epoch or "",
+    "attempt_index", core.current_attempt_index or "", "reason", reason,
+    "ts", number.digits(now))
+  return type(id) == "table" and guard.refusal(id) or nil
+end
+
+-- Appends that the lease `held` was acquired for a new attempt; `reason` only where one is given.
+function lease.add_acquired(key, held, attempt_index, reason)
+  if not reason then
+    call("XADD", key, "MAXLEN", "~", "1000", "*", "event", "acquired",
+      "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "attempt_id", held.attempt_id,
+      "attempt_index", attempt_index, "worker_id", held.worker_id, "ts", held.at)
+    return
+  end
+  call("XADD", key, "MAXLEN", "~", "1000", "*", "event", "acquired",
+    "lease_id", held.lease_id, "lease_epoch", held.lease_epoch, "attempt_id", held.attempt_id,
+    "attempt_index", attempt_index, "worker_id", held.worker_id, "reason", reason,
+    "ts", held.at)
+end
+
 -- The fields of the lease history's events, in contract order.
 lease.EVENT = {
-  acquired = { "lease_id", "lease_epoch", "attempt_id", "attempt_index", "worker_id", "ts" },
-  acquired_fresh_by_operator = {
-    "lease_id", "lease_epoch", "attempt_id", "attempt_index", "worker_id", "reason", "ts",
-  },
   acquired_resumed = {
     "lease_id", "lease_epoch", "attempt_index", "attempt_id", "worker_id", "reason", "ts",
   },
@@ -56,10 +76,10 @@ function lease.current(core, now, reason)
   }
 end
 
--- The fields of an `acquired` event about the lease `held`.
+-- The fields of the event that the lease `held` continues an attempt.
 function lease.acquired(held, attempt_index, reason)
   return {
     lease_id = held.lease_id, lease_epoch = held.lease_epoch, attempt_id = held.attempt_id,
-    attempt_index = attempt_index, worker_id = held.worker_id, reason = reason, ts = held.now,
+    attempt_index = attempt_index, worker_id = held.worker_id, reason = reason, ts = held.at,
   }
 end

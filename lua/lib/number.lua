@@ -2,10 +2,11 @@
 -- a time to live is checked here first, so that no command refuses it after the first write.
 
 -- Largest whole number that a double holds exactly; scores and times stay below it.
-number.MAX = 9007199254740991
+local MAX = 9007199254740991
+number.MAX = MAX
 
--- The time of the running call, once it was read.
-local now
+-- The time of the running call as a number and as digits, once it was read.
+local now, now_digits
 
 -- Forgets the time of the previous call.
 function number.begin()
@@ -16,7 +17,9 @@ end
 function number.now()
   if not now then
     local time = call("TIME")
-    now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+    -- The server tells seconds and microseconds as digits without leading zeros.
+    now_digits = time[1] .. ("000000" .. time[2]):sub(-6, -4)
+    now = tonumber(now_digits)
   end
   return now
 end
@@ -70,6 +73,10 @@ end
 
 -- The same, cut down to a whole number.
 function number.floor(value, default)
+  local n = value and (WHOLE[value] or tonumber(value))
+  if n and n % 1 == 0 and n >= -MAX and n <= MAX then
+    return n
+  end
   return math.floor(number.either(value, default))
 end
 
@@ -159,6 +166,9 @@ local last, last_digits
 
 -- A number as plain digits: whole numbers never in exponent form, whatever their size.
 function number.digits(n)
+  if n == now then
+    return now_digits
+  end
   local known = SMALL[n]
   if known then
     return known
@@ -166,9 +176,8 @@ function number.digits(n)
   if n == last then
     return last_digits
   end
-  if n == math.floor(n) and n >= -number.MAX and n <= number.MAX then
-    -- Adding zero takes the sign from a negative zero, which no command reads as an integer.
-    local digits = string.format("%.0f", n + 0)
+  if n % 1 == 0 and n >= -MAX and n <= MAX then
+    local digits = string.format("%d", n)
     if n >= 0 and n <= SMALL_MAX then
       SMALL[n + 0] = digits
     else

@@ -2,8 +2,14 @@
 
 -- `ff:exec:<tag>:<eid>:policy` beside the execution's core.
 function policy.key(core_key)
-  return (core_key:gsub(":core$", ":policy"))
+  if core_key:sub(-5) == ":core" then
+    return core_key:sub(1, -5) .. "policy"
+  end
+  return core_key
 end
+
+-- What an execution without a policy has; never changed.
+policy.NONE = {}
 
 -- The stored policy as a table; an empty one when there is none or it is no object.
 function policy.read(core_key)

@@ -15,8 +15,10 @@ local PURGED = "purged_"
 -- Whether members of a flow were purged. Then an execution may have been created again under the id
 -- of a member, and does not belong to the flow.
 function projection.has_purged(summary_key)
-  for _, name in ipairs(ENDS) do
-    if record.peek(summary_key, PURGED .. name) then
+  local noted = try("HMGET", summary_key, PURGED .. "completed", PURGED .. "failed",
+    PURGED .. "cancelled", PURGED .. "expired", PURGED .. "skipped")
+  for i = 1, #noted do
+    if noted[i] then
       return true
     end
   end
@@ -103,15 +105,23 @@ function projection.count_purged(summary_key, public_state)
   end
 end
 
+local MEMBER = { "flow_id", "purging_since", "lifecycle_phase", "terminal_outcome" }
+
 -- Whether a member has no record any more in a flow whose members were purged, or a record that was
 -- created again since and does not belong to the flow: an edge from it would never be resolved, and
--- it waits for none. (Members made by hand may never have had a record.)
+-- it waits for none. (Members made by hand may never have had a record.) Also how it ended, if it
+-- did, whatever flow its record belongs to.
 function projection.is_purged(prefix, flow_id, id)
-  local core_key = dependency.front(text.tag(prefix), id) .. ":core"
-  if record.peek(core_key, "flow_id") == flow_id then
-    return record.peek(core_key, "purging_since") ~= nil
+  local values = try("HMGET", dependency.front(text.tag(prefix), id) .. ":core", unpack(MEMBER))
+  local core = {}
+  for i = 1, #values do
+    core[MEMBER[i]] = values[i] or nil
   end
-  return projection.has_purged(prefix .. ":summary")
+  local outcome = dependency.outcome_of(core)
+  if core.flow_id == flow_id then
+    return core.purging_since ~= nil, outcome
+  end
+  return projection.has_purged(prefix .. ":summary"), outcome
 end
 
 -- Counts purged members by how they ended, as far as that was counted.

@@ -17,21 +17,28 @@ local published = {}
 
 -- Forgets those of the previous call.
 function push.begin()
-  published = {}
+  if next(published) then
+    published = {}
+  end
 end
 
 -- Publishes that an execution was added to a lane index.
 function push.entered(index, id)
   if published[index] then return end
-  local tag, lane_id, name = index:match("^ff:idx:({[^}]*}):lane:(.*):(%a+)$")
-  if name == "eligible" then
+  local ending = index:sub(-9)
+  if ending ~= ":terminal" and ending ~= ":eligible" and ending ~= "ked:quota" then return end
+  local tag = text.tag(index)
+  local front = "ff:idx:" .. tag .. ":lane:"
+  if index:sub(1, #front) ~= front or #index < #front + 9 then
+    return
+  elseif ending == ":terminal" then
+    call("PUBLISH", "ff:ended:" .. tag, id)
+  elseif ending == ":eligible" then
     published[index] = true
-    call("PUBLISH", "ff:ready:" .. lane_id, tag)
-  elseif name == "quota" then
+    call("PUBLISH", "ff:ready:" .. index:sub(#front + 1, -10), tag)
+  else
     published[index] = true
     call("PUBLISH", "ff:held", tag)
-  elseif name == "terminal" then
-    call("PUBLISH", "ff:ended:" .. tag, id)
   end
 end
 

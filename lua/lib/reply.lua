@@ -1,11 +1,12 @@
 -- The envelope: `{1, status, field…}` on success, `{0, code, detail…}` on refusal. Every element
 -- after the first is text, and none is ever nil: the server would cut the reply there.
 
-local function envelope(head, word, ...)
-  local reply = { head, word }
-  for i = 1, select("#", ...) do
-    local field = select(i, ...)
-    reply[i + 2] = number.text(field)
+local function envelope(...)
+  local reply = { ... }
+  for i = 3, select("#", ...) do
+    if type(reply[i]) ~= "string" then
+      reply[i] = number.text(reply[i])
+    end
   end
   return reply
 end

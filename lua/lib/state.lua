@@ -1,4 +1,4 @@
--- The execution state vector. A row names all its dimensions; `state.put` is the only place that
+-- The execution state vector. A row names all its dimensions; `state.write` is the only place that
 -- writes them, always together, so no record can ever hold half a vector (VectorWhole).
 --
 --   runnable ──claim──▶ active ──complete, fail, cancel, expire──▶ terminal
@@ -6,6 +6,7 @@
 --      │  └──retry, delay─┘ └─suspend─▶ suspended ──resume──▶ runnable│
 --      └───────────────────────────replay────────────────────────────┘
 
+-- Rows are never changed: those without a parameter are made once.
 local function row(phase, ownership, eligibility, reason, detail, outcome, attempt_state, public)
   return {
     lifecycle_phase = phase,
@@ -21,7 +22,12 @@ end
 
 -- Ready to be claimed. `attempt_state` says how: pending_* with a new attempt, attempt_interrupted
 -- with the current one.
+local NEW = row("runnable", "unowned", "eligible_now", "waiting_for_worker", "", "none",
+  "pending_first_attempt", "waiting")
 function state.eligible(attempt_state)
+  if attempt_state == "pending_first_attempt" then
+    return NEW
+  end
   return row("runnable", "unowned", "eligible_now", "waiting_for_worker", "", "none",
     attempt_state, "waiting")
 end
@@ -45,8 +51,10 @@ function state.held(eligibility, reason, detail, attempt_state)
 end
 
 -- Running under a live lease.
+local ACTIVE =
+  row("active", "leased", "not_applicable", "none", "", "none", "running_attempt", "active")
 function state.active()
-  return row("active", "leased", "not_applicable", "none", "", "none", "running_attempt", "active")
+  return ACTIVE
 end
 
 -- Still active, but its lease is gone: `ownership` is lease_expired_reclaimable or lease_revoked.
@@ -71,13 +79,23 @@ local PUBLIC_OF_OUTCOME = {
 }
 
 -- Ended. Only a replay leaves this state.
+local COMPLETED = row("terminal", "unowned", "not_applicable", "none", "", "success",
+  "attempt_terminal", "completed")
 function state.terminal(outcome, attempt_state)
+  if outcome == "success" and attempt_state == "attempt_terminal" then
+    return COMPLETED
+  end
   return row("terminal", "unowned", "not_applicable", "none", "", outcome, attempt_state,
     PUBLIC_OF_OUTCOME[outcome])
 end
 
 -- Writes the whole vector and `more` = { field, value, … } in one HSET.
 function state.put(core_key, vector, more)
+  state.write(core_key, vector, unpack(number.texts(more)))
+end
+
+-- The same for further fields that are known beforehand: field, value, … as texts.
+function state.write(core_key, vector, ...)
   call("HSET", core_key,
     "lifecycle_phase", vector.lifecycle_phase,
     "ownership_state", vector.ownership_state,
@@ -87,7 +105,7 @@ function state.put(core_key, vector, more)
     "terminal_outcome", vector.terminal_outcome,
     "attempt_state", vector.attempt_state,
     "public_state", vector.public_state,
-    unpack(number.texts(more)))
+    ...)
 end
 
 -- The attempt state of an execution that ends by force: closed if an attempt was ever opened.

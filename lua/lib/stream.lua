@@ -2,7 +2,7 @@
 
 -- `ff:stream:<tag>:<eid>:<index>:meta`
 function stream.meta(tag, execution_id, index)
-  return "ff:stream:" .. tag .. ":" .. execution_id .. ":" .. number.text(index) .. ":meta"
+  return "ff:stream:" .. tag .. ":" .. execution_id .. ":" .. (index or "") .. ":meta"
 end
 
 -- The meta record of the attempt that `core` is at, nil before the first.
@@ -15,7 +15,8 @@ end
 
 -- Closes a stream that was ever opened, even if it was closed before.
 function stream.close(meta_key, reason, now)
-  if text.set(meta_key) and call("EXISTS", meta_key) == 1 then
+  if text.set(meta_key) and not guard.found_missing(meta_key)
+    and call("EXISTS", meta_key) == 1 then
     call("HSET", meta_key, "closed_at", number.digits(now), "closed_reason", reason)
     push.frames(meta_key)
   end

@@ -9,12 +9,15 @@
 --
 -- A chunk brings its members together with all their inbound edges: an edge leads to a member of
 -- the same chunk, from one of this or an earlier chunk. So a group is whole from the moment it
--- exists, and a cycle can only lie within a chunk. Until the seal every member is held back by
--- the mark `unsealed` on its record.
+-- exists, and a cycle can only lie within a chunk. Members of a chunk that others follow are held
+-- back by the mark `unsealed` on their records, until the seal. Those of the last chunk are written
+-- as they are after the seal, so a flow that comes in one chunk needs none.
 
 submission.MEMBERS_MAX = 256
 submission.EDGES_MAX = 2048
-submission.SEALED_AT_ONCE = 512
+
+-- How many members one call releases, fewer if it also brings some: so that no call takes long.
+submission.SEALED_AT_ONCE = 200
 
 -- How long after its last chunk an unsealed submission counts as abandoned by its submitter.
 submission.ABANDONED_MS = 3600000
@@ -26,102 +29,218 @@ function submission.keys(flow_core)
   return prefix .. ":unsealed", prefix .. ":submission"
 end
 
+-- The detail of a member without dependencies that waits for the seal.
+submission.WAITS = "flow is being submitted"
+
 -- The stage of a flow's submission, nil if it is over, or nil and the refusal of a key of another
 -- type.
 function submission.stage(flow_core)
   local unsealed, submitted = submission.keys(flow_core)
-  local refused = guard.any_mismatch({ { unsealed, "zset" }, { submitted, "string" } })
+  local stage = try("GET", submitted)
+  local refused = guard.refusal(stage) or guard.clash(submitted, "string")
+    or guard.clash(unsealed, "zset")
   if refused then
     return nil, refused
   end
-  return call("GET", submitted) or nil
+  return stage or nil
 end
 
--- The keys of a new member, all checked: by the names of ff_create_execution and
--- ff_apply_dependency_to_child, or nil and a refusal.
-local function member_keys(tag, prefix, member)
+-- Notes a key that is new unless something is wrong, and its type.
+local function note(new, key, kind)
+  local at = #new.keys + 1
+  new.keys[at], new.kinds[at] = key, kind
+  new.refused = guard.clash(key, kind) or new.refused
+end
+
+-- The keys of a new member by the names of ff_create_execution and ff_apply_dependency_to_child.
+local function member_keys(tag, prefix, member, new)
   local id = member.execution_id
   local front = dependency.front(tag, id)
   local k = {
     exec_core = front .. ":core", payload = front .. ":payload", policy = front .. ":policy",
-    tags = front .. ":tags", deps_meta = front .. ":deps:meta",
-    unresolved = front .. ":deps:unresolved", all_edges = front .. ":deps:all_edges",
-    edgegroup = prefix .. ":edgegroup:" .. id, incoming = prefix .. ":in:" .. id,
-    eligible = lane.index(tag, member.lane_id, "eligible"),
-    blocked = lane.index(tag, member.lane_id, "blocked:dependencies"),
     execution_deadline = lane.partition_index(tag, "execution_deadline"),
-    all_executions = lane.partition_index(tag, "all_executions"),
+    blocked = lane.index(tag, member.lane_id, "blocked:dependencies"),
   }
-  local checks = {
-    { k.tags, "hash" }, { k.deps_meta, "hash" }, { k.unresolved, "set" }, { k.all_edges, "set" },
-    { k.edgegroup, "hash" }, { k.incoming, "set" }, { k.eligible, "zset" },
-    { k.blocked, "zset" }, { k.execution_deadline, "zset" }, { k.all_executions, "set" },
-  }
-  -- These are new or overwritten, and no other key of the call may be one of them.
-  local refused = guard.clash(k.exec_core, "hash") or guard.clash(k.payload, "string")
-    or guard.clash(k.policy, "string")
-  for _, edge in ipairs(member.inbound) do
-    refused = refused or guard.clash(prefix .. ":edge:" .. edge.edge_id, "hash")
-    text.append(checks, {
-      { front .. ":dep:" .. edge.edge_id, "hash" },
-      { prefix .. ":out:" .. edge.upstream_eid, "set" },
-    })
+  note(new, k.exec_core, "hash")
+  note(new, k.payload, "string")
+  note(new, k.policy, "string")
+  local edges, dep = #member.inbound, front .. ":dep:"
+  if edges > 0 then
+    k.deps_meta = front .. ":deps:meta"
+    k.unresolved, k.all_edges = front .. ":deps:unresolved", front .. ":deps:all_edges"
+    k.edgegroup, k.incoming = prefix .. ":edgegroup:" .. id, prefix .. ":in:" .. id
+    note(new, k.deps_meta, "hash")
+    note(new, k.unresolved, "set")
+    note(new, k.all_edges, "set")
+    note(new, k.edgegroup, "hash")
+    note(new, k.incoming, "set")
+    for i = 1, edges do
+      local edge = member.inbound[i]
+      edge.key, edge.dep = prefix .. ":edge:" .. edge.edge_id, dep .. edge.edge_id
+      note(new, edge.key, "hash")
+      note(new, edge.dep, "hash")
+    end
   end
-  return k, refused or guard.any_mismatch(checks)
+  return k
 end
 
--- Plans the creation of every member of the chunk; nil, or a refusal.
-function submission.plan(chunk, tag, prefix, now)
+-- Whether any of these keys exists.
+local function any_exists(keys)
+  for first = 1, #keys, 1000 do
+    if call("EXISTS", unpack(keys, first, math.min(first + 999, #keys))) > 0 then
+      return true
+    end
+  end
+  return false
+end
+
+-- Something is under a key that should be new: the refusal of an edge or member that exists already
+-- and of a value of another type. Anything else is added to.
+local function add_to_known(chunk, new)
   for _, member in ipairs(chunk.members) do
-    local refused
-    member.k, refused = member_keys(tag, prefix, member)
-    if not refused and call("EXISTS", member.k.exec_core) == 1 then
-      refused = err("invalid_input", "member exists already: " .. member.execution_id)
+    for _, edge in ipairs(member.inbound) do
+      if call("EXISTS", edge.key) == 1 then
+        return err("dependency_already_exists", edge.edge_id)
+      end
     end
-    if not refused then
-      member.plan, refused = creation.plan(member.k, member, now)
+    if call("EXISTS", member.k.exec_core) == 1 then
+      return err("invalid_input", "member exists already: " .. member.execution_id)
     end
+  end
+  for i, key in ipairs(new.keys) do
+    local refused = new.kinds[i] ~= "string" and guard.mismatch(key, new.kinds[i])
     if refused then
       return refused
     end
-    member.plan.row = state.waiting_children("flow is being submitted", "pending_first_attempt")
-    member.plan.home, member.plan.score = member.k.blocked, now
+  end
+  for _, member in ipairs(chunk.members) do
+    if #member.inbound > 0 then
+      local meta = record.fields(member.k.deps_meta, "unsatisfied_required_count")
+      member.open = number.floor(meta.unsatisfied_required_count, 0)
+      member.known_group = record.read(member.k.edgegroup)
+    end
   end
   return nil
 end
 
--- Writes one inbound edge of a member: the flow's record of it and the child's.
-local function write_edge(member, edge, flow_id, prefix, revision, now)
-  local k, stamp = member.k, number.digits(now)
-  edge.flow_id = flow_id
-  flow.write_edge(prefix .. ":edge:" .. edge.edge_id, edge, now)
-  call("SADD", prefix .. ":out:" .. edge.upstream_eid, edge.edge_id)
-  call("SADD", k.incoming, edge.edge_id)
-  edge.graph_revision, edge.now_ms = number.digits(revision), stamp
-  k.dep = dependency.front(text.tag(k.exec_core), member.execution_id) .. ":dep:" .. edge.edge_id
-  local core = {
-    execution_id = member.execution_id, lane_id = member.lane_id, created_at = stamp,
-    lifecycle_phase = "runnable", terminal_outcome = "none", ownership_state = "unowned",
-    eligibility_state = "blocked_by_dependencies", attempt_state = "pending_first_attempt",
-  }
-  local plan = dependency.applying(k, core, edge)
-  dependency.apply(k, core, edge, plan)
-  dependency.announce_if_ended(k.exec_core, edge)
-end
-
--- Writes a planned chunk.
-function submission.write(chunk, flow_id, members_key, prefix, revision, now)
-  for i, member in ipairs(chunk.members) do
-    creation.write(member.k, member, member.plan, { "flow_id", flow_id, "unsealed", "1" })
-    call("SADD", members_key, member.execution_id)
-    call("ZADD", prefix .. ":unsealed", number.digits(revision + i), member.execution_id)
-    if member.group then
-      edge_group.declare(member.k.edgegroup, member.group, now)
+-- The refusal of a value of another type in one of the indexes that the chunk is added to.
+local function check_indexes(chunk, tag, prefix, new)
+  for _, member in ipairs(chunk.members) do
+    local refused = member.plan.home == member.k.blocked
+      and guard.mismatch(member.k.blocked, "zset")
+    if refused then
+      return refused
     end
   end
+  local earlier = {}
+  for _, list in ipairs(chunk.outgoing) do
+    list.key = prefix .. ":out:" .. list.from
+    if chunk.by_id[list.from] then
+      note(new, list.key, "set")
+    else
+      earlier[#earlier + 1] = list.key
+    end
+  end
+  -- Most members of a wide join have no edges yet.
+  local refused = any_exists(earlier) and guard.any_other(earlier, "set")
+  if refused then
+    return refused
+  end
+  for _, key in ipairs(earlier) do
+    new.refused = guard.clash(key, "set") or new.refused
+  end
+  return guard.mismatch(lane.partition_index(tag, "all_executions"), "set") or new.refused
+end
+
+-- Plans the creation of every member of the chunk; nil, or a refusal. `seals` = whether no chunk
+-- follows.
+function submission.plan(chunk, tag, prefix, now, seals)
+  local new = { keys = {}, kinds = {} }
   for _, member in ipairs(chunk.members) do
-    for _, edge in ipairs(member.inbound) do
-      write_edge(member, edge, flow_id, prefix, revision, now)
+    local refused
+    member.k = member_keys(tag, prefix, member, new)
+    member.plan, refused = creation.plan(member.k, member, now)
+    if refused then
+      return refused
+    end
+    -- Only now, because its type is looked up together with those of all new keys.
+    member.k.tags = dependency.front(tag, member.execution_id) .. ":tags"
+    if #member.plan.tags > 0 then
+      note(new, member.k.tags, "hash")
+    end
+    member.open = 0
+    local edges = #member.inbound
+    if not seals or edges > 0 then
+      member.plan.row = state.waiting_children(submission.WAITS, "pending_first_attempt")
+      member.plan.home, member.plan.score = member.k.blocked, now
+    end
+  end
+  local refused = check_indexes(chunk, tag, prefix, new)
+  if not refused and any_exists(new.keys) then
+    refused = add_to_known(chunk, new)
+  end
+  return refused
+end
+
+-- Writes the inbound edges of a member: the flow's records of them and the child's.
+local function write_edges(member, flow_id, revision, stamp)
+  local k, edges, ids, upstreams = member.k, member.inbound, {}, {}
+  for i = 1, #edges do
+    ids[i], upstreams[i] = edges[i].edge_id, edges[i].upstream_eid
+  end
+  local grown, repeats = edge_group.grow(member.group or member.known_group, upstreams)
+  record.write(k.edgegroup, member.group
+    and text.append(edge_group.declaration(member.group, stamp), grown) or grown)
+  for i = 1, #edges do
+    local edge = edges[i]
+    flow.write_edge(edge.key, flow_id, edge, stamp)
+    dependency.write(edge.dep, flow_id, member.execution_id, edge, repeats[i])
+  end
+  record.each_chunk("SADD", k.incoming, ids)
+  record.each_chunk("SADD", k.unresolved, ids)
+  record.each_chunk("SADD", k.all_edges, ids)
+  call("HSET", k.deps_meta,
+    "unsatisfied_required_count", number.digits(member.open),
+    "flow_id", flow_id,
+    "last_flow_graph_revision", revision,
+    "last_dependency_update_at", stamp)
+end
+
+-- Writes a planned chunk; `revision` = that of the graph with it.
+function submission.write(chunk, k, tag, flow_id, revision, now, seals)
+  local prefix, stamp = flow.prefix_of(k.flow_core), number.digits(now)
+  local ids, unsealed, deadlines, moves = {}, {}, {}, {}
+  for i, member in ipairs(chunk.members) do
+    local plan, id, edges = member.plan, member.execution_id, #member.inbound
+    if edges > 0 then
+      member.open = member.open + edges
+      plan.row.blocking_detail = dependency.detail(member.open, member.inbound[edges].edge_id)
+    end
+    creation.write_records(member.k, member, plan,
+      seals and { "flow_id", flow_id } or { "flow_id", flow_id, "unsealed", "1" })
+    if edges > 0 then
+      write_edges(member, flow_id, number.digits(revision), stamp)
+    end
+    lane.collect(moves, id, nil, plan.home, plan.score)
+    ids[i] = id
+    unsealed[2 * i - 1], unsealed[2 * i] = number.digits(revision + i), id
+    if plan.deadline_at then
+      text.append(deadlines, { number.digits(plan.deadline_at), id })
+    end
+  end
+  for _, list in ipairs(chunk.outgoing) do
+    record.each_chunk("SADD", list.key, list.edges)
+  end
+  record.each_chunk("SADD", k.members, ids)
+  record.each_chunk("SADD", lane.partition_index(tag, "all_executions"), ids)
+  record.each_chunk("ZADD", lane.partition_index(tag, "execution_deadline"), deadlines)
+  if not seals then
+    record.each_chunk("ZADD", prefix .. ":unsealed", unsealed)
+  end
+  lane.carry_out(moves)
+  for _, list in ipairs(chunk.outgoing) do
+    if list.outcome then
+      completion.announce(list.from, flow_id, list.outcome)
     end
   end
 end

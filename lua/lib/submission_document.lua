@@ -13,6 +13,16 @@ local LISTS = {
   { name = "groups", fields = { "downstream_eid", "policy_variant", "on_satisfied", "k" } },
 }
 
+-- Whether each of `ids` is a member of the flow, by position: 1 or 0.
+function submission.are_members(members_key, ids)
+  local answers = {}
+  for first = 1, #ids, 1000 do
+    local last = math.min(first + 999, #ids)
+    text.append(answers, call("SMISMEMBER", members_key, unpack(ids, first, last)))
+  end
+  return answers
+end
+
 local function invalid(why, id)
   return nil, err("invalid_input", id and why .. ": " .. id or why)
 end
@@ -31,10 +41,14 @@ local function read_items(document, list_name, names)
       return invalid(list_name .. " must hold objects")
     end
     local item = { given = given }
-    for _, name in ipairs(names) do
+    for i = 1, #names do
+      local name = names[i]
       local value = given[name]
-      if type(value) == "string" or type(value) == "number" then
-        item[name] = number.text(value)
+      local kind = type(value)
+      if kind == "string" then
+        item[name] = value
+      elseif kind == "number" then
+        item[name] = number.digits(value)
       elseif value ~= nil and value ~= cjson.null then
         return invalid(name .. " must be a text or a number")
       end
@@ -72,32 +86,56 @@ local function index_members(members, tag, namespace, payloads)
   return by_id
 end
 
--- Links the edges to their children; nil, or the refusal of the first invalid one.
-local function link_edges(edges, by_id, members_key, prefix, flow_id)
-  local seen, earlier = {}, {}
-  local function is_member(id)
-    if earlier[id] == nil then
-      earlier[id] = call("SISMEMBER", members_key, id) == 1
-        and not projection.is_purged(prefix, flow_id, id)
+-- The upstreams of edges that are members of earlier chunks, by id: { outcome (nil if it runs) }.
+local function earlier_upstreams(edges, by_id, members_key, prefix, flow_id)
+  local ids, found = {}, {}
+  for i = 1, #edges do
+    local from = edges[i].upstream_eid or ""
+    if not by_id[from] and not found[from] then
+      ids[#ids + 1], found[from] = from, {}
     end
-    return earlier[id]
   end
-  for _, edge in ipairs(edges) do
-    local id, from = text.present(edge.edge_id, ""), text.present(edge.upstream_eid, "")
-    local child = by_id[text.present(edge.downstream_eid, "")]
+  local is_member = submission.are_members(members_key, ids)
+  for i, id in ipairs(ids) do
+    local purged = is_member[i] == 0
+    if not purged then
+      purged, found[id].outcome = projection.is_purged(prefix, flow_id, id)
+    end
+    found[id] = not purged and found[id] or nil
+  end
+  return found
+end
+
+-- Adds an edge to those that leave its upstream: { from, edges, outcome (of one that has ended) }.
+local function link_outgoing(chunk, from, edge_id, outcome)
+  local list = chunk.outgoing[from]
+  if not list then
+    list = { from = from, edges = {}, outcome = outcome }
+    chunk.outgoing[from], chunk.outgoing[#chunk.outgoing + 1] = list, list
+  end
+  list.edges[#list.edges + 1] = edge_id
+end
+
+-- Links the edges to their children; nil, or the refusal of the first invalid one.
+local function link_edges(chunk, members_key, prefix, flow_id)
+  local seen, by_id, edges = {}, chunk.by_id, chunk.edges
+  local earlier = earlier_upstreams(edges, by_id, members_key, prefix, flow_id)
+  chunk.outgoing = {}
+  for i = 1, #edges do
+    local edge = edges[i]
+    local id, from = edge.edge_id or "", edge.upstream_eid or ""
+    local child = by_id[edge.downstream_eid or ""]
     if id == "" or seen[id] then
       return err("invalid_input", "edge has no id of its own: " .. id)
     end
     if from == edge.downstream_eid then
       return err("self_referencing_edge", id)
     end
-    if not child or not (by_id[from] or is_member(from)) then
+    if not child or not (by_id[from] or earlier[from]) then
       return err("execution_not_in_flow", id)
     end
-    if call("EXISTS", prefix .. ":edge:" .. id) == 1 then
-      return err("dependency_already_exists", id)
-    end
     seen[id] = true
+    link_outgoing(chunk, from, id, earlier[from] and earlier[from].outcome)
     child.inbound[#child.inbound + 1] = edge
     if not child.upstreams[from] then
       child.upstreams[from], child.upstream_count = true, (child.upstream_count or 0) + 1
@@ -111,12 +149,12 @@ local function has_cycle(members, by_id)
   local waits_for, waiting, ready, placed = {}, {}, {}, 0
   for _, member in ipairs(members) do
     waits_for[member] = 0
-    for _, edge in ipairs(member.inbound) do
-      local upstream = by_id[edge.upstream_eid]
+    for i = 1, #member.inbound do
+      local upstream = by_id[member.inbound[i].upstream_eid]
       if upstream then
         waits_for[member] = waits_for[member] + 1
         waiting[upstream] = waiting[upstream] or {}
-        text.append(waiting[upstream], { member })
+        waiting[upstream][#waiting[upstream] + 1] = member
       end
     end
     if waits_for[member] == 0 then
@@ -184,7 +222,7 @@ end
 
 -- Checks a new chunk against the flow: nil, or the refusal.
 function submission.check(chunk, members_key, prefix, flow_id)
-  local refused = link_edges(chunk.edges, chunk.by_id, members_key, prefix, flow_id)
+  local refused = link_edges(chunk, members_key, prefix, flow_id)
   if refused then
     return refused
   end

@@ -6,35 +6,42 @@
 local function sealing_of(tag, id, now)
   local front = dependency.front(tag, id)
   local step = { id = id, k = { exec_core = front .. ":core", deps_meta = front .. ":deps:meta" } }
-  if guard.mismatch(step.k.exec_core, "hash") then
-    -- A value of another type: it carries no `unsealed` mark to remove.
-    return step
-  end
-  local core = record.read(step.k.exec_core)
+  -- A value of another type carries no `unsealed` mark to remove.
+  local core = dependency.child(step.k.exec_core)
   if not core then
     return step
   end
+  local waits = core.blocking_detail == submission.WAITS
   core.unsealed = nil
   step.exists = true
-  step.k.eligible = lane.index(tag, lane.of(core), "eligible")
-  step.k.blocked = lane.index(tag, lane.of(core), "blocked:dependencies")
-  step.refused = guard.any_mismatch({
-    { step.k.deps_meta, "hash" }, { step.k.eligible, "zset" }, { step.k.blocked, "zset" },
-  })
-  if not step.refused and core.eligibility_state == "blocked_by_dependencies"
-    and core.lifecycle_phase == "runnable"
-    and dependency.eligibility(step.k, core) == "eligible" then
+  if core.eligibility_state ~= "blocked_by_dependencies" or core.lifecycle_phase ~= "runnable" then
+    return step
+  end
+  local lane_id, word = lane.of(core), "eligible"
+  step.k.eligible = lane.index(tag, lane_id, "eligible")
+  step.k.blocked = lane.index(tag, lane_id, "blocked:dependencies")
+  step.refused = guard.mismatch(step.k.eligible, "zset") or guard.mismatch(step.k.blocked, "zset")
+  if not step.refused and not waits then
+    word, step.refused = dependency.eligibility(step.k, core)
+  end
+  if not step.refused and word == "eligible" then
     step.plan, step.refused = dependency.releasing(step.k, core, now)
   end
   return step
 end
 
--- Plans the release of the next members that wait for the seal. Also answers the refusal if keys of
--- another type block every one of them.
-function submission.sealing(flow_core, now)
+-- Plans the release of the next members that wait for the seal, at most `limit`. Also answers the
+-- refusal if keys of another type block every one of them.
+function submission.sealing(flow_core, now, limit)
   local tag, steps, blocked = text.tag(flow_core), {}, 0
   local unsealed = submission.keys(flow_core)
-  for i, id in ipairs(call("ZRANGE", unsealed, 0, submission.SEALED_AT_ONCE - 1)) do
+  -- A range up to -1 would be all of them.
+  local ids = try("ZRANGE", unsealed, limit > 0 and 0 or 1, math.max(limit - 1, 0))
+  local refused = guard.refusal(ids)
+  if refused then
+    return nil, refused
+  end
+  for i, id in ipairs(ids) do
     steps[i] = sealing_of(tag, id, now)
     blocked = blocked + (steps[i].refused and 1 or 0)
   end
@@ -51,6 +58,7 @@ end
 -- submission is over.
 function submission.seal(flow_core, steps, now)
   local unsealed, submitted = submission.keys(flow_core)
+  local sealed, moves, stamp = {}, {}, number.digits(now)
   for _, step in ipairs(steps) do
     if step.refused then
       requeue_last(unsealed, step.id)
@@ -59,11 +67,13 @@ function submission.seal(flow_core, steps, now)
         call("HDEL", step.k.exec_core, "unsealed")
       end
       if step.plan then
-        dependency.release(step.k, step.id, step.plan, number.digits(now))
+        dependency.release(step.k, step.id, step.plan, stamp, moves)
       end
-      call("ZREM", unsealed, step.id)
+      sealed[#sealed + 1] = step.id
     end
   end
+  record.each_chunk("ZREM", unsealed, sealed)
+  lane.carry_out(moves)
   local left = call("ZCARD", unsealed)
   if left == 0 then
     call("DEL", submitted)

@@ -29,9 +29,14 @@ function text.is_cursor(value)
     and (#value < #CURSOR_MAX or #value == #CURSOR_MAX and value <= CURSOR_MAX)
 end
 
--- The hash tag of a key with its braces, "" when it has none.
+-- The hash tag of a key with its braces, "" when it has none. Most calls ask for that of one key
+-- several times.
+local tagged, tag
 function text.tag(key)
-  return key and key:match("(%b{})") or ""
+  if key ~= tagged then
+    tagged, tag = key, key and key:match("(%b{})") or ""
+  end
+  return tag
 end
 
 -- The execution id inside `ff:exec:<tag>:<eid>:core`, "" when the key has another form.

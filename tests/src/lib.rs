@@ -12,6 +12,7 @@ pub mod differential;
 pub mod fuzz;
 pub mod history;
 pub mod hostile;
+pub mod ledger;
 pub mod live;
 pub mod lua_header;
 pub mod wait;

@@ -64,6 +64,7 @@ define("ff_claim_execution",
     local limits, plan, stale_keys
     limits, refused = attempt.limits(k, id, core, a, now)
     if not limits then return refused end
+    limits.clears = true
     plan, refused = attempt.plan(k, id, core, a.attempt_policy_json)
     if not plan then return refused end
     stale_keys, refused = lane.locate(k, core, { "eligible", "active" })
@@ -72,9 +73,10 @@ define("ff_claim_execution",
     local kind, lineage = attempt.lineage(core)
     -- write; nothing below can fail
     attempt.open(k, id, plan, held, kind, lineage)
+    attempt.open_usage(plan)
+    lease.write_record(k.lease_current, id, held)
     lease.grant(k, id, held, attempt.current_fields(core, plan, held), stale_keys)
     attempt.write_limits(k, id, limits)
-    lease.history(k.lease_history, "acquired", lease.EVENT.acquired,
-      lease.acquired(held, plan.index))
+    lease.add_acquired(k.lease_history, held, plan.index)
     return ok(held.lease_id, held.lease_epoch, held.expires_at, held.attempt_id, plan.index, kind)
   end)

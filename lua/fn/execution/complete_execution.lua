@@ -8,28 +8,19 @@
 --   execution_not_active, lease_revoked, lease_expired, stale_lease
 -- Bound: 48
 -- Keeps: OneHolder, OneHome, AttemptsHonest, VectorWhole
+local LANES = { "active", "terminal" }
+
 define("ff_complete_execution",
-  { "exec_core!=hash", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set",
-    "terminal!:zset", "lease_current!=hash", "lease_history!:stream", "active!:zset",
-    "stream_meta!:hash", "result!=string", "attempt_timeout!:zset", "execution_deadline!:zset" },
+  { "exec_core!=hash", "attempt!=hash", "lease_expiry!:zset", "worker_leases!:set",
+    "terminal!:zset", "lease_current!=hash", "lease_history!=stream", "active!:zset",
+    "stream_meta!=hash", "result!=string", "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "result_payload", "source" },
   function(k, a)
-    local act, refused = lease.begin_call(k, a, { "active", "terminal" })
+    local act, refused = lease.begin_call(k, a, LANES)
     if not act then return refused end
-    local id, core, now = a.execution_id, act.core, act.now
+    refused = lease.add_released(k.lease_history, act.core, "completed", act.now)
+    if refused then return refused end
     -- write; nothing below can fail
-    attempt.finish(k.attempt, "ended_success", now)
-    stream.close(k.stream_meta, "attempt_success", now)
-    if text.set(a.result_payload) then
-      call("SET", k.result, a.result_payload)
-    end
-    lease.history(k.lease_history, "released", lease.EVENT.released,
-      lease.current(core, now, "completed"))
-    completion.finish(k, id, core, {
-      outcome = "success",
-      now = now,
-      from = text.append({ k.active }, act.stale_keys),
-      fields = lease.CLEAR_LOST,
-    })
-    return ok("completed")
+    completion.succeed(k, a.execution_id, act, a.result_payload)
+    return { 1, "OK", "completed" }
   end)

@@ -12,8 +12,8 @@
 -- Bound: 23 + 1 * n
 -- Keeps: VectorWhole, OneHome, RepeatIsHarmless
 define("ff_create_execution",
-  { "exec_core!=hash", "payload!=string", "policy!=string", "tags!:hash", "scheduling!:zset",
-    "idempotency=string", "execution_deadline!:zset", "all_executions!:set" },
+  { "exec_core!=hash", "payload!=string", "policy!=string", "tags!=hash", "scheduling!=zset",
+    "idempotency=string", "execution_deadline!=zset", "all_executions!:set" },
   { "execution_id!", "namespace!", "lane_id!", "execution_kind!", "priority",
     "creator_identity!", "policy_json!", "input_payload!", "delay_until!", "dedup_ttl_ms!",
     "tags_json!", "execution_deadline_at!", "partition_id!" },
@@ -30,8 +30,10 @@ define("ff_create_execution",
     if refused then return refused end
     -- write; nothing below can fail
     creation.write(k, a, plan)
-    if dedups and plan.dedup_ttl_ms > 0 then
-      call("SET", k.idempotency, id, "PX", number.digits(plan.dedup_ttl_ms))
+    -- Without a positive time to live the idempotency key is not stored.
+    local ttl = dedups and math.floor(number.either(a.dedup_ttl_ms, 0)) or 0
+    if ttl > 0 then
+      call("SET", k.idempotency, id, "PX", number.digits(math.min(ttl, number.SPAN_MAX)))
     end
-    return ok(id, plan.row.public_state)
+    return { 1, "OK", id, plan.row.public_state }
   end)

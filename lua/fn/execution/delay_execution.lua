@@ -15,7 +15,7 @@ define("ff_delay_execution",
     "attempt_timeout!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "delay_until", "source" },
   function(k, a)
-    local act, refused = lease.begin_call(k, a, { "active", "delayed" })
+    local act, refused = lease.begin_call(k, a, { "active", "delayed" }, true)
     if not act then return refused end
     local due
     due, refused = number.require_whole(a.delay_until, "delay_until")

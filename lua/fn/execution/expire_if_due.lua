@@ -61,7 +61,7 @@ define("ff_expire_if_due",
     if a.reason ~= "attempt_timeout" and a.reason ~= "execution_deadline" then
       return err("invalid_input", "reason must be attempt_timeout or execution_deadline")
     end
-    local core, refused = record.part(given.exec_core, completion.NEEDS)
+    local core, refused = record.select(given.exec_core, completion.NEEDS)
     if refused then return refused end
     local id, now, k = a.execution_id, number.now(), nil
     k, refused = record.checked_keys(given.exec_core, id, core or {},

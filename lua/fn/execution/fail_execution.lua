@@ -11,32 +11,24 @@
 --   execution_not_active, lease_revoked, lease_expired, stale_lease
 -- Bound: 50
 -- Keeps: OneHolder, OneHome, AttemptsHonest, VectorWhole
+local LANES = { "active", "terminal", "delayed" }
+
 define("ff_fail_execution",
-  { "exec_core!=hash", "attempt!:hash", "lease_expiry!:zset", "worker_leases!:set",
-    "terminal!:zset", "delayed!:zset", "lease_current!=hash", "lease_history!:stream",
-    "active!:zset", "stream_meta!:hash", "attempt_timeout!:zset", "execution_deadline!:zset" },
+  { "exec_core!=hash", "attempt!=hash", "lease_expiry!:zset", "worker_leases!:set",
+    "terminal!:zset", "delayed!:zset", "lease_current!=hash", "lease_history!=stream",
+    "active!:zset", "stream_meta!=hash", "attempt_timeout!:zset", "execution_deadline!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "failure_reason",
     "failure_category", "retry_policy_json", "source" },
   function(k, a)
-    local act, refused = lease.begin_call(k, a, { "active", "terminal", "delayed" })
+    local act, refused = lease.begin_call(k, a, LANES)
     if not act then return refused end
-    local id, core, now = a.execution_id, act.core, act.now
-    local reason = text.present(a.failure_reason, "")
-    local category = text.present(a.failure_category, "")
-    local retry_at = attempt.retry_at(id, core, policy.object(text.json(a.retry_policy_json)),
-      category, now)
-    local from = text.append({ k.active }, act.stale_keys)
+    local failure = completion.failure(a.execution_id, act, a.failure_reason, a.failure_category,
+      a.retry_policy_json)
+    refused = lease.add_released(k.lease_history, act.core, completion.release_reason(failure),
+      act.now)
+    if refused then return refused end
     -- write; nothing below can fail
-    attempt.finish(k.attempt, "ended_failure", now,
-      { "failure_reason", reason, "failure_category", category })
-    stream.close(k.stream_meta, "attempt_failure", now)
-    lease.history(k.lease_history, "released", lease.EVENT.released,
-      lease.current(core, now, retry_at and "failed_retry_scheduled" or "failed_terminal"))
-    if not retry_at then
-      completion.finish(k, id, core,
-        { outcome = "failed", now = now, from = from, fields = { "failure_reason", reason } })
-      return ok("terminal_failed")
-    end
-    attempt.schedule_retry(k, id, core, from, retry_at, reason, now)
-    return ok("retry_scheduled", retry_at)
+    completion.fail(k, a.execution_id, act, failure)
+    if failure.retry_at then return ok("retry_scheduled", failure.retry_at) end
+    return ok("terminal_failed")
   end)

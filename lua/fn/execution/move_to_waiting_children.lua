@@ -15,7 +15,7 @@ define("ff_move_to_waiting_children",
     "attempt_timeout!:zset" },
   { "execution_id!", "lease_id", "lease_epoch", "attempt_id", "source" },
   function(k, a)
-    local act, refused = lease.begin_call(k, a, { "active", "blocked_dependencies" })
+    local act, refused = lease.begin_call(k, a, { "active", "blocked_dependencies" }, true)
     if not act then return refused end
     -- write; nothing below can fail
     lease.give_up(k, a.execution_id, act, {

@@ -52,7 +52,7 @@ define("ff_purge_execution",
     limit, refused = number.require_span(text.either(a.limit, 100), "limit", 1)
     if not limit then return refused end
     local core
-    core, refused = record.part(given.exec_core, FIELDS)
+    core, refused = record.select(given.exec_core, FIELDS)
     local id = a.execution_id
     refused = refused or record.misnamed(given.exec_core, id)
     if refused then return refused end

@@ -70,8 +70,10 @@ define("ff_reclaim_execution",
       "reclaim_reason", lost.reason,
       "previous_attempt_index", text.either(core.current_attempt_index, "0"),
     })
+    attempt.open_usage(plan)
+    lease.write_record(k.lease_current, id, held)
     lease.grant(k, id, held, text.append(attempt.current_fields(core, plan, held),
-      { "lease_reclaim_count", lost.count + 1 }), stale_keys)
+      { "lease_reclaim_count", number.digits(lost.count + 1) }), stale_keys)
     attempt.write_limits(k, id, limits)
     lease.history(k.lease_history, "reclaimed", lease.EVENT.reclaimed, {
       old_lease_epoch = core.current_lease_epoch, new_lease_id = held.lease_id,

@@ -22,5 +22,6 @@ define("ff_evaluate_flow_eligibility",
     if core.terminal_outcome ~= "none" then
       return ok("terminal")
     end
-    return ok(dependency.eligibility(k, core))
+    local word, refused = dependency.eligibility(k, core)
+    return refused or ok(word)
   end, { reads_only = true })

@@ -21,7 +21,7 @@ local EMPTY_KEPT_MS = 86400000
 -- Finishes an open submission: a reply if nothing else is to do, else nil.
 local function finish_submission(k, a, core, stage, pending, now)
   if stage == "sealing" or flow.closed(core) then
-    local steps, refused = submission.sealing(k.flow_core, now)
+    local steps, refused = submission.sealing(k.flow_core, now, submission.SEALED_AT_ONCE)
     if refused then return refused end
     -- write; nothing below can fail
     return ok("sealing", submission.seal(k.flow_core, steps, now))

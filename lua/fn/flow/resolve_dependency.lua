@@ -17,10 +17,14 @@ define("ff_resolve_dependency",
   { "edge_id!", "upstream_outcome", "now_ms", "flow_id", "downstream_eid" },
   function(k, a)
     local found, refused = dependency.records(k)
+    local core
+    if not refused then
+      core, refused = dependency.child(k.exec_core)
+    end
     refused = refused or guard.any_other({ k.eligible, k.terminal, k.blocked }, "zset")
-      or dependency.locate(k, found.core, { "eligible", "terminal", "blocked" })
+      or dependency.locate(k, core, { "eligible", "terminal", "blocked" })
     if refused then
       return refused
     end
-    return (dependency.resolve(k, a, found))
+    return (dependency.resolve(k, a, found, function() return core end))
   end)

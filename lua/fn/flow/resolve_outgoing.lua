@@ -17,6 +17,7 @@
 -- Bound: 10 + 35000 * n, or 103500 + 1504 * n
 -- Keeps: EdgeByTruth, GroupCounts, OneHome, BoundedWork, RepeatIsHarmless
 local LIMIT_MAX = 500
+local UPSTREAM = { "flow_id", "lifecycle_phase", "terminal_outcome", "replay_count" }
 
 -- Whether this is the same end of the upstream that had failed the edge before it was re-armed.
 local function outlived(core, dep)
@@ -42,6 +43,27 @@ local function child_of(tag, id, core, edge_id, only_child)
   return only_child, text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
 end
 
+-- Answers the function that reads the record of a child and points `k` at its lane, and at its
+-- attempt if that is open.
+local function child_reader(tag)
+  local lanes = {}
+  return function(k)
+    local core, refused = dependency.child(k.exec_core)
+    if core then
+      local lane_id = lane.of(core)
+      local own = lanes[lane_id] or dependency.lanes(tag, lane_id)
+      lanes[lane_id] = own
+      k.eligible, k.terminal, k.blocked = own.eligible, own.terminal, own.blocked
+      if dependency.RUNNING[core.attempt_state] then
+        local id = text.execution_of(k.exec_core)
+        local index = text.either(core.current_attempt_index, "0")
+        k.attempt, k.stream_meta = attempt.key(tag, id, index), stream.meta(tag, id, index)
+      end
+    end
+    return core, refused
+  end
+end
+
 -- Resolves one edge: `resolved`, `before` or `left`, and what happened to the child. `all` is what
 -- the edges of the call have in common.
 local function resolve(all, edge_id, only_child)
@@ -50,22 +72,15 @@ local function resolve(all, edge_id, only_child)
   if not child then
     return "left"
   end
-  local child_core, refused = dependency.child(dependency.front(tag, child) .. ":core")
-  if refused then
-    return "left"
-  end
-  local lane_id = lane.of(child_core or {})
-  all.lanes[lane_id] = all.lanes[lane_id] or dependency.lanes(tag, lane_id)
-  local k = dependency.keys(tag, flow_id, child, all.result, edge_id, child_core,
-    all.lanes[lane_id])
-  local found = dependency.records(k, child_core)
+  local k = dependency.keys(tag, flow_id, child, all.result, edge_id)
+  local found = dependency.records(k)
   if not found or outlived(core, found.dep) then
     return "left"
   end
   local reply, effect = dependency.resolve(k, {
     edge_id = edge_id, upstream_outcome = core.terminal_outcome, now_ms = all.now,
     flow_id = flow_id, downstream_eid = child,
-  }, found, all.moves)
+  }, found, all.child, all.moves)
   if reply.err or reply[1] == 0 then
     return "left"
   end
@@ -88,7 +103,11 @@ define("ff_resolve_outgoing",
     if refused then
       return refused
     end
-    local core = record.read(k.upstream_core)
+    local core
+    core, refused = record.select(k.upstream_core, UPSTREAM)
+    if refused then
+      return refused
+    end
     if not core then
       return err("execution_not_found")
     end
@@ -107,7 +126,8 @@ define("ff_resolve_outgoing",
     local count, skipped, released = { resolved = 0, before = 0, left = 0 }, {}, {}
     local all = {
       tag = tag, id = a.execution_id, core = core, now = number.digits(number.now()),
-      result = dependency.front(tag, a.execution_id) .. ":result", lanes = {}, moves = {},
+      result = dependency.front(tag, a.execution_id) .. ":result", child = child_reader(tag),
+      moves = {},
     }
     -- Each edge is read, decided and written on its own: the marker stands in dependency.resolve.
     for _, edge_id in ipairs(edges) do

@@ -39,6 +39,7 @@ define("ff_set_edge_group_policy",
     if note then
       call("HSET", note.key, note.field, "1")
     end
-    edge_group.declare(k.edgegroup, wanted, a.now_ms)
+    record.write(k.edgegroup,
+      text.append(edge_group.declaration(wanted, a.now_ms), { "n", 0 }))
     return ok("set")
   end)

@@ -45,7 +45,7 @@ define("ff_stage_dependency_edge",
       return refused
     end
     -- write; nothing below can fail
-    flow.write_edge(k.edge, a, a.now_ms)
+    flow.write_edge(k.edge, a.flow_id, a, a.now_ms)
     call("SADD", k.outgoing, a.edge_id)
     call("SADD", k.incoming, a.edge_id)
     local revision = number.floor(core.graph_revision, 0) + 1

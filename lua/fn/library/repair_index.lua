@@ -21,7 +21,7 @@ define("ff_repair_index",
   { "exec_core!=hash" },
   { "execution_id!", "lane_id" },
   function(given, a)
-    local core, refused = record.part(given.exec_core, FIELDS)
+    local core, refused = record.select(given.exec_core, FIELDS)
     local id, entries = a.execution_id, nil
     refused = refused or record.misnamed(given.exec_core, id)
     if refused then return refused end

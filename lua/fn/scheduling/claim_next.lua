@@ -15,9 +15,6 @@
 -- Bound: 71 + 30 * n
 -- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, RepeatIsHarmless, WindowMoves
 
--- How long an answer is stored at least; for a longer lease, as long as the lease.
-local NOTE_MS = 60000
-
 -- The answer of an earlier call with this lease id, nil when there was none.
 local function earlier_answer(k, a, tag, now)
   local note = call("GET", k.claim_note)
@@ -26,10 +23,7 @@ local function earlier_answer(k, a, tag, now)
   local keys = claim.keys(k, tag, id)
   local core = record.read(keys.exec_core) or {}
   if not lease.already_granted(core, a, now) then return ok("lapsed", id) end
-  local key = attempt.key(tag, id, core.current_attempt_index)
-  local run = record.fields(key, "attempt_type", "resumed_at")
-  local kind = text.set(run.resumed_at) and "resumed" or run.attempt_type
-  return claim.answer(keys, id, core, kind, waited_ms)
+  return claim.answer_again(keys, tag, id, core, waited_ms)
 end
 
 define("ff_claim_next",
@@ -47,25 +41,16 @@ define("ff_claim_next",
     local tag, now = text.tag(k.eligible), number.now()
     local earlier = earlier_answer(k, a, tag, now)
     if earlier then return earlier end
-    local found = claim.search(k, a, tag, numbers, now)
-    local planned = found.planned
+    local found = claim.search(k, { a }, tag, numbers, now)
+    local planned = found.plans[1]
     refused = planned and claim.type_refusal(k)
     if refused then return refused end
     -- write; nothing below can fail
-    if #found.dropped > 0 then record.each_chunk("ZREM", k.eligible, found.dropped) end
+    claim.take(k, found)
     if planned then
-      claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
       call("SET", k.claim_note, planned.id .. "|" .. planned.waited_ms, "PX",
-        number.digits(math.max(numbers.ttl, NOTE_MS)))
-      return claim.answer(planned.keys, planned.id, claim.outcome(planned), planned.kind,
-        planned.waited_ms)
+        number.digits(math.max(numbers.ttl, claim.NOTE_MS)))
+      return claim.answer(planned)
     end
-    if found.admit then
-      return ok("needs_admission", found.admit, found.core.budget_ids, found.core.quota_policy_id)
-    end
-    if found.seen == #found.dropped and numbers.offset == 0 and found.ended then
-      return ok("empty")
-    end
-    local next_offset = numbers.offset + found.seen - #found.dropped
-    return ok("none_claimable", found.ended and 0 or next_offset)
+    return ok(claim.none(found, numbers))
   end)

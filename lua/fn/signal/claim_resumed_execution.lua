@@ -51,8 +51,9 @@ define("ff_claim_resumed_execution",
     local held = lease.terms(core, a, core.current_attempt_id, now, ttl)
     -- write; nothing below can fail
     attempt.resume(k.attempt, held)
+    lease.write_record(k.lease_current, id, held)
     lease.grant(k, id, held, { "attempt_time_left_ms", "" }, stale_keys)
-    attempt.write_limits(k, id, { timeout_at = timeout_at })
+    attempt.write_limits(k, id, { timeout_at = timeout_at, clears = true })
     lease.history(k.lease_history, "acquired", lease.EVENT.acquired_resumed,
       lease.acquired(held, index, "claim_resumed"))
     return ok(held.lease_id, held.lease_epoch, held.expires_at, held.attempt_id, index, "resumed")

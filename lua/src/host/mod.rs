@@ -54,6 +54,8 @@ pub struct HostConfig {
     /// How many Lua instructions one call may take before it is stopped. With the highest number
     /// instructions are not counted, which costs less: for scripts that are known to end.
     pub instruction_budget: u64,
+    /// Count every instruction, for [`Host::last_instructions`]. Takes many times as long.
+    pub exact_instructions: bool,
     /// How much memory each Lua VM may hold, in bytes.
     pub lua_memory_max: usize,
     /// Longest word of a command, in bytes.
@@ -68,6 +70,7 @@ impl Default for HostConfig {
             unruly_scans: false,
             // Far above any function of the library, and over in a few seconds.
             instruction_budget: 400_000_000,
+            exact_instructions: false,
             // Room for a few copies of a value of 64 MiB.
             lua_memory_max: 1024 * 1024 * 1024,
             // The default of the server.
@@ -269,6 +272,13 @@ impl Host {
     #[must_use]
     pub fn has_written(&self) -> bool {
         !self.store.lock().writes.is_empty()
+    }
+
+    /// How many instructions of Lua the last function call took, library code in C not included:
+    /// the same on every machine. In steps of ten thousand unless the host counts exactly.
+    #[must_use]
+    pub fn last_instructions(&self) -> u64 {
+        self.scripting.functions.last_instructions()
     }
 
     /// How many commands the scripts of the last call asked for.

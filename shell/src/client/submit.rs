@@ -40,9 +40,9 @@ impl Index<&str> for SubmittedFlow {
 }
 
 impl Client {
-    /// Submits a flow, atomically: either all of it runs or nothing. Flows of up to 256 tasks, 2048
-    /// dependencies and 4 MiB of payloads are one call; larger ones are sent in chunks and start
-    /// when the last chunk has arrived.
+    /// Submits a flow, atomically: either all of it runs or nothing. Flows of up to about 150 tasks
+    /// or 400 dependencies are one call; larger ones are sent in chunks, so that no call occupies
+    /// the server for long, and start when the last chunk has arrived.
     ///
     /// # Errors
     /// When the flow is invalid, a budget or quota of a task does not exist, or the store refuses
@@ -186,9 +186,11 @@ struct Chunk {
 impl Chunk {
     fn is_full(&self, edges: usize, bytes: usize) -> bool {
         !self.members.is_empty()
-            && (self.members.len() >= SubmitFlow::MEMBERS_MAX
-                || self.edges.len() + edges > SubmitFlow::EDGES_MAX
-                || self.bytes + bytes > CHUNK_BYTES)
+            && SubmitFlow::work(
+                self.members.len() + 1,
+                self.edges.len() + edges,
+                self.bytes + bytes,
+            ) > SubmitFlow::WORK_MAX
     }
 }
 
@@ -276,9 +278,6 @@ impl Task {
 
 /// The tag that stores a task's name.
 pub(crate) const NAME_TAG: &str = "selvedge.task";
-
-/// About how many bytes of payload one call carries, so that no call blocks the server for long.
-const CHUNK_BYTES: usize = 4 * 1024 * 1024;
 
 /// The UUID namespace of flow ids derived from idempotency keys: a random constant.
 const FLOW_ID_NAMESPACE: Uuid = Uuid::from_u128(0x6d0f_3a52_7c1e_4b8e_9a40_5e1d_2c7b_94f1);

@@ -25,19 +25,19 @@ macro_rules! lua {
 canaries! {
     // Records.
     retry_count_not_a_number: "RightKind", lua!(
-        "    attempt.finish(k.attempt, \"ended_success\", now)"
-            => "    call(\"HSET\", k.exec_core, \"retry_count\", \"many\")\n    attempt.finish(k.attempt, \"ended_success\", now)"),
+        "  attempt.finish(k.attempt, \"ended_success\", now)"
+            => "  call(\"HSET\", k.exec_core, \"retry_count\", \"many\")\n  attempt.finish(k.attempt, \"ended_success\", now)"),
         "at 0s caller-1 create E1\n";
     wrong_public_state: "VectorWhole", lua!(
-        "    attempt_state, \"waiting\")" => "    attempt_state, \"delayed\")"),
+        "\"pending_first_attempt\", \"waiting\")" => "\"pending_first_attempt\", \"delayed\")"),
         "at 0s caller-1 create E1\n";
     old_index_entry_kept: "OneHome", lua!(
         "key ~= to then\n      call(\"ZREM\", key, id)"
             => "key ~= to then\n      call(\"ZSCORE\", key, id)"),
         "at 0s caller-1 create E1\n";
     lease_outlives_its_release: "OneHolder", lua!(
-        "  call(\"DEL\", k.lease_current)\n  call(\"ZREM\", k.lease_expiry, id)"
-            => "  call(\"ZREM\", k.lease_expiry, id)"),
+        "  call(\"ZREM\", k.lease_expiry, id)\n  call(\"SREM\", k.worker_leases, id)"
+            => "  call(\"SREM\", k.worker_leases, id)"),
         "at 0s caller-1 create E1\n";
     fence_not_compared: "OneHolder", lua!(
         "  if (core.current_lease_id or \"\") ~= fence.lease_id\n    or (core.current_lease_epoch or \"\") ~= fence.lease_epoch\n    or (core.current_attempt_id or \"\") ~= fence.attempt_id then"
@@ -48,18 +48,18 @@ canaries! {
             => "  if lease.lapsed(core, 0) then\n    return lease.mark_expired"),
         "fault WorkerZombie on 1st claim_next by worker-1 ms 50\nat 0s caller-1 create E1\n";
     attempt_left_open: "AttemptsHonest", lua!(
-        "local fields = { \"attempt_state\", attempt_state, \"ended_at\", now }"
-            => "local fields = { \"ended_at\", now }"),
+        "\"attempt_state\", attempt_state, \"ended_at\", number.text(now),"
+            => "\"ended_at\", number.text(now),"),
         "at 0s caller-1 create E1\n";
     claim_note_without_ttl: "NoOrphans", lua!(
-        "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms, \"PX\",\n        number.digits(math.max(numbers.ttl, NOTE_MS)))"
+        "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms, \"PX\",\n        number.digits(math.max(numbers.ttl, claim.NOTE_MS)))"
             => "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms)"),
         "at 0s caller-1 create E1\n";
     replay_marked_as_first_attempt: "LegalTransition", lua!(
         "state.eligible(\"pending_replay_attempt\")" => "state.eligible(\"pending_first_attempt\")"),
         "at 0s caller-1 create E1\nat 10s caller-1 replay E1\n";
     epoch_not_increased: "FenceNeverRepeats", lua!(
-        "number.floor(core.current_lease_epoch, 0)) + 1," => "number.floor(core.current_lease_epoch, 0)) + 0,"),
+        "number.floor(core.current_lease_epoch, 0)) + 1" => "number.floor(core.current_lease_epoch, 0)) + 0"),
         "task E1 does die\nat 0s caller-1 create E1\n";
     write_before_a_refusal: "ErrorMeansUntouched", lua!(
         "    local refused = refusal(k, core, a, now)\n    if refused then return refused end"
@@ -69,12 +69,12 @@ canaries! {
         "local total = call(\"SCARD\", k.members)" => "local total = call(\"GET\", k.members)"),
         "at 0s caller-1 submit F1 chain 2\n";
     work_without_a_bound: "BoundedWork", lua!(
-        "    attempt.finish(k.attempt, \"ended_success\", now)"
-            => "    for _ = 1, 3000 do call(\"EXISTS\", k.attempt) end\n    attempt.finish(k.attempt, \"ended_success\", now)"),
+        "  attempt.finish(k.attempt, \"ended_success\", now)"
+            => "  for _ = 1, 3000 do call(\"EXISTS\", k.attempt) end\n  attempt.finish(k.attempt, \"ended_success\", now)"),
         "at 0s caller-1 create E1\n";
     write_into_another_slot: "OneSlot", lua!(
-        "    attempt.finish(k.attempt, \"ended_success\", now)"
-            => "    call(\"SET\", \"ff:elsewhere:{fp:9999}\", now)\n    attempt.finish(k.attempt, \"ended_success\", now)"),
+        "  attempt.finish(k.attempt, \"ended_success\", now)"
+            => "  call(\"SET\", \"ff:elsewhere:{fp:9999}\", now)\n  attempt.finish(k.attempt, \"ended_success\", now)"),
         "at 0s caller-1 create E1\n";
 
     // Dependencies and groups.

@@ -8,12 +8,14 @@
 //! | submit, claim and complete, beside raw commands that make the same changes | printed |
 //! | 5,000 due timeouts over 256 partitions, beside the same calls pipelined | 0.5 of it, 5,000 a second |
 //! | 1,000 children made eligible by one completion | under 150 ms |
+//! | PING while 10,000 tasks with 49,900 dependencies are submitted | never 25 ms |
 //!
 //! Ends with a failure when a promise is broken.
 
 mod chain;
 mod drain;
 mod fan;
+mod pings;
 mod raw;
 mod throughput;
 mod wake;
@@ -59,6 +61,7 @@ async fn measure() -> Result<Vec<Figure>, Fault> {
         figures.push(throughput::measure(&stage).await?.said());
         engine.shutdown(Duration::from_secs(5)).await?;
     }
+    figures.push(pings::measure(&Stage::open().await?).await?.said());
     figures.push(drain::measure().await?.said());
     Ok(figures)
 }

@@ -96,7 +96,20 @@ impl HostStore {
     /// Makes an empty one.
     #[must_use]
     pub fn start() -> Self {
-        let mut host = Host::new(HostConfig::default());
+        Self::with(HostConfig::default())
+    }
+
+    /// An empty one that counts what a call takes: every inner command and every instruction.
+    #[must_use]
+    pub fn counting() -> Self {
+        let mut store =
+            Self::with(HostConfig { exact_instructions: true, ..HostConfig::default() });
+        store.host.log_inner_commands(true);
+        store
+    }
+
+    fn with(config: HostConfig) -> Self {
+        let mut host = Host::new(config);
         host.set_now_us(HOST_STARTS_AT_US);
         Self { host }
     }

@@ -5,7 +5,6 @@ use serde_json::{Value as Json, json};
 
 use super::Edge;
 use super::set_edge_group_policy::GroupPolicy;
-use super::stage_dependency_edge::DEPENDENCY_KIND;
 use crate::call::args::args;
 use crate::call::envelope::broken;
 use crate::call::{Envelope, Function};
@@ -40,6 +39,11 @@ pub struct SubmitFlow {
     /// Whether this is the last chunk.
     pub seal: bool,
 }
+
+/// What a member, an edge and payloads cost the server, as measured: see [`SubmitFlow::work`].
+const MEMBER_UNITS: usize = 5;
+const EDGE_UNITS: usize = 2;
+const BYTES_PER_UNIT: usize = 4 * 1024;
 
 /// A member to be.
 #[derive(Clone, Debug)]
@@ -91,6 +95,17 @@ impl SubmitFlow {
     pub const MEMBERS_MAX: usize = 256;
     /// Edges that one call may bring.
     pub const EDGES_MAX: usize = 2048;
+    /// The most [`SubmitFlow::work`] for one call, unless a single member has more edges: about
+    /// eight milliseconds of the server's time.
+    pub const WORK_MAX: usize = 800;
+
+    /// About how long a call occupies the server, in units of ten microseconds: whoever divides a
+    /// flow into calls keeps each below [`SubmitFlow::WORK_MAX`].
+    #[must_use]
+    pub const fn work(members: usize, edges: usize, payload_bytes: usize) -> usize {
+        let bytes = payload_bytes / BYTES_PER_UNIT;
+        members.saturating_mul(MEMBER_UNITS) + edges.saturating_mul(EDGE_UNITS) + bytes
+    }
 
     /// The structure as one JSON document; payloads are separate arguments, unencoded.
     fn document(&self) -> String {
@@ -114,31 +129,42 @@ impl SubmitFlow {
 }
 
 impl NewMember {
+    /// Without what is empty: a missing field means the same, and need not be read.
     fn describe(&self) -> Json {
         let time = |at: Option<ServerTime>| at.map(|at| at.0.to_string()).unwrap_or_default();
-        json!({
+        let mut described = json!({
             "execution_id": self.execution_id.to_string(),
             "lane_id": self.lane_id.to_string(),
             "execution_kind": self.execution_kind,
             "priority": self.priority,
             "creator_identity": self.creator_identity,
-            "policy_json": self.policy_json,
-            "delay_until": time(self.delay_until),
-            "tags_json": self.tags_json,
-            "execution_deadline_at": time(self.execution_deadline_at),
             "partition_id": self.execution_id.partition().index,
-        })
+        });
+        for (name, value) in [
+            ("policy_json", self.policy_json.clone()),
+            ("delay_until", time(self.delay_until)),
+            ("tags_json", self.tags_json.clone()),
+            ("execution_deadline_at", time(self.execution_deadline_at)),
+        ] {
+            if !value.is_empty() {
+                described[name] = Json::from(value);
+            }
+        }
+        described
     }
 }
 
+/// The kind is that of every edge, so it is not told.
 fn describe_edge(edge: &Edge) -> Json {
-    json!({
+    let mut described = json!({
         "edge_id": edge.edge_id.to_string(),
         "upstream_eid": edge.upstream.to_string(),
         "downstream_eid": edge.downstream.to_string(),
-        "dependency_kind": DEPENDENCY_KIND,
-        "data_passing_ref": edge.data_passing_ref,
-    })
+    });
+    if !edge.data_passing_ref.is_empty() {
+        described["data_passing_ref"] = Json::from(edge.data_passing_ref.clone());
+    }
+    described
 }
 
 fn describe_group((child, policy): &(ExecutionId, GroupPolicy)) -> Json {

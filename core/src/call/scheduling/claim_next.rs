@@ -171,7 +171,7 @@ impl Function for ClaimNext {
     }
 }
 
-fn read_work(mut fields: Fields) -> Result<ClaimedWork, CallError> {
+pub(super) fn read_work(mut fields: Fields) -> Result<ClaimedWork, CallError> {
     let execution_id = fields.parse("an execution id")?;
     let lease_id = fields.parse("a lease id")?;
     let lease_epoch = fields.parse("a lease epoch")?;

@@ -1,7 +1,9 @@
 //! Granting and claiming executions, their order and delays, and the registry of workers.
 
 mod change_priority;
+mod claim_many;
 mod claim_next;
+mod end_and_claim;
 mod heartbeat_worker;
 mod issue_claim_grant;
 mod issue_grant_and_claim;
@@ -11,7 +13,9 @@ mod register_worker;
 mod update_progress;
 
 pub use change_priority::{ChangePriority, PriorityChanged};
+pub use claim_many::{ClaimMany, ClaimManyReply, ClaimTerms, NewLease, NewLeases};
 pub use claim_next::{ClaimNext, ClaimNextReply, ClaimedWork};
+pub use end_and_claim::{EndAndClaim, EndAndClaimReply, Ended, RunEnd};
 pub use heartbeat_worker::{Heartbeat, HeartbeatWorker};
 pub use issue_claim_grant::{GrantTerms, IssueClaimGrant};
 pub use issue_grant_and_claim::{IssueGrantAndClaim, OperatorClaim};
@@ -25,7 +29,9 @@ use super::Signature;
 /// The functions of this domain.
 pub const SIGNATURES: &[Signature] = &[
     Signature::of::<ChangePriority>(),
+    Signature::of::<ClaimMany>(),
     Signature::of::<ClaimNext>(),
+    Signature::of::<EndAndClaim>(),
     Signature::of::<HeartbeatWorker>(),
     Signature::of::<IssueClaimGrant>(),
     Signature::of::<IssueGrantAndClaim>(),

@@ -164,3 +164,16 @@ fn a_cluster_refuses_keys_of_several_slots() {
     }
     assert_eq!(call(&mut host, "EXEC"), cross);
 }
+
+#[test]
+fn instructions_are_counted_by_one_where_that_is_asked_for() {
+    let mut host = Host::new(HostConfig { exact_instructions: true, ..HostConfig::default() });
+    let mut count = |steps: u32| {
+        load(&mut host, &format!("local n = 0 for i = 1, {steps} do n = n + i end return n"));
+        call(&mut host, "FCALL f 0");
+        host.last_instructions()
+    };
+    let (few, more) = (count(10), count(30));
+    // An addition and the step of the loop.
+    assert_eq!(more - few, 40, "{few} and {more}");
+}

@@ -35,7 +35,7 @@ use super::HostConfig;
 use super::store::SharedStore;
 use args::Raised;
 
-/// How many instructions pass between two checks of the budget: few enough to stop a loop at once,
+/// How many instructions usually pass between two checks of the budget: few enough to stop a loop at once,
 /// many enough to cost little.
 const HOOK_INTERVAL: u32 = 10_000;
 
@@ -61,6 +61,8 @@ pub(crate) struct Vm {
     load: Function,
     registration: Registration,
     budget: Arc<Budget>,
+    /// How many instructions pass between two checks of the budget.
+    interval: u32,
     memory_max: usize,
     store: SharedStore,
 }
@@ -99,6 +101,7 @@ impl Vm {
             globals,
             registration,
             budget,
+            interval: if config.exact_instructions { 1 } else { HOOK_INTERVAL },
             memory_max: config.lua_memory_max,
             store: store.clone(),
             lua,
@@ -107,6 +110,11 @@ impl Vm {
             vm.watch()?;
         }
         Ok(vm)
+    }
+
+    /// How many instructions the last call took.
+    pub(crate) fn last_instructions(&self) -> u64 {
+        self.budget.whole - self.budget.left.load(Ordering::Relaxed)
     }
 
     /// Compiles a text; the error is Lua's own, with the place.
@@ -188,9 +196,10 @@ impl Vm {
     /// After that every instruction raises, so that no `pcall` can continue the script.
     fn watch(&self) -> mlua::Result<()> {
         let budget = Arc::clone(&self.budget);
-        let every = HookTriggers::new().every_nth_instruction(HOOK_INTERVAL);
+        let interval = self.interval;
+        let every = HookTriggers::new().every_nth_instruction(interval);
         self.lua.set_global_hook(every, move |lua, _| {
-            if budget.spend(u64::from(HOOK_INTERVAL)) {
+            if budget.spend(u64::from(interval)) {
                 return Ok(VmState::Continue);
             }
             let always = HookTriggers::new().every_nth_instruction(1);

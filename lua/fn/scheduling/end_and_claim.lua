@@ -1,0 +1,156 @@
+-- Reports the end of a run, as ff_complete_execution or ff_fail_execution does, and claims up to
+-- `n` eligible executions of a lane of the same partition, as ff_claim_many does: one call per
+-- task. The lease and attempt ids follow the named arguments in pairs. If the end is refused,
+-- nothing is claimed. What was claimed is noted in the ended record, so a repeated call with the
+-- same lease ids gets the same answer, as far as the claims are still valid; a repetition of a call
+-- that claimed nothing is refused as ff_complete_execution refuses it. The lease history gets an
+-- entry only if there is one already: the attempt says the same. An added function.
+-- Keys: exec_core (hash, of the ended execution), result (string), terminal (zset), delayed (zset),
+--   eligible (zset), active (zset), lease_expiry (zset), worker_leases (set), attempt_timeout
+--   (zset), execution_deadline (zset)
+-- Arguments: execution_id, lease_id, lease_epoch, attempt_id, ending (complete or fail),
+--   outcome (the result, or why it failed), failure_category, retry_policy_json, lane, worker_id,
+--   worker_instance_id, worker_capabilities_csv, lease_ttl_ms, window, offset, then lease_id and
+--   attempt_id per claim
+-- Replies: completed, retry_scheduled, terminal_failed, claimed, needs_admission, none_claimable,
+--   empty, lapsed
+-- Errors: invalid_input, invalid_capabilities, execution_not_found, partial_fence_triple,
+--   fence_required, execution_not_active, lease_revoked, lease_expired, stale_lease
+-- Bound: 110 + 60 * n
+-- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, VectorWhole, RepeatIsHarmless
+local LANES, LANES_OF_RETRY = { "active", "terminal" }, { "active", "terminal", "delayed" }
+
+-- The keys of the ended execution: those of the call, and those that its id names.
+local function keys_of_end(k, tag, id)
+  local prefix = "ff:exec:" .. tag .. ":" .. id .. ":"
+  return {
+    exec_core = k.exec_core, result = k.result, terminal = k.terminal, delayed = k.delayed,
+    active = k.active, lease_expiry = k.lease_expiry, worker_leases = k.worker_leases,
+    attempt_timeout = k.attempt_timeout, execution_deadline = k.execution_deadline,
+    lease_current = prefix .. "lease:current", lease_history = prefix .. "lease:history",
+    attempt = nil, stream_meta = nil,
+  }
+end
+
+-- Checks the indexes of time limits: in many partitions there are none.
+local function look_at_limits(e)
+  if call("EXISTS", e.attempt_timeout, e.execution_deadline) == 0
+    and guard.note_missing(e.attempt_timeout, "zset")
+    and guard.note_missing(e.execution_deadline, "zset") then
+    return nil
+  end
+  return guard.mismatch(e.attempt_timeout, "zset") or guard.mismatch(e.execution_deadline, "zset")
+end
+
+-- Checks the records of the ended execution that most often do not exist; answers nil or a refusal.
+local function look_at_leftovers(e)
+  if call("EXISTS", e.lease_current, e.lease_history, e.stream_meta) == 0
+    and guard.note_missing(e.lease_current, "hash")
+    and guard.note_missing(e.lease_history, "stream")
+    and guard.note_missing(e.stream_meta, "hash") then
+    return nil
+  end
+  return guard.clash(e.lease_current, "hash") or guard.mismatch(e.lease_history, "stream")
+    or guard.mismatch(e.stream_meta, "hash")
+end
+
+-- What the ended record notes about the claims: `next_claim` = the first lease id and how the run
+-- ended, `next_1`, `next_2`, … = the claims. Each is short enough for the compact form of a hash.
+local STATUS = { c = "completed", f = "terminal_failed", r = "retry_scheduled" }
+local function note_fields(first_lease_id, ending, plans)
+  local fields = { "next_claim", first_lease_id .. "|" .. ending.code .. ending.retry_at }
+  for i = 1, #plans do
+    fields[#fields + 1] = "next_" .. i
+    fields[#fields + 1] = plans[i].id .. "|" .. plans[i].waited_ms
+  end
+  return fields
+end
+
+-- The answer of an earlier call with these lease ids, nil if there was none.
+local function earlier_answer(k, takers)
+  local first, code, retry_at =
+    (record.peek(k.exec_core, "next_claim") or ""):match("^(.*)|(%a)(%d*)$")
+  if first ~= takers[1].lease_id then return nil end
+  local notes = {}
+  for i = 1, #takers do
+    notes[i] = record.peek(k.exec_core, "next_" .. i)
+    if not notes[i] then break end
+  end
+  local reply = { 1, "OK", STATUS[code] or "", retry_at, "claimed" }
+  if claim.append_noted(reply, k, text.tag(k.exec_core), takers, table.concat(notes, "|"),
+    number.now()) == 0 then
+    reply[5] = "lapsed"
+  end
+  return reply
+end
+
+-- The plan of the end: { keys, act, failure, code, retry_at }, or nil and a refusal.
+local function plan_end(k, a)
+  local id, tag = a.execution_id, text.tag(k.exec_core)
+  if k.exec_core ~= "ff:exec:" .. tag .. ":" .. id .. ":core" then
+    return nil, err("invalid_input", "core is not the key of execution_id")
+  end
+  local fails, e = a.ending == "fail", keys_of_end(k, tag, id)
+  if not fails and a.ending ~= "complete" then
+    return nil, err("invalid_input", "ending must be complete or fail, got: " .. a.ending)
+  end
+  local act, refused = lease.begin_end(e, a, fails and LANES_OF_RETRY or LANES)
+  if not act then return nil, refused end
+  if not e.attempt then
+    e.attempt, e.stream_meta = attempt.key(tag, id, "0"), stream.meta(tag, id, "0")
+  end
+  refused = guard.mismatch(e.attempt, "hash") or look_at_limits(e) or look_at_leftovers(e)
+    or fails and guard.mismatch(e.delayed, "zset")
+  if refused then return nil, refused end
+  if not fails then return { keys = e, act = act, code = "c", retry_at = "" } end
+  local failure = completion.failure(id, act, a.outcome, a.failure_category, a.retry_policy_json)
+  return {
+    keys = e, act = act, failure = failure,
+    code = failure.retry_at and "r" or "f",
+    retry_at = failure.retry_at and number.digits(failure.retry_at) or "",
+  }
+end
+
+-- Carries out the end; `more` = further core fields.
+local function write_end(id, planned, a, more)
+  local e, act, failure = planned.keys, planned.act, planned.failure
+  if not guard.found_missing(e.lease_history) then
+    lease.add_released(e.lease_history, act.core,
+      failure and completion.release_reason(failure) or "completed", act.now)
+  end
+  if failure then
+    completion.fail(e, id, act, failure, more)
+  else
+    completion.succeed(e, id, act, a.outcome, more)
+  end
+end
+
+define("ff_end_and_claim",
+  { "exec_core!=hash", "result!=string", "terminal!:zset", "delayed!=zset", "eligible!=zset",
+    "active!:zset", "lease_expiry!:zset", "worker_leases!:set", "attempt_timeout!=zset",
+    "execution_deadline!=zset" },
+  { "execution_id!", "lease_id!", "lease_epoch!", "attempt_id!", "ending!", "outcome!",
+    "failure_category!", "retry_policy_json!", "lane!", "worker_id!", "worker_instance_id!",
+    "worker_capabilities_csv!", "lease_ttl_ms!", "window!", "offset!" },
+  function(k, a, _, arg_list)
+    local numbers, refused = claim.numbers(a)
+    if not numbers then return refused end
+    local lacking, takers, ending
+    lacking, refused = capability.lacking("", a.worker_capabilities_csv)
+    if not lacking then return refused end
+    takers, refused = claim.takers(a, arg_list, 15)
+    if not takers then return refused end
+    ending, refused = plan_end(k, a)
+    if not ending then return earlier_answer(k, takers) or refused end
+    local found = claim.search(k, takers, text.tag(k.exec_core), numbers, ending.act.now)
+    -- write; nothing below can fail
+    local status, retry_at, plans = STATUS[ending.code], ending.retry_at, found.plans
+    if not plans[1] then
+      write_end(a.execution_id, ending, a)
+      claim.take(k, found)
+      return ok(status, retry_at, claim.none(found, numbers))
+    end
+    write_end(a.execution_id, ending, a, note_fields(takers[1].lease_id, ending, plans))
+    claim.take(k, found)
+    return claim.append_planned({ 1, "OK", status, retry_at, "claimed" }, plans)
+  end)

@@ -1,0 +1,205 @@
+//! Whole flows: what submitting them and resolving their edges takes per task and edge.
+
+use selvedge_core::call::Function;
+use selvedge_core::call::flow::{Edge, NewMember, ResolveOutgoing, SubmitFlow};
+use selvedge_core::id::{ExecutionId, FlowId, LaneId, Namespace};
+use selvedge_core::key::Key;
+use selvedge_core::partition::Partition;
+use selvedge_core::value::Value;
+use uuid::Uuid;
+
+use super::{Cost, Line};
+use crate::spec::store::{self, HostStore, SpecStore};
+
+/// The tasks of a flow: for each, the earlier ones that it waits for.
+type Tasks = Vec<Vec<usize>>;
+
+/// Measures every shape on a library of its own.
+pub(super) fn measure(library: &str) -> Result<Vec<Line>, String> {
+    let hundred: Tasks = vec![Vec::new(); 100];
+    let fan: Tasks = std::iter::once(Vec::new()).chain(vec![vec![0]; 1_000]).collect();
+    let join: Tasks = vec![Vec::new(); 1_000].into_iter().chain([(0..1_000).collect()]).collect();
+    let mut lines = Vec::new();
+    let submissions = [
+        ("one task", vec![Vec::new()]),
+        ("100 tasks, per task", hundred),
+        ("10,000 tasks, per task", vec![Vec::new(); 10_000]),
+        ("10 by 100 grid, per task and edge", grid(10, 100)),
+        ("1 into 1,000, per task and edge", fan.clone()),
+        ("1,000 into 1, per task and edge", join.clone()),
+    ];
+    for (name, tasks) in submissions {
+        let mut flow = SubmittedFlow::start(library)?;
+        let cost = flow.submit(&tasks)?;
+        let per = tasks.len() + tasks.iter().map(Vec::len).sum::<usize>();
+        lines.push(Line { name: format!("ff_submit_flow: {name}"), per, cost });
+        largest(&mut lines, &flow, per);
+    }
+    for (name, tasks, ends) in [
+        ("1 into 1,000, per edge", fan, 0..1),
+        ("1,000 into 1, per edge", join, 0..1_000),
+        ("10 by 10 grid, per edge", grid(10, 10), 0..90),
+    ] {
+        let mut flow = SubmittedFlow::start(library)?;
+        flow.submit(&tasks)?;
+        flow.largest = Cost::default();
+        let per = tasks.iter().map(Vec::len).sum();
+        let mut cost = Cost::default();
+        for task in ends {
+            cost.add(flow.end(task)?);
+        }
+        lines.push(Line { name: format!("ff_resolve_outgoing: {name}"), per, cost });
+        largest(&mut lines, &flow, per);
+    }
+    Ok(lines)
+}
+
+/// Adds a line for the largest call of a shape of some size: what occupies the server at a time.
+fn largest(lines: &mut Vec<Line>, flow: &SubmittedFlow, per: usize) {
+    if let (true, Some(line)) = (per >= 1_000, lines.last()) {
+        let shape = line.name.split(", per").next().unwrap_or_default();
+        let name = format!("{shape}, largest call");
+        lines.push(Line { name, per: 1, cost: flow.largest.clone() });
+    }
+}
+
+/// Layers in which every task waits for all of the layer before.
+fn grid(width: usize, depth: usize) -> Tasks {
+    let layer = |at: usize| (at * width)..((at + 1) * width);
+    (0..width * depth)
+        .map(|task| match (task / width).checked_sub(1) {
+            None => Vec::new(),
+            Some(before) => layer(before).collect(),
+        })
+        .collect()
+}
+
+/// A flow on a host that counts.
+struct SubmittedFlow {
+    store: HostStore,
+    partition: Partition,
+    id: FlowId,
+    largest: Cost,
+}
+
+impl SubmittedFlow {
+    fn start(library: &str) -> Result<Self, String> {
+        let mut store = HostStore::counting();
+        store::load(&mut store, library)?;
+        let id = FlowId::from(Uuid::from_u128(1));
+        Ok(Self { store, partition: Partition::flow(3), id, largest: Cost::default() })
+    }
+
+    /// Submits the tasks in as many calls as their work takes.
+    fn submit(&mut self, tasks: &Tasks) -> Result<Cost, String> {
+        let mut cost = Cost::default();
+        let mut call = self.empty_call();
+        for (at, after) in tasks.iter().enumerate() {
+            let edges = call.edges.len() + after.len();
+            let work = SubmitFlow::work(call.members.len() + 1, edges, 0);
+            if !call.members.is_empty() && work > SubmitFlow::WORK_MAX {
+                cost.add(self.call(&call)?.1);
+                call = self.empty_call();
+            }
+            call.members.push(member(task_id(at)));
+            call.edges.extend(after.iter().map(|from| edge(*from, at)));
+        }
+        call.seal = true;
+        loop {
+            let (reply, took) = self.call(&call)?;
+            cost.add(took);
+            if !reply.contains(&Value::Bulk(b"sealing".to_vec())) {
+                return Ok(cost);
+            }
+            call = SubmitFlow { seal: true, ..self.empty_call() };
+        }
+    }
+
+    /// Ends a task and resolves its edges.
+    fn end(&mut self, task: usize) -> Result<Cost, String> {
+        let core = Key::execution(&task_id(task)).core().to_string();
+        let ended = ["HSET", &core, "lifecycle_phase", "terminal", "terminal_outcome", "success"];
+        let command = ended.map(|word| word.as_bytes().to_vec());
+        self.store.call(&command).map_err(|error| error.to_string())?;
+        let mut cost = Cost::default();
+        let mut cursor = "0".to_owned();
+        loop {
+            let (reply, took) = self.call(&ResolveOutgoing {
+                execution_id: task_id(task),
+                cursor,
+                limit: Some(100),
+                only_edge: None,
+                only_child: None,
+            })?;
+            cost.add(took);
+            match reply.get(2..4) {
+                Some([Value::Bulk(word), Value::Bulk(next)]) if word == b"more" => {
+                    cursor = String::from_utf8_lossy(next).into_owned();
+                }
+                _ => return Ok(cost),
+            }
+        }
+    }
+
+    fn call<F: Function>(&mut self, call: &F) -> Result<(Vec<Value>, Cost), String> {
+        let keys: Vec<_> = call.keys().iter().map(|key| key.to_string().into_bytes()).collect();
+        let mut command = vec![b"FCALL".to_vec(), F::NAME.as_bytes().to_vec()];
+        command.push(keys.len().to_string().into_bytes());
+        command.extend(keys);
+        command.extend(call.args());
+        match self.store.call(&command).map_err(|error| error.to_string())? {
+            Value::Array(reply) if reply.first() == Some(&Value::Int(1)) => {
+                let cost = Cost::of_last_call(self.store.host());
+                self.largest = std::mem::take(&mut self.largest).dearer(cost.clone());
+                Ok((reply, cost))
+            }
+            other => Err(format!("{}: {other:?}", F::NAME)),
+        }
+    }
+
+    fn empty_call(&self) -> SubmitFlow {
+        SubmitFlow {
+            partition: self.partition,
+            flow_id: self.id,
+            flow_kind: "measured".to_owned(),
+            namespace: Namespace::new("ledger"),
+            members: Vec::new(),
+            edges: Vec::new(),
+            groups: Vec::new(),
+            seal: false,
+        }
+    }
+}
+
+fn task_id(task: usize) -> ExecutionId {
+    ExecutionId::new(3, Uuid::from_u128((1 << 64) + task as u128))
+}
+
+fn member(execution_id: ExecutionId) -> NewMember {
+    NewMember {
+        execution_id,
+        lane_id: lane(),
+        execution_kind: "work".to_owned(),
+        priority: 0,
+        creator_identity: "ledger".to_owned(),
+        policy_json: String::new(),
+        input_payload: b"input".to_vec(),
+        delay_until: None,
+        tags_json: r#"{"selvedge.task":"name"}"#.to_owned(),
+        execution_deadline_at: None,
+    }
+}
+
+fn edge(from: usize, to: usize) -> Edge {
+    let id = Uuid::from_u128((2 << 96) + ((from as u128) << 32) + to as u128);
+    Edge {
+        edge_id: id.into(),
+        upstream: task_id(from),
+        downstream: task_id(to),
+        data_passing_ref: String::new(),
+    }
+}
+
+fn lane() -> LaneId {
+    "default".parse().expect("a lane's name")
+}
