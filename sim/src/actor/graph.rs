@@ -210,11 +210,9 @@ impl World {
         let now = self.server_time(partition, 0);
         let held_until = self.server_time(partition, HELD_BACK_MS);
         let namespace = tenant(self.tenant_of(&flow.name));
-        let policy_json = match flow.policy {
-            // This client checks no limits.
-            Policy::Missing => String::new(),
-            policy => self.policy_json(policy),
-        };
+        // This client checks no limits.
+        let is_missing = flow.policy == Policy::Missing;
+        let policy_json = self.policy_json(if is_missing { Policy::Plain } else { flow.policy });
         let create = CreateFlow {
             partition,
             flow_id,

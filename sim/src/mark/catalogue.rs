@@ -197,10 +197,9 @@ fn done_while_another_shard_is_slow(context: &MarkContext<'_>) -> bool {
     due && own.is_some_and(|own| !is_slow(own) && (0..view.shards.len()).any(is_slow))
 }
 
-fn waited(
-    context: &MarkContext<'_>,
-    wanted: fn(Option<&[(ExecutionId, TerminalOutcome)]>) -> bool,
-) -> bool {
+type EndedExecution = (ExecutionId, TerminalOutcome);
+
+fn waited(context: &MarkContext<'_>, wanted: fn(Option<&[EndedExecution]>) -> bool) -> bool {
     matches!(&context.event.kind, EventKind::WaitOver { ended, .. } if wanted(ended.as_deref()))
 }
 
