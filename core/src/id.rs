@@ -185,6 +185,12 @@ impl LaneId {
     /// Longest name, in bytes.
     pub const BYTES_MAX: usize = 64;
 
+    /// The lane `default`: that of tasks and records that name none.
+    #[must_use]
+    pub fn default_lane() -> Self {
+        Self("default".to_string())
+    }
+
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {

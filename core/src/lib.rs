@@ -15,6 +15,7 @@
 //! | [`admission`] | whether a budget has room and a quota admits |
 //! | [`retry`] | whether a failed call may be repeated, and after which delay |
 //! | [`call`] | one type per store function: name, keys, arguments, reply |
+//! | [`client`] | the client's procedures: submit, wait, signal, cancel, limits |
 //! | [`command`] | a command for a store, and what became of it |
 //! | [`requests`] | commands in flight, for every machine: batches, tickets, deadlines |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
@@ -40,6 +41,7 @@ pub mod admission;
 pub mod audit;
 pub mod call;
 pub mod capability;
+pub mod client;
 pub mod command;
 pub mod completion;
 pub mod doctor;

@@ -110,16 +110,23 @@ pub async fn fix_counts(
 }
 
 /// Turns a reply of different counts into an error.
-pub(crate) fn check_fixed(
-    reply: &CountsFixed,
-    counts: PartitionCounts,
-) -> Result<(), DeploymentError> {
+fn check_fixed(reply: &CountsFixed, counts: PartitionCounts) -> Result<(), DeploymentError> {
     match reply {
         CountsFixed::Fixed | CountsFixed::Same => Ok(()),
         CountsFixed::Different { flow, budget, quota } => {
-            Err(counts_differ(&Counts(flow, budget, quota), counts))
+            Err(other_counts(flow, budget, quota, counts))
         }
     }
+}
+
+/// The error for a deployment that has these counts stored.
+pub(crate) fn other_counts(
+    flow: &str,
+    budget: &str,
+    quota: &str,
+    wanted: PartitionCounts,
+) -> DeploymentError {
+    counts_differ(&Counts(&flow, &budget, &quota), wanted)
 }
 
 /// Compares counts that were read.

@@ -5,6 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use selvedge_core::engine::Observation;
+use selvedge_core::id::ExecutionId;
+use selvedge_core::state::TerminalOutcome;
 use selvedge_core::value::Value;
 use selvedge_lua::host::Message;
 
@@ -148,6 +150,19 @@ pub struct Applied {
     pub inner_commands: usize,
 }
 
+/// What the success of a client's procedure means for the executions that it was about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// They are the members of a flow that is stored and sealed.
+    Submitted,
+    /// It was created.
+    Created,
+    /// It is cancelled.
+    Cancelled,
+    /// It was replayed.
+    Replayed,
+}
+
 /// What the sender of a call knows about its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Learned {
@@ -211,6 +226,27 @@ pub enum EventKind {
         call: CallId,
         /// The result.
         learned: Learned,
+    },
+    /// A procedure of the client has succeeded.
+    Succeeded {
+        /// What that means.
+        claim: Claim,
+        /// For which executions.
+        executions: Vec<ExecutionId>,
+    },
+    /// A caller waits until these executions have ended: one, or all members of a flow.
+    Waits {
+        /// Names the wait. It is begun again under the same name after a crash.
+        waiter: u64,
+        /// The executions.
+        executions: Vec<ExecutionId>,
+    },
+    /// A wait is over.
+    WaitOver {
+        /// Which.
+        waiter: u64,
+        /// How the executions ended, as the waiter read it; none if the wait failed.
+        ended: Option<Vec<(ExecutionId, TerminalOutcome)>>,
     },
     /// An actor came up.
     Started,

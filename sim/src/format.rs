@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_core::id::ExecutionId;
 use selvedge_core::value::Value;
 
 use crate::event::{Actor, Argv, Event, EventKind, Learned, arguments_of, function_of};
@@ -44,6 +45,15 @@ pub fn describe(event: &Event) -> String {
         EventKind::Observed(fact) => format!("observes {fact:?}"),
         EventKind::Invoked { call, function, .. } => format!("begins {function} ({call})"),
         EventKind::Returned { call, learned } => format!("ends {call}: {}", knowledge(learned)),
+        EventKind::Waits { executions, .. } => format!("waits for {}", all_ids(executions)),
+        EventKind::Succeeded { claim, executions } => {
+            format!("is told {claim:?} for {}", all_ids(executions))
+        }
+        EventKind::WaitOver { ended: None, .. } => "cannot wait".to_owned(),
+        EventKind::WaitOver { ended: Some(ended), .. } => {
+            let ended = ended.iter().map(|(id, outcome)| format!("{id} {outcome}"));
+            format!("notices the end of {}", ended.collect::<Vec<_>>().join(", "))
+        }
         EventKind::Started => "starts".to_owned(),
         EventKind::Died => "dies".to_owned(),
         EventKind::Phase(phase) => format!("--- {phase:?} ---"),
@@ -52,6 +62,10 @@ pub fn describe(event: &Event) -> String {
         }
         EventKind::Note(note) => note.clone(),
     }
+}
+
+fn all_ids(executions: &[ExecutionId]) -> String {
+    executions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether an event is worth showing: reads and observations fill most of a trace.
@@ -66,6 +80,9 @@ pub fn matters(event: &Event) -> bool {
         | EventKind::Fault { .. }
         | EventKind::Invoked { .. }
         | EventKind::Returned { .. }
+        | EventKind::Succeeded { .. }
+        | EventKind::Waits { .. }
+        | EventKind::WaitOver { .. }
         | EventKind::Started
         | EventKind::Died
         | EventKind::Phase(_)
@@ -88,6 +105,9 @@ pub fn mentions(event: &Event, text: &str) -> bool {
         | EventKind::Fault { .. }
         | EventKind::Observed(_)
         | EventKind::Returned { .. }
+        | EventKind::Succeeded { .. }
+        | EventKind::Waits { .. }
+        | EventKind::WaitOver { .. }
         | EventKind::Started
         | EventKind::Died
         | EventKind::Phase(_)

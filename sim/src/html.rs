@@ -123,6 +123,9 @@ fn draw(
         EventKind::Fault { .. } | EventKind::Died => ("fault", None),
         EventKind::Observed(_)
         | EventKind::Invoked { .. }
+        | EventKind::Succeeded { .. }
+        | EventKind::Waits { .. }
+        | EventKind::WaitOver { .. }
         | EventKind::Started
         | EventKind::Phase(_)
         | EventKind::Note(_) => ("plain", None),

@@ -1,5 +1,6 @@
-//! Stories: short plans written by hand, each about one situation. A sweep repeats a story with an
-//! engine crash before and after every call that changes something, alone and in pairs.
+//! Stories: short plans written by hand, each about one situation. A sweep repeats a story with a
+//! crash of an engine or a caller before and after every call of it that changes something, alone
+//! and in pairs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,6 +43,8 @@ stories! {
     "chain-with-pushes-lost",
     "flow-cancelled",
     "retry-and-suspend",
+    "submitted-in-chunks",
+    "waiters",
 }
 
 impl Story {
@@ -67,7 +70,7 @@ impl Story {
     }
 }
 
-/// A point at which an engine can crash.
+/// A point at which an engine or a caller can crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary {
     crash: FaultRule,
@@ -78,7 +81,7 @@ pub struct Boundary {
 /// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// Engine calls that change something.
+    /// Calls of engines and callers that change something.
     pub calls: usize,
     /// Runs with one crash.
     pub singles: usize,
@@ -88,7 +91,7 @@ pub struct Sweep {
     pub failures: Vec<(Plan, Failure)>,
 }
 
-/// Every point before and after an engine call that changed something. A crash next to a call that
+/// Every point before and after a call of an engine or caller that changed something. A crash next to a call that
 /// changed nothing is the same as a crash next to the following call.
 #[must_use]
 #[expect(clippy::wildcard_enum_match_arm, reason = "only two kinds of events matter")]
@@ -98,7 +101,9 @@ pub fn boundaries(outcome: &Outcome) -> Vec<Boundary> {
     let mut boundaries = Vec::new();
     for event in outcome.trace.tail() {
         match &event.kind {
-            EventKind::Sent { call, argv, .. } if matches!(event.actor, Actor::Engine(_)) => {
+            EventKind::Sent { call, argv, .. }
+                if matches!(event.actor, Actor::Engine(_) | Actor::Caller(_)) =>
+            {
                 let Some(function) = function_of(argv) else { continue };
                 let verb = function.trim_start_matches("ff_").to_owned();
                 let nth = seen.entry((event.actor, verb.clone())).or_default();

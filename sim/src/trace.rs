@@ -186,6 +186,23 @@ fn feed(digest: &mut Digest, event: &Event) {
             digest.number(*call);
             digest.number(argv.len() as u64);
         }
+        EventKind::Succeeded { claim, executions } => {
+            text(digest, 18, &format!("{claim:?}"));
+            digest.number(executions.len() as u64);
+        }
+        EventKind::Waits { waiter, executions } => {
+            digest.number(16);
+            digest.number(*waiter);
+            digest.number(executions.len() as u64);
+        }
+        EventKind::WaitOver { waiter, ended } => {
+            digest.number(17);
+            digest.number(*waiter);
+            ended
+                .iter()
+                .flatten()
+                .for_each(|(_, outcome)| digest.bytes(outcome.as_str().as_bytes()));
+        }
         EventKind::Started => digest.number(9),
         EventKind::Died => digest.number(10),
         EventKind::Phase(phase) => text(digest, 11, &format!("{phase:?}")),

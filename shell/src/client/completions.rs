@@ -1,14 +1,14 @@
-//! [`CompletionListener`]: wakes waiters when an execution they wait for may have ended.
+//! [`CompletionListener`]: delivers pushes about ended executions to the waiters of a client.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use selvedge_core::client::Input;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::Partition;
 use selvedge_core::push::{Channel, Hint};
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::store::{Push, Store};
@@ -30,24 +30,30 @@ struct Listener {
 /// The waiters of each execution.
 #[derive(Default)]
 struct Waiters {
-    waiters: Mutex<BTreeMap<ExecutionId, Vec<Arc<Notify>>>>,
+    waiters: Mutex<BTreeMap<ExecutionId, Vec<Registered>>>,
+    next: AtomicU64,
+}
+
+struct Registered {
+    number: u64,
+    inputs: mpsc::Sender<Input>,
 }
 
 /// One registered waiter and the executions it waits for. Dropping it deregisters it.
 pub(super) struct Waiter {
     waiters: Arc<Waiters>,
-    notify: Arc<Notify>,
+    number: u64,
+    inputs: mpsc::Receiver<Input>,
     ids: Vec<ExecutionId>,
 }
 
 impl Waiter {
-    /// Returns when one of the executions may have ended: after a push, or after [`POLL_EVERY`],
-    /// because a cluster may lose messages between its nodes. With several executions, it first
-    /// waits a little for more of them to end.
-    pub(super) async fn changed(&self) {
-        let poll_at = Instant::now() + POLL_EVERY;
-        if timeout_at(poll_at, self.notify.notified()).await.is_ok() && self.ids.len() > 1 {
-            tokio::time::sleep(COALESCE_WITHIN).await;
+    /// The next push about one of the executions, or a gap.
+    pub(super) async fn next(&mut self) -> Input {
+        match self.inputs.recv().await {
+            Some(input) => input,
+            // The senders live as long as this waiter is registered.
+            None => std::future::pending().await,
         }
     }
 }
@@ -57,7 +63,7 @@ impl Drop for Waiter {
         let mut waiters = self.waiters.lock();
         for id in &self.ids {
             if let Some(all) = waiters.get_mut(id) {
-                all.retain(|notify| !Arc::ptr_eq(notify, &self.notify));
+                all.retain(|registered| registered.number != self.number);
                 if all.is_empty() {
                     waiters.remove(id);
                 }
@@ -67,21 +73,34 @@ impl Drop for Waiter {
 }
 
 impl Waiters {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ExecutionId, Vec<Arc<Notify>>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ExecutionId, Vec<Registered>>> {
         // No code panics while holding the lock, and the map is valid after every step.
         self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn notify(&self, id: &ExecutionId) {
-        for notify in self.lock().get(id).into_iter().flatten() {
-            notify.notify_one();
+    fn ended(&self, id: ExecutionId) {
+        if let Some(waiting) = self.lock().get(&id) {
+            let input = Input::Push(Hint::Ended(id));
+            waiting.iter().for_each(|registered| registered.send(&input));
         }
     }
 
-    fn notify_all(&self) {
-        for notify in self.lock().values().flatten() {
-            notify.notify_one();
+    fn gap(&self) {
+        let waiters = self.lock();
+        let mut told = BTreeSet::new();
+        for registered in waiters.values().flatten() {
+            if told.insert(registered.number) {
+                registered.send(&Input::PushGap);
+            }
         }
+    }
+}
+
+impl Registered {
+    fn send(&self, input: &Input) {
+        // When the queue is full, the waiter has yet to take inputs that make it read: that read
+        // comes later than this push.
+        let _ = self.inputs.try_send(input.clone());
     }
 }
 
@@ -93,14 +112,16 @@ impl CompletionListener {
     /// Registers a waiter. Read the state after this, not before: an execution that ends in between
     /// wakes the waiter.
     pub(super) fn register(&self, ids: &[ExecutionId]) -> Waiter {
-        let notify = Arc::new(Notify::new());
+        let number = self.waiters.next.fetch_add(1, Ordering::Relaxed);
+        let (sender, inputs) = mpsc::channel(INPUTS_MAX);
         let mut waiters = self.waiters.lock();
         for id in ids {
-            waiters.entry(id.clone()).or_default().push(notify.clone());
+            let registered = Registered { number, inputs: sender.clone() };
+            waiters.entry(id.clone()).or_default().push(registered);
         }
         drop(waiters);
         self.listen_to(ids.iter().map(ExecutionId::partition).collect());
-        Waiter { waiters: self.waiters.clone(), notify, ids: ids.to_vec() }
+        Waiter { waiters: self.waiters.clone(), number, inputs, ids: ids.to_vec() }
     }
 
     /// Subscribes to these partitions, unless that is done. A new subscription with all channels
@@ -123,10 +144,10 @@ impl CompletionListener {
         let task = tokio::spawn(async move {
             loop {
                 match pushes.next().await {
-                    Push::Gap => waiters.notify_all(),
+                    Push::Gap => waiters.gap(),
                     Push::Message { channel, payload } => {
                         if let Ok(Hint::Ended(id)) = Hint::read(&channel, &payload) {
-                            waiters.notify(&id);
+                            waiters.ended(id);
                         }
                     }
                 }
@@ -138,7 +159,5 @@ impl CompletionListener {
 
 /// With more partitions than this, subscribe to all of them instead of resubscribing for each.
 const PARTITION_CHANNELS_MAX: usize = 8;
-/// Executions that end within this time are read together.
-const COALESCE_WITHIN: Duration = Duration::from_millis(5);
-/// How often a waiter reads without a push.
-const POLL_EVERY: Duration = Duration::from_secs(15);
+/// Inputs that a waiter may have to take yet.
+const INPUTS_MAX: usize = 64;

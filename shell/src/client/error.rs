@@ -1,12 +1,14 @@
 //! [`ClientError`]: why a call of the client or the worker failed.
 
+use selvedge_core::client::Failure;
 use selvedge_core::error::{Broken, CallError, Code, Refusal, RetryClass, ServerError};
 use selvedge_core::id::ExecutionId;
+use selvedge_core::partition::PartitionCounts;
 use selvedge_core::retry::{Idempotency, Retry};
 use thiserror::Error;
 
 use super::invalid_flow::InvalidFlow;
-use crate::deployment::DeploymentError;
+use crate::deployment::{self, DeploymentError};
 use crate::store::{InvalidUrl, StoreError};
 use crate::worker::InvalidWorker;
 
@@ -96,6 +98,19 @@ impl ClientError {
             | Self::LeaseLost(_)
             | Self::NotFound { .. }
             | Self::Unreadable(_) => false,
+        }
+    }
+
+    /// The error of a procedure that ended without its result, in a client with these counts.
+    pub(crate) fn of(failure: Failure, counts: &PartitionCounts) -> Self {
+        match failure {
+            Failure::NotFound { kind, id } => Self::NotFound { kind, id },
+            Failure::OtherCounts { flow, budget, quota } => {
+                Self::Deployment(deployment::other_counts(&flow, &budget, &quota, *counts))
+            }
+            Failure::Refused(refusal) => Self::Refused(refusal),
+            Failure::Unavailable(error) => Self::Unavailable(error),
+            Failure::Unreadable(broken) => Self::Unreadable(broken),
         }
     }
 

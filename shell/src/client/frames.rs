@@ -1,17 +1,11 @@
 //! Reads the output frames of an attempt: page by page, or following them with a [`Tail`].
 
-use std::time::Duration;
-
 use selvedge_core::call::stream::{Frame as StoredFrame, ReadAttemptStream, ReadSummary};
-use selvedge_core::command::Command;
+use selvedge_core::client::{NextFrames, TailPosition};
 use selvedge_core::id::{AttemptIndex, ExecutionId};
-use selvedge_core::key::Key;
 use selvedge_core::push::Channel;
-use selvedge_core::state::TerminalOutcome;
-use tokio::time::timeout;
 
 use super::list::check_limit;
-use super::reply::fields;
 use super::{Client, ClientError};
 use crate::store::Subscription;
 
@@ -83,13 +77,8 @@ impl Client {
         let channel = Channel::Frames(id.clone()).to_string();
         Tail {
             client: self.clone(),
-            execution_id: id.clone(),
-            attempt,
-            after: None,
+            position: TailPosition::start(id.clone(), attempt),
             pushes: self.store().subscribe(&[&channel]),
-            has_more: false,
-            is_past: false,
-            is_over: false,
         }
     }
 }
@@ -99,14 +88,8 @@ impl Client {
 #[derive(Debug)]
 pub struct Tail {
     client: Client,
-    execution_id: ExecutionId,
-    attempt: AttemptIndex,
-    after: Option<String>,
+    position: TailPosition,
     pushes: Subscription,
-    has_more: bool,
-    /// Whether the attempt has ended and cannot write any more.
-    is_past: bool,
-    is_over: bool,
 }
 
 impl Tail {
@@ -117,42 +100,9 @@ impl Tail {
     /// [`ClientError::NotFound`] when the execution does not exist; otherwise when the store does
     /// not answer. The next call continues at the same position.
     pub async fn next(&mut self) -> Result<Option<Vec<Frame>>, ClientError> {
-        while !self.is_over {
-            if !self.has_more {
-                // A gap comes first, and whenever pushes may have been missed. The timeout is for
-                // messages that a cluster loses between its nodes.
-                let _ = timeout(POLL_EVERY, self.pushes.next()).await;
-            }
-            let after = self.after.as_deref();
-            let page =
-                self.client.frames(&self.execution_id, self.attempt, after, TAIL_PAGE).await?;
-            self.has_more = page.frames.len() >= usize::try_from(TAIL_PAGE).unwrap_or(usize::MAX);
-            self.is_over = (page.closed.is_some() || self.is_past) && !self.has_more;
-            if let Some(last) = page.frames.last() {
-                self.after = Some(last.id.clone());
-                return Ok(Some(page.frames));
-            }
-            if !self.is_over {
-                // An attempt that wrote nothing has no output to close. If it has ended, read once
-                // more for frames written before its end.
-                self.is_past = self.attempt_is_past().await?;
-                self.has_more = self.is_past;
-            }
-        }
-        Ok(None)
-    }
-
-    async fn attempt_is_past(&self) -> Result<bool, ClientError> {
-        let names: [&[u8]; 2] = [b"terminal_outcome", b"current_attempt_index"];
-        let core = Key::execution(&self.execution_id).core();
-        let record = fields(self.client.read_one(Command::read("HMGET", &core, &names)).await?);
-        let field = |at: usize| record.get(at).map(String::as_str).unwrap_or_default();
-        if field(0).is_empty() && self.after.is_none() {
-            let id = self.execution_id.to_string();
-            return Err(ClientError::NotFound { kind: "execution", id });
-        }
-        let later = field(1).parse::<AttemptIndex>().is_ok_and(|now| now > self.attempt);
-        Ok(later || field(0) != TerminalOutcome::None.as_str())
+        let next = NextFrames::new(&mut self.position);
+        let frames = self.client.run_with_pushes(next, &mut self.pushes).await?;
+        Ok(frames.map(|frames| frames.into_iter().map(Frame::read).collect()))
     }
 }
 
@@ -172,7 +122,3 @@ impl Frame {
 
 /// Most frames of one read, as the function limits it.
 const PAGE_MAX: u32 = 10_000;
-/// Frames a tail reads at a time.
-const TAIL_PAGE: u32 = 500;
-/// How often a tail reads without a push.
-const POLL_EVERY: Duration = Duration::from_secs(5);

@@ -1,21 +1,25 @@
 //! Creates, reads and spends from budgets and quotas.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use selvedge_core::admission::QuotaTerms;
+use selvedge_core::call::Function;
 use selvedge_core::call::budget::{
     CreateBudget, Delta, DimensionLimits, ReportUsageAndCheck, ResetBudget, UsageVerdict,
 };
 use selvedge_core::call::quota::CreateQuotaPolicy;
+use selvedge_core::client::reply::{fields, text, text_hash};
+use selvedge_core::client::{CallAt, Limits, Needs};
 use selvedge_core::command::Command;
 use selvedge_core::id::{BudgetId, QuotaPolicyId};
 use selvedge_core::key::Key;
+use selvedge_core::partition::Partition;
+use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use uuid::Uuid;
 
 use super::millis;
-use super::reply::{fields, text, text_hash};
 use super::task::Task;
 use super::{Client, ClientError};
 
@@ -142,26 +146,26 @@ impl Client {
     /// # Errors
     /// When the store refuses it or does not answer.
     pub async fn create_budget(&self, spec: BudgetSpec) -> Result<BudgetId, ClientError> {
-        self.fix_counts().await?;
         let id = BudgetId::from(Uuid::new_v4());
-        let limits = spec
+        let partition = self.partitions().of_budget(id);
+        let limits: Vec<DimensionLimits> = spec
             .limits
             .into_iter()
             .map(|(dimension, (hard, soft))| DimensionLimits { dimension, hard, soft })
             .collect();
-        let call = CreateBudget {
-            partition: self.partitions().of_budget(id),
+        let create = |now| CreateBudget {
+            partition,
             budget_id: id,
-            scope_type: spec.scope.0,
-            scope_id: spec.scope.1,
+            scope_type: spec.scope.0.clone(),
+            scope_id: spec.scope.1.clone(),
             enforcement_mode: "strict".to_owned(),
             on_hard_limit: "block".to_owned(),
             on_soft_limit: "warn".to_owned(),
             reset_interval_ms: millis(spec.reset_interval),
-            now: self.server_time().await?,
-            limits,
+            now,
+            limits: limits.clone(),
         };
-        self.call_with_retry(&call).await.map(|_| id)
+        self.create(partition, create).await.map(|_| id)
     }
 
     /// Reads a budget. One round trip.
@@ -202,14 +206,15 @@ impl Client {
         report: &str,
         amounts: &[(&str, i64)],
     ) -> Result<UsageVerdict, ClientError> {
-        let call = ReportUsageAndCheck {
-            partition: self.partitions().of_budget(id),
+        let partition = self.partitions().of_budget(id);
+        let spend = |now| ReportUsageAndCheck {
+            partition,
             budget_id: id,
             deltas: deltas(amounts),
-            now: self.server_time().await?,
+            now,
             dedup_id: Some(report.to_owned()),
         };
-        self.call_with_retry(&call).await
+        self.call_at(partition, spend).await
     }
 
     /// Resets the usage of a budget now.
@@ -217,12 +222,9 @@ impl Client {
     /// # Errors
     /// When the store does not answer.
     pub async fn reset_budget(&self, id: BudgetId) -> Result<(), ClientError> {
-        let call = ResetBudget {
-            partition: self.partitions().of_budget(id),
-            budget_id: id,
-            now: self.server_time().await?,
-        };
-        self.call_with_retry(&call).await.map(drop)
+        let partition = self.partitions().of_budget(id);
+        let reset = |now| ResetBudget { partition, budget_id: id, now };
+        self.call_at(partition, reset).await.map(drop)
     }
 
     /// Creates a quota with a random id.
@@ -240,44 +242,17 @@ impl Client {
                 "the window of a quota must be whole seconds".to_owned(),
             ));
         }
-        self.fix_counts().await?;
         let id = QuotaPolicyId::from(Uuid::new_v4());
-        let call = CreateQuotaPolicy {
-            partition: self.partitions().of_quota(id),
+        let partition = self.partitions().of_quota(id);
+        let create = |now| CreateQuotaPolicy {
+            partition,
             quota_policy_id: id,
             window_seconds: spec.window.as_secs(),
             max_requests_per_window: spec.rate,
             max_concurrent: spec.concurrency,
-            now: self.server_time().await?,
+            now,
         };
-        self.call_with_retry(&call).await.map(|_| id)
-    }
-
-    /// Refuses tasks whose budget or quota does not exist: nothing would limit them.
-    pub(super) async fn require_limits(&self, tasks: &[Task]) -> Result<(), ClientError> {
-        let policies = || tasks.iter().map(|task| &task.policy);
-        let budgets: BTreeSet<Uuid> =
-            policies().flat_map(|policy| policy.budget_ids.iter().copied()).collect();
-        let quotas: BTreeSet<Uuid> =
-            policies().filter_map(|policy| policy.quota_policy_id).collect();
-        let budgets = budgets.into_iter().map(|id| {
-            let budget = BudgetId::from(id);
-            ("budget", id, Key::budget(self.partitions().of_budget(budget), budget).record())
-        });
-        let quotas = quotas.into_iter().map(|id| {
-            let quota = QuotaPolicyId::from(id);
-            ("quota", id, Key::quota(self.partitions().of_quota(quota), quota).record())
-        });
-        let limits: Vec<(&'static str, Uuid, Key)> = budgets.chain(quotas).collect();
-        if limits.is_empty() {
-            return Ok(());
-        }
-        let reads = limits.iter().map(|(.., record)| Command::read("EXISTS", record, &[]));
-        let found = self.read(reads.collect()).await?;
-        match limits.iter().zip(found).find(|(_, found)| *found == Value::Int(0)) {
-            Some(((kind, id, _), _)) => Err(ClientError::NotFound { kind, id: id.to_string() }),
-            None => Ok(()),
-        }
+        self.create(partition, create).await.map(|_| id)
     }
 
     /// Reads a quota. One round trip.
@@ -303,6 +278,39 @@ impl Client {
             concurrency: terms.concurrency_cap,
             running: replies.next().map(text).and_then(|text| text.parse().ok()).unwrap_or(0),
         })
+    }
+}
+
+impl Client {
+    /// Makes a call with the server's time, as the first write of the client perhaps.
+    async fn create<F: Function>(
+        &self,
+        partition: Partition,
+        build: impl Fn(ServerTime) -> F,
+    ) -> Result<F::Reply, ClientError> {
+        let needs = Needs::counts(*self.partitions(), self.counts_known());
+        self.run_prepared(needs, |needs| CallAt::new(needs, partition.slot(), build)).await
+    }
+
+    /// Makes a call with the server's time.
+    async fn call_at<F: Function>(
+        &self,
+        partition: Partition,
+        build: impl Fn(ServerTime) -> F,
+    ) -> Result<F::Reply, ClientError> {
+        let needs = Needs::counts(*self.partitions(), true);
+        self.run(CallAt::new(needs, partition.slot(), build)).await
+    }
+}
+
+/// The budgets and quotas of tasks.
+pub(super) fn limits_of(tasks: &[Task]) -> Limits {
+    let policies = || tasks.iter().map(|task| &task.policy);
+    Limits {
+        budgets: policies()
+            .flat_map(|policy| policy.budget_ids.iter().map(|&id| id.into()))
+            .collect(),
+        quotas: policies().filter_map(|policy| policy.quota_policy_id).map(Into::into).collect(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Lists executions, flows and the tasks of a flow, page by page. Each page costs a bounded number
 //! of bounded reads.
 
+use selvedge_core::client::reply::{fields, text};
 use selvedge_core::command::Command;
 use selvedge_core::id::{ExecutionId, FlowId, LaneId};
 use selvedge_core::key::{Key, LaneIndex};
@@ -8,7 +9,6 @@ use selvedge_core::partition::Partition;
 use selvedge_core::state::PublicState;
 use selvedge_core::value::Value;
 
-use super::reply::{fields, text};
 use super::{Client, ClientError};
 
 /// Where a list of executions continues.

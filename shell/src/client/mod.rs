@@ -25,6 +25,7 @@
 
 mod completions;
 mod control;
+mod driver;
 mod error;
 mod flow;
 mod frames;
@@ -33,27 +34,24 @@ mod limits;
 mod list;
 mod names;
 mod records;
-mod reply;
 mod signal;
 mod submit;
 mod task;
 mod wait;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge_core::call::Function;
-use selvedge_core::call::library::FixPartitionCounts;
-use selvedge_core::command::{Answer, Command};
-use selvedge_core::error::{CallError, ServerError};
+use selvedge_core::client::{Call, Limits, Needs, Procedure, Read, ReadTime, RegisterLanes};
+use selvedge_core::command::Command;
 use selvedge_core::id::{LaneId, Namespace};
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
-use tokio::sync::OnceCell;
 
-pub use control::CancelledFlow;
 pub use error::ClientError;
 pub use flow::Flow;
 pub use frames::{Frame, FramePage, Tail};
@@ -65,23 +63,22 @@ pub(crate) use names::check_name;
 pub use records::{Execution, FlowRecord};
 pub use selvedge_core::call::budget::UsageVerdict;
 pub use selvedge_core::call::flow::{CancellationPolicy, OnSatisfied};
+pub use selvedge_core::client::{CancelledFlow, FlowOutcome, Outcome};
 pub use selvedge_core::policy::{Backoff, ExecutionPolicy, RetryPolicy};
 pub use selvedge_core::state::{PublicState, TerminalOutcome};
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
 pub use task::{DEFAULT_LANE, DURATION_MAX, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
-pub use wait::{FlowOutcome, Outcome};
 
 pub(crate) use limits::deltas;
 #[cfg(feature = "inspect")]
-pub(crate) use reply::text;
-pub(crate) use reply::{as_bytes, fields, text_hash};
+pub(crate) use selvedge_core::client::reply::text;
+pub(crate) use selvedge_core::client::reply::{as_bytes, fields, text_hash};
 #[cfg(feature = "inspect")]
 pub(crate) use submit::NAME_TAG;
 pub(crate) use submit::member_id;
 
 use crate::deployment;
-use crate::retry::RetryWindow;
 use crate::store::{Store, StoreOptions, StoreUrl};
 use completions::CompletionListener;
 
@@ -97,7 +94,7 @@ struct Inner {
     retry_for: Duration,
     completions: CompletionListener,
     /// Whether the deployment is known to have these partition counts.
-    counts_fixed: OnceCell<()>,
+    counts_known: AtomicBool,
     lanes_registered: Mutex<BTreeSet<LaneId>>,
 }
 
@@ -164,7 +161,7 @@ impl ClientBuilder {
             namespace: self.namespace,
             identity: self.identity,
             retry_for: self.retry_for,
-            counts_fixed: OnceCell::new_with(stored.map(|_| ())),
+            counts_known: AtomicBool::new(stored.is_some()),
             lanes_registered: Mutex::default(),
         })))
     }
@@ -225,40 +222,18 @@ impl Client {
         &self,
         call: &F,
     ) -> Result<F::Reply, ClientError> {
-        let mut window = RetryWindow::new(self.0.retry_for);
-        loop {
-            match self.0.store.call(call).await {
-                Ok(reply) => return Ok(reply),
-                Err(CallError::Server(error)) if window.allows_retry(&error).await => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.run(Call::new(call)).await
     }
 
     /// Runs idempotent commands, and retries them while the server does not answer. One reply per
     /// command, in order.
     pub(crate) async fn read(&self, batch: Vec<Command>) -> Result<Vec<Value>, ClientError> {
-        let within = self.0.store.options().call_within;
-        let mut window = RetryWindow::new(self.0.retry_for);
-        loop {
-            match replies(self.0.store.run(batch.clone(), within).await) {
-                Ok(replies) => return Ok(replies),
-                Err(error) if window.allows_retry(&error).await => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.run(Read::new(batch)).await
     }
 
     /// The time by the store's clock, with retries.
     pub(crate) async fn server_time(&self) -> Result<ServerTime, ClientError> {
-        let mut window = RetryWindow::new(self.0.retry_for);
-        loop {
-            match self.0.store.server_time().await {
-                Ok(now) => return Ok(now),
-                Err(error) if window.allows_retry(&error).await => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        self.run(ReadTime { slot: 0 }).await
     }
 
     /// [`Client::read`] for one command.
@@ -269,15 +244,36 @@ impl Client {
 }
 
 impl Client {
-    /// Stores the partition counts, or checks the stored ones. Done once per client, before its
-    /// first write: the counts decide where keys are.
-    pub(crate) async fn fix_counts(&self) -> Result<(), ClientError> {
-        let counts = self.0.partitions;
-        let fixing = async || {
-            let reply = self.call_with_retry(&FixPartitionCounts { counts }).await?;
-            deployment::check_fixed(&reply, counts).map_err(ClientError::from)
-        };
-        self.0.counts_fixed.get_or_try_init(fixing).await.copied()
+    /// Whether the deployment is known to have the partition counts of this client.
+    fn counts_known(&self) -> bool {
+        self.0.counts_known.load(Ordering::Relaxed)
+    }
+
+    fn learn_counts(&self) {
+        self.0.counts_known.store(true, Ordering::Relaxed);
+    }
+
+    /// What must be done before something is written that uses these lanes.
+    fn needs(&self, lanes: impl IntoIterator<Item = LaneId>, limits: Limits) -> Needs {
+        let known = self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner);
+        let lanes: BTreeSet<LaneId> =
+            lanes.into_iter().filter(|lane| !known.contains(lane)).collect();
+        let lanes = lanes.into_iter().collect();
+        Needs { counts: *self.partitions(), counts_known: self.counts_known(), lanes, limits }
+    }
+
+    /// Runs a procedure, and remembers what it has prepared: that is done once per client.
+    async fn run_prepared<P: Procedure>(
+        &self,
+        needs: Needs,
+        procedure: impl FnOnce(Needs) -> P,
+    ) -> Result<P::Output, ClientError> {
+        let lanes = needs.lanes.clone();
+        let output = self.run(procedure(needs)).await?;
+        self.learn_counts();
+        let mut known = self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(lanes);
+        Ok(output)
     }
 
     /// Adds lanes to the lane registry, so that engines serve them; once per lane and client.
@@ -285,16 +281,8 @@ impl Client {
         &self,
         lanes: impl Iterator<Item = &'a LaneId>,
     ) -> Result<(), ClientError> {
-        let known = self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let new: BTreeSet<LaneId> = lanes.filter(|lane| !known.contains(*lane)).cloned().collect();
-        if new.is_empty() {
-            return Ok(());
-        }
-        self.fix_counts().await?;
-        let lanes: Vec<LaneId> = new.iter().cloned().collect();
-        self.read_one(deployment::register_lanes(&lanes)).await?;
-        self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner).extend(new);
-        Ok(())
+        let needs = self.needs(lanes.cloned(), Limits::default());
+        self.run_prepared(needs, RegisterLanes::new).await
     }
 }
 
@@ -304,15 +292,11 @@ impl std::fmt::Debug for Client {
     }
 }
 
-fn replies(answers: Vec<Answer>) -> Result<Vec<Value>, ServerError> {
-    answers.into_iter().map(Answer::into_result).collect()
-}
-
 /// Whole milliseconds; at most `u64::MAX`.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(crate) fn default_lane() -> LaneId {
-    DEFAULT_LANE.parse().expect("`default` is printable ASCII")
+    LaneId::default_lane()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_core::client::reply::{as_bytes, text_hash};
 use selvedge_core::command::Command;
 use selvedge_core::id::{AttemptIndex, ExecutionId, FlowId, LaneId, WorkerInstanceId};
 use selvedge_core::key::Key;
@@ -9,7 +10,6 @@ use selvedge_core::state::{PublicState, TerminalOutcome};
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 
-use super::reply::{as_bytes, text_hash};
 use super::{Client, ClientError, default_lane};
 
 /// The record of an execution at the time it was read.

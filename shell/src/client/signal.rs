@@ -3,20 +3,18 @@
 use std::fmt;
 use std::str::FromStr;
 
-use selvedge_core::call::signal::{
-    BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal, SignalEffect, SignalReceipt,
-};
+use selvedge_core::call::signal::{IncomingSignal, SignalEffect};
+use selvedge_core::client::SendSignal;
+use selvedge_core::client::reply::fields;
 use selvedge_core::command::Command;
-use selvedge_core::error::Code;
 use selvedge_core::id::{ExecutionId, SignalId, WaitpointId};
 use selvedge_core::key::Key;
 use selvedge_core::token::WaitpointToken;
 use uuid::Uuid;
 
 use super::names::check_name;
-use super::reply::fields;
 use super::task::PAYLOAD_BYTES_MAX;
-use super::{Client, ClientError, default_lane};
+use super::{Client, ClientError};
 
 /// The address of a waitpoint with its signed token: whoever has it may send signals to it.
 ///
@@ -189,19 +187,7 @@ impl Client {
         signal: Signal,
     ) -> Result<Option<SignalEffect>, ClientError> {
         signal.check()?;
-        let signal = signal.into_incoming(ticket);
-        // The library uses the lane in the record, not this one.
-        let deliver = DeliverSignal { signal: signal.clone(), lane: default_lane() };
-        let receipt = match self.call_with_retry(&deliver).await {
-            Err(error) if error.refusal() == Some(Code::WaitpointPendingUseBufferScript) => {
-                self.call_with_retry(&BufferSignalForPendingWaitpoint { signal }).await?
-            }
-            other => other?,
-        };
-        Ok(match receipt {
-            SignalReceipt::Accepted { effect, .. } => Some(effect),
-            SignalReceipt::Duplicate { .. } => None,
-        })
+        self.run(SendSignal::new(signal.into_incoming(ticket))).await
     }
 
     /// The ticket of the current waitpoint of a suspended execution; `None` if it is not suspended.

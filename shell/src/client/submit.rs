@@ -1,20 +1,20 @@
-//! Submits flows and single executions. Most flows are one call; large ones are sent in idempotent
-//! chunks.
+//! Submits flows and single executions: gives ids to what was described, and has it sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Index;
 
-use selvedge_core::call::execution::{CreateExecution, Creation, Idempotency};
-use selvedge_core::call::flow::{Edge, NewMember, SetFlowTags, Submission, SubmitFlow};
+use selvedge_core::call::execution::{CreateExecution, Idempotency};
+use selvedge_core::call::flow::{Edge, NewMember, SubmitFlow};
+use selvedge_core::client::{FlowSubmission, FlowTask, Start, Submit};
 use selvedge_core::id::{EdgeId, ExecutionId, FlowId, LaneId};
 use selvedge_core::partition::Partition;
-use selvedge_core::time::ServerTime;
 use uuid::Uuid;
 
 use super::flow::{Flow, Identity};
 use super::invalid_flow::InvalidFlow;
+use super::limits::limits_of;
 use super::millis;
-use super::task::{Start, Task};
+use super::task::Task;
 use super::{Client, ClientError};
 
 /// A submitted flow, and the execution ids of its tasks.
@@ -50,26 +50,11 @@ impl Client {
     /// the submission continues where it stopped.
     pub async fn submit(&self, flow: Flow) -> Result<SubmittedFlow, ClientError> {
         let order = flow.order()?;
-        self.require_limits(&flow.tasks).await?;
         let id = self.flow_id(&flow.identity);
-        let plan = SubmissionPlan {
-            id,
-            partition: self.partitions().of_flow(id),
-            now: self.server_time_if(flow.tasks.iter().any(Task::starts_later)).await?,
-            client: self,
-        };
-        let (kind, tags) = (flow.kind.clone(), flow.tags.clone());
         let lanes: BTreeSet<LaneId> = flow.tasks.iter().map(Task::lane_id).collect();
-        self.register_lanes(lanes.iter()).await?;
-        let (chunks, executions) = plan.chunks(flow, &order);
-        let last = chunks.len().saturating_sub(1);
-        for (at, chunk) in chunks.into_iter().enumerate() {
-            self.submit_chunk(&plan, &kind, chunk, at == last).await?;
-        }
-        if !tags.is_empty() {
-            let partition = plan.partition;
-            self.call_with_retry(&SetFlowTags { partition, flow_id: id, tags }).await?;
-        }
+        let needs = self.needs(lanes, limits_of(&flow.tasks));
+        let (submission, executions) = self.submission(id, flow, &order);
+        self.run_prepared(needs, |needs| Submit::new(needs, submission)).await?;
         Ok(SubmittedFlow { id, executions })
     }
 
@@ -84,13 +69,11 @@ impl Client {
             let (task, upstream) = (task.name.clone(), upstream.clone());
             return Err(InvalidFlow::UnknownUpstream { task, upstream }.into());
         }
-        self.require_limits(std::slice::from_ref(&task)).await?;
-        let now = self.server_time_if(task.starts_later()).await?;
         let lane = task.lane_id();
-        self.register_lanes(std::iter::once(&lane)).await?;
         let id = ExecutionId::new(self.partitions().of_lane(&lane).index, Uuid::new_v4());
-        let idempotency = task.idempotency.clone();
-        let member = task.into_member(id, now, self.identity());
+        let needs = self.needs([lane], limits_of(std::slice::from_ref(&task)));
+        let (idempotency, start) = (task.idempotency.clone(), task.start);
+        let member = task.into_member(id, self.identity());
         let call = CreateExecution {
             execution_id: member.execution_id,
             namespace: self.namespace().clone(),
@@ -100,15 +83,12 @@ impl Client {
             creator_identity: member.creator_identity,
             policy_json: member.policy_json,
             input_payload: member.input_payload,
-            delay_until: member.delay_until,
+            delay_until: None,
             idempotency: idempotency.map(|(key, kept)| Idempotency { key, ttl_ms: millis(kept) }),
             tags_json: member.tags_json,
             execution_deadline_at: None,
         };
-        match self.call_with_retry(&call).await? {
-            Creation::Created(_) => Ok(call.execution_id),
-            Creation::Duplicate(first) => Ok(first),
-        }
+        self.run_prepared(needs, |needs| Start::new(needs, call, start)).await
     }
 
     /// The execution id of a task of a flow, by task name. It is computed, not looked up: the task
@@ -118,32 +98,38 @@ impl Client {
         member_id(self.partitions().of_flow(flow), flow, task)
     }
 
-    async fn submit_chunk(
-        &self,
-        plan: &SubmissionPlan<'_>,
-        kind: &str,
-        chunk: Chunk,
-        seal: bool,
-    ) -> Result<(), ClientError> {
-        let mut call = SubmitFlow {
-            partition: plan.partition,
-            flow_id: plan.id,
-            flow_kind: kind.to_owned(),
+    /// What to submit, upstream tasks first, and the execution ids by task name.
+    fn submission(&self, id: FlowId, flow: Flow, order: &[usize]) -> (FlowSubmission, TaskIds) {
+        let partition = self.partitions().of_flow(id);
+        let named: TaskIds =
+            flow.names().map(|name| (name.to_owned(), member_id(partition, id, name))).collect();
+        let mut tasks: Vec<Option<Task>> = flow.tasks.into_iter().map(Some).collect();
+        let in_order = order.iter().filter_map(|&at| tasks.get_mut(at).and_then(Option::take));
+        let tasks = in_order.map(|task| self.flow_task(id, task, &named)).collect();
+        let submission = FlowSubmission {
+            flow_id: id,
+            partition,
+            flow_kind: flow.kind,
             namespace: self.namespace().clone(),
-            members: chunk.members,
-            edges: chunk.edges,
-            groups: chunk.groups,
-            seal,
+            tasks,
+            tags: flow.tags,
+            tasks_per_call: SubmitFlow::MEMBERS_MAX,
         };
-        while let Submission::Sealing { .. } = self.call_with_retry(&call).await? {
-            // All members are stored; repeat the call to release them, some at a time.
-            (call.members, call.edges, call.groups) = (Vec::new(), Vec::new(), Vec::new());
-        }
-        Ok(())
+        (submission, named)
     }
 
-    async fn server_time_if(&self, needed: bool) -> Result<Option<ServerTime>, ClientError> {
-        if needed { Ok(Some(self.server_time().await?)) } else { Ok(None) }
+    fn flow_task(&self, flow: FlowId, task: Task, named: &TaskIds) -> FlowTask {
+        let id = named[&task.name].clone();
+        let edge = |upstream: &String| {
+            let upstream = named[upstream].clone();
+            let edge_id = edge_id(flow, &upstream, &id);
+            Edge { edge_id, upstream, downstream: id.clone(), data_passing_ref: String::new() }
+        };
+        let edges = task.upstreams.iter().map(edge).collect();
+        let (start, group, name) = (task.start, task.group, task.name.clone());
+        // So that tools can show the task's name.
+        let member = task.tag(NAME_TAG, name).into_member(id, self.identity());
+        FlowTask { member, start, edges, group }
     }
 
     fn flow_id(&self, identity: &Identity) -> FlowId {
@@ -168,94 +154,15 @@ fn edge_id(flow: FlowId, from: &ExecutionId, to: &ExecutionId) -> EdgeId {
     Uuid::new_v5(&flow.into(), format!("{from}>{to}").as_bytes()).into()
 }
 
-struct SubmissionPlan<'a> {
-    id: FlowId,
-    partition: Partition,
-    now: Option<ServerTime>,
-    client: &'a Client,
-}
-
-#[derive(Default)]
-struct Chunk {
-    members: Vec<NewMember>,
-    edges: Vec<Edge>,
-    groups: Vec<(ExecutionId, selvedge_core::call::flow::GroupPolicy)>,
-    bytes: usize,
-}
-
-impl Chunk {
-    fn is_full(&self, edges: usize, bytes: usize) -> bool {
-        !self.members.is_empty()
-            && SubmitFlow::work(
-                self.members.len() + 1,
-                self.edges.len() + edges,
-                self.bytes + bytes,
-            ) > SubmitFlow::WORK_MAX
-    }
-}
-
 type TaskIds = BTreeMap<String, ExecutionId>;
 
-impl SubmissionPlan<'_> {
-    /// Splits the flow into chunks, upstream tasks first.
-    fn chunks(&self, flow: Flow, order: &[usize]) -> (Vec<Chunk>, TaskIds) {
-        let named: TaskIds = flow
-            .names()
-            .map(|name| (name.to_owned(), member_id(self.partition, self.id, name)))
-            .collect();
-        let mut tasks: Vec<Option<Task>> = flow.tasks.into_iter().map(Some).collect();
-        let mut chunks = vec![Chunk::default()];
-        for &at in order {
-            let Some(task) = tasks.get_mut(at).and_then(Option::take) else { continue };
-            if let Some(chunk) = chunks.last()
-                && chunk.is_full(task.upstreams.len(), task.payload.len())
-            {
-                chunks.push(Chunk::default());
-            }
-            if let Some(chunk) = chunks.last_mut() {
-                self.add(chunk, task, &named);
-            }
-        }
-        (chunks, named)
-    }
-
-    fn add(&self, chunk: &mut Chunk, task: Task, named: &TaskIds) {
-        let (id, task_name) = (named[&task.name].clone(), task.name.clone());
-        for upstream in &task.upstreams {
-            let upstream = named[upstream].clone();
-            let edge_id = edge_id(self.id, &upstream, &id);
-            let (downstream, data_passing_ref) = (id.clone(), String::new());
-            chunk.edges.push(Edge { edge_id, upstream, downstream, data_passing_ref });
-        }
-        if let Some(group) = task.group {
-            chunk.groups.push((id.clone(), group));
-        }
-        chunk.bytes += task.payload.len();
-        // So that tools can show the task's name.
-        let task = task.tag(NAME_TAG, task_name);
-        chunk.members.push(task.into_member(id, self.now, self.client.identity()));
-    }
-}
-
 impl Task {
-    fn starts_later(&self) -> bool {
-        matches!(self.start, Start::After(_))
-    }
-
     /// Its lane; `check` has parsed it before.
     fn lane_id(&self) -> LaneId {
         self.lane.parse().unwrap_or_else(|_| super::default_lane())
     }
 
-    fn into_member(self, id: ExecutionId, now: Option<ServerTime>, creator: &str) -> NewMember {
-        let delay_until = match self.start {
-            Start::AtOnce => None,
-            Start::NotBefore(time) => Some(time),
-            Start::After(delay) => now.map(|now| {
-                let delay_ms = i64::try_from(millis(delay)).unwrap_or(i64::MAX);
-                ServerTime(now.0.saturating_add(delay_ms))
-            }),
-        };
+    fn into_member(self, id: ExecutionId, creator: &str) -> NewMember {
         let tags_json = if self.tags.is_empty() {
             String::new()
         } else {
@@ -269,7 +176,7 @@ impl Task {
             creator_identity: creator.to_owned(),
             policy_json: if self.has_policy { self.policy.to_json() } else { String::new() },
             input_payload: self.payload,
-            delay_until,
+            delay_until: None,
             tags_json,
             execution_deadline_at: None,
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use selvedge_core::call::flow::{GroupPolicy, OnSatisfied, SubmitFlow};
 use selvedge_core::capability::Capabilities;
+use selvedge_core::client::StartTime;
 use selvedge_core::id::{BudgetId, LaneId, QuotaPolicyId};
 use selvedge_core::policy::{
     Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy,
@@ -52,7 +53,7 @@ pub struct Task {
     pub(super) lane: String,
     pub(super) payload: Vec<u8>,
     pub(super) priority: u32,
-    pub(super) start: Start,
+    pub(super) start: StartTime,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) policy: ExecutionPolicy,
     pub(super) has_policy: bool,
@@ -60,14 +61,6 @@ pub struct Task {
     pub(super) upstreams: Vec<String>,
     pub(super) group: Option<GroupPolicy>,
     groups_given: u32,
-}
-
-/// When a task may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
-    AtOnce,
-    After(Duration),
-    NotBefore(ServerTime),
 }
 
 impl Task {
@@ -80,7 +73,7 @@ impl Task {
             lane: DEFAULT_LANE.to_owned(),
             payload: Vec::new(),
             priority: 0,
-            start: Start::AtOnce,
+            start: StartTime::AtOnce,
             tags: BTreeMap::new(),
             policy: ExecutionPolicy::default(),
             has_policy: false,
@@ -121,14 +114,14 @@ impl Task {
     /// Starts no earlier than this long after submission.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.start = Start::After(delay);
+        self.start = StartTime::After(delay);
         self
     }
 
     /// Starts no earlier than this time, by the server's clock.
     #[must_use]
     pub fn not_before(mut self, time: ServerTime) -> Self {
-        self.start = Start::NotBefore(time);
+        self.start = StartTime::NotBefore(time);
         self
     }
 
@@ -300,10 +293,10 @@ impl Task {
     /// Its durations by name, in milliseconds.
     fn durations(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let delay = match self.start {
-            Start::AtOnce => None,
-            Start::After(delay) => Some(millis(delay)),
+            StartTime::AtOnce => None,
+            StartTime::After(delay) => Some(millis(delay)),
             // A time, checked as the duration since the epoch.
-            Start::NotBefore(time) => u64::try_from(time.0).ok(),
+            StartTime::NotBefore(time) => u64::try_from(time.0).ok(),
         };
         let pause = self.policy.retry_policy.as_ref().map(|retry| match retry.backoff {
             Backoff::Exponential { initial_delay_ms, max_delay_ms, .. } => {

@@ -1,64 +1,102 @@
-//! Callers and signallers: they carry out the actions of a plan, and repeat calls without a result.
-//! After a crash a caller starts its unfinished actions again.
+//! Callers and signallers: they carry out the actions of a plan with the procedures of the real
+//! client. After a crash a caller starts its unfinished actions again, as a service does.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::call::Function;
-use selvedge_core::call::execution::{CancelExecution, CreateExecution, Running};
-use selvedge_core::call::flow::{
-    AddExecutionToFlow, CancelFlow, CancellationPolicy, ReplayExecution, StageDependencyEdge,
-    Submission, SubmitFlow,
-};
-use selvedge_core::id::{AttemptIndex, ExecutionId, WorkerInstanceId};
-use selvedge_core::key::Key;
-use selvedge_core::value::Value;
+use selvedge_core::client::{Effect, Failure, Input};
+use selvedge_core::command::Ticket;
+use selvedge_core::id::{ExecutionId, LaneId};
+use selvedge_core::push::Hint;
+use selvedge_core::time::LocalTime;
+use selvedge_lua::host::Message;
 
-use super::graph::{ActionCall, StagedEdge};
-use super::{CallResult, ClientWait, lane, tenant};
-use crate::event::{Actor, EventKind};
-use crate::plan::{Action, Policy, Span, TaskSpec};
+use super::ClientWait;
+use super::machine::{ClientMachine, Ended};
+use crate::canary;
+use crate::event::{Actor, EventKind, Learned};
+use crate::oracle::call::signature_of;
+use crate::plan::{Action, Span};
 use crate::world::World;
 use crate::world::random_streams::Purpose;
+use crate::world::transport::{ReplyTo, argv_of};
 
-/// How often a caller repeats a call without a result.
-const TRIES_MAX: u32 = 12;
+/// How often a caller starts an action again that failed although it may succeed later. A waiter
+/// goes on waiting, with longer pauses.
+const TRIES_MAX: u32 = 20;
 /// The pause before that.
-const PAUSE_MS: u64 = 250;
+const PAUSE_MS: u64 = 500;
 /// How long a crashed caller stays down.
 const DEAD: Span = Span { from: 100, to: 5_000 };
-/// How often a signaller retries while the execution is not suspended yet.
-const EARLY_MAX: u32 = 20;
+
 /// A caller and its unfinished actions.
 #[derive(Default)]
 pub(crate) struct Caller {
     pub(crate) incarnation: u32,
-    open: BTreeMap<u64, Action>,
+    open: BTreeMap<u64, OpenAction>,
+    jobs: BTreeMap<u64, Job>,
+    /// Whether it knows that the deployment has its partition counts.
+    counts_known: bool,
+    /// The lanes that it has registered.
+    lanes: BTreeSet<LaneId>,
 }
 
-/// An action in progress, and the calls still to be made.
-#[derive(Clone, Debug)]
-pub(crate) struct CallerJob {
-    number: u64,
-    calls: VecDeque<ActionCall>,
+struct OpenAction {
+    action: Action,
     tries: u32,
-    /// The edge that is being staged, to build the call again if the graph has changed.
-    staging: Option<StagedEdge>,
+}
+
+impl OpenAction {
+    const fn is_wait(&self) -> bool {
+        matches!(self.action, Action::Wait(_))
+    }
+}
+
+/// A procedure in progress.
+struct Job {
+    machine: Box<dyn ClientMachine>,
+    wake_ms: Option<u64>,
+    /// Lanes that are registered when it succeeds.
+    lanes: Vec<LaneId>,
+    /// The executions whose end is pushed to it, and since when.
+    listens: BTreeSet<ExecutionId>,
+    listens_from_ms: u64,
+    /// What a planted bug has sent before.
+    sent: BTreeSet<Vec<Vec<u8>>>,
+}
+
+/// What a caller waits for, with the number of the action.
+#[derive(Clone, Debug)]
+pub(crate) enum CallerWait {
+    /// To begin an action.
+    Begin(u64),
+    /// The deadline of its machine.
+    Wake(u64),
+    /// A push or a gap.
+    Push(u64, Input),
+}
+
+impl Caller {
+    /// Whether it has an action to finish. Waiting for an end is none: it may never come.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.open.values().any(|open| !open.is_wait())
+    }
+
+    /// Whether it knows that the deployment has its partition counts.
+    pub(super) const fn knows_counts(&self) -> bool {
+        self.counts_known
+    }
+
+    /// Whether it has registered a lane.
+    pub(super) fn knows_lane(&self, lane: &LaneId) -> bool {
+        self.lanes.contains(lane)
+    }
 }
 
 impl World {
     pub(crate) fn take_step(&mut self, at: usize) {
         self.steps_left -= 1;
         let step = self.plan.steps[at].clone();
-        self.start_action(step.by, step.action);
-    }
-
-    /// Starts an action.
-    pub(crate) fn start_action(&mut self, by: Actor, action: Action) {
-        self.next_action += 1;
-        let number = self.next_action;
-        let caller = self.callers.entry(by).or_default();
-        caller.open.insert(number, action.clone());
-        self.begin(by, number, action);
+        self.later(step.by, 0, step.action);
     }
 
     /// Starts an action after a delay.
@@ -66,21 +104,13 @@ impl World {
         self.next_action += 1;
         let number = self.next_action;
         let caller = self.callers.entry(by).or_default();
-        caller.open.insert(number, action.clone());
+        caller.open.insert(number, OpenAction { action, tries: 0 });
+        if wait_ms == 0 {
+            return self.begin(by, number);
+        }
         let incarnation = caller.incarnation;
-        let job = CallerJob {
-            number,
-            calls: [ActionCall::Action(action)].into(),
-            tries: 0,
-            staging: None,
-        };
-        self.set_timer(by, incarnation, wait_ms, ClientWait::Caller(Box::new(job)));
-    }
-
-    fn begin(&mut self, by: Actor, number: u64, action: Action) {
-        let incarnation = self.callers.entry(by).or_default().incarnation;
-        let calls = self.calls(by, action);
-        self.continue_job(by, incarnation, CallerJob { number, calls, tries: 0, staging: None });
+        let begin = ClientWait::Caller(CallerWait::Begin(number));
+        self.set_timer(by, incarnation, wait_ms, begin);
     }
 
     /// A caller crashes; after the restart it starts its unfinished actions again.
@@ -89,242 +119,231 @@ impl World {
         let wait = self.random(Purpose::Faults, actor).within(DEAD);
         let caller = self.callers.entry(actor).or_default();
         caller.incarnation += 1;
-        let (incarnation, open) = (caller.incarnation, caller.open.clone());
-        for (number, action) in open {
-            let job = CallerJob {
-                number,
-                calls: [ActionCall::Action(action)].into(),
-                tries: 0,
-                staging: None,
-            };
-            self.set_timer(actor, incarnation, wait, ClientWait::Caller(Box::new(job)));
+        caller.jobs.clear();
+        (caller.counts_known, caller.lanes) = (false, BTreeSet::new());
+        let (incarnation, open) = (caller.incarnation, Vec::from_iter(caller.open.keys().copied()));
+        for number in open {
+            let begin = ClientWait::Caller(CallerWait::Begin(number));
+            self.set_timer(actor, incarnation, wait, begin);
         }
     }
 
-    /// The calls of an action.
-    fn calls(&mut self, by: Actor, action: Action) -> VecDeque<ActionCall> {
-        match action {
-            Action::Submit(flow) => self.submission(&flow),
-            Action::Build(flow) => self.building(by, &flow),
-            Action::Create(task) => [self.creation(by, &task)].into(),
-            Action::Cancel(name) => [ActionCall::Cancel(self.names.execution(&name))].into(),
-            Action::CancelFlow(name) => {
-                let Some(flow_id) = self.names.flow(&name) else { return VecDeque::new() };
-                let call = CancelFlow {
-                    partition: self.names.partition_of(flow_id),
-                    flow_id,
-                    reason: "no longer wanted".to_owned(),
-                    policy: CancellationPolicy::CancelAll,
-                    grace_ms: None,
-                };
-                [ActionCall::ready(&call)].into()
-            }
-            Action::Replay(name) => {
-                let id = self.names.execution(&name);
-                [ActionCall::ready(&self.replay_call(&id))].into()
-            }
-            Action::Signal(name, signal) => {
-                let id = self.names.execution(&name);
-                [ActionCall::Signal(id, signal, 0)].into()
-            }
+    /// Begins an action, unless it is done already.
+    fn begin(&mut self, by: Actor, number: u64) {
+        let Some(action) = self.action(by, number) else { return };
+        let Some((machine, lanes)) = self.machine(by, &action) else {
+            return self.try_again(by, number);
+        };
+        if let Action::Wait(name) = &action {
+            let executions = self.waited_for(name);
+            self.emit(by, EventKind::Waits { waiter: number, executions });
         }
+        let job = Job {
+            machine,
+            wake_ms: None,
+            lanes,
+            listens: BTreeSet::new(),
+            listens_from_ms: 0,
+            sent: BTreeSet::new(),
+        };
+        self.callers.entry(by).or_default().jobs.insert(number, job);
+        self.feed_caller(by, number, Input::Wake);
     }
 
-    /// Makes the next call of a job.
-    pub(crate) fn continue_job(&mut self, by: Actor, incarnation: u32, mut job: CallerJob) {
+    /// Starts an action again after a pause, but not forever.
+    fn try_again(&mut self, by: Actor, number: u64) {
+        let caller = self.callers.entry(by).or_default();
+        let incarnation = caller.incarnation;
+        let Some(open) = caller.open.get_mut(&number) else { return };
+        open.tries += 1;
+        let pause_ms =
+            if open.is_wait() { PAUSE_MS * u64::from(open.tries.min(TRIES_MAX)) } else { PAUSE_MS };
+        if open.tries > TRIES_MAX && !open.is_wait() {
+            caller.open.remove(&number);
+            return;
+        }
+        let begin = ClientWait::Caller(CallerWait::Begin(number));
+        self.set_timer(by, incarnation, pause_ms, begin);
+    }
+
+    pub(crate) fn caller_timer(&mut self, by: Actor, incarnation: u32, waiting: CallerWait) {
         if self.callers.entry(by).or_default().incarnation != incarnation {
             return;
         }
-        let Some(call) = job.calls.front().cloned() else {
-            self.callers.entry(by).or_default().open.remove(&job.number);
-            return;
-        };
-        if let ActionCall::Action(action) = call {
-            return self.begin(by, job.number, action);
-        }
-        if let ActionCall::Signal(id, name, early) = &call {
-            // No waitpoint is known yet: try again later.
-            if !self.waitpoints.iter().any(|known| known.execution == *id) {
-                let next = ActionCall::Signal(id.clone(), name.clone(), early + 1);
-                job.calls[0] = next;
-                if *early >= EARLY_MAX {
-                    job.calls.clear();
+        match waiting {
+            CallerWait::Begin(number) => self.begin(by, number),
+            CallerWait::Wake(number) => {
+                let (now_ms, bug) = (self.now_ms, self.bug);
+                let caller = self.callers.entry(by).or_default();
+                let is_wait = caller.open.get(&number).is_some_and(OpenAction::is_wait);
+                if is_wait && canary::never_polls(bug) {
+                    return;
                 }
-                return self.set_timer(
-                    by,
-                    incarnation,
-                    2 * PAUSE_MS,
-                    ClientWait::Caller(Box::new(job)),
-                );
+                let Some(job) = caller.jobs.get_mut(&number) else { return };
+                if job.wake_ms.is_some_and(|wake_ms| wake_ms <= now_ms) {
+                    job.wake_ms = None;
+                    self.feed_caller(by, number, Input::Wake);
+                }
             }
-        }
-        if let ActionCall::Stage(edge) = &call {
-            job.staging = Some(edge.clone());
-        }
-        let (function, argv) = self.words_of(by, &call);
-        if argv.is_empty() {
-            job.calls.pop_front();
-            return self.continue_job(by, incarnation, job);
-        }
-        // A repeat has exactly the same words.
-        job.calls[0] = ActionCall::Ready(function, argv.clone());
-        let key = if function.is_empty() { argv.get(1) } else { argv.get(3) };
-        let slot = key.map_or(0, |key| selvedge_core::partition::slot(key));
-        self.ask_words(by, incarnation, slot, function, argv, ClientWait::Caller(Box::new(job)));
-    }
-
-    fn words_of(&mut self, by: Actor, call: &ActionCall) -> (&'static str, Vec<Vec<u8>>) {
-        match call {
-            ActionCall::Ready(function, argv) => (function, argv.clone()),
-            ActionCall::Cancel(id) => {
-                super::worker::command_of(&self.cancel_call(id, "by a caller"))
+            CallerWait::Push(number, input) => {
+                if let Some(input) = canary::change_input(self.bug, input) {
+                    self.feed_caller(by, number, input);
+                }
             }
-            ActionCall::Signal(id, name, _) => {
-                self.signal_call(by, id, name, 0).unwrap_or(("", Vec::new()))
-            }
-            ActionCall::Stage(edge) => self.stage_words(edge),
-            ActionCall::Apply(edge) => self.apply_words(edge),
-            ActionCall::Action(_) => ("", Vec::new()),
         }
     }
 
-    pub(crate) fn job_answered(
+    /// The answers to a batch of an action.
+    pub(crate) fn caller_answered(
         &mut self,
         by: Actor,
-        incarnation: u32,
-        mut job: CallerJob,
-        result: CallResult,
+        (incarnation, number, ticket): (u32, u64, Ticket),
+        answers: Vec<Learned>,
     ) {
-        let waiting = |job: CallerJob| ClientWait::Caller(Box::new(job));
-        match result {
-            CallResult::Retry if job.tries < TRIES_MAX => {
-                job.tries += 1;
-                self.set_timer(by, incarnation, PAUSE_MS, waiting(job));
-            }
-            // After too many tries the caller gives up the action.
-            CallResult::Retry => drop(self.callers.entry(by).or_default().open.remove(&job.number)),
-            CallResult::Reply(reply) if self.gives_up(&mut job, &reply) => {
-                self.callers.entry(by).or_default().open.remove(&job.number);
-            }
-            CallResult::Reply(reply) => {
-                let sealing =
-                    matches!(job.calls.front(), Some(ActionCall::Ready(SubmitFlow::NAME, _)))
-                        && matches!(SubmitFlow::parse(reply), Ok(Submission::Sealing { .. }));
-                if !sealing {
-                    job.calls.pop_front();
+        if self.callers.entry(by).or_default().incarnation != incarnation {
+            return;
+        }
+        let answers = answers.into_iter().map(|learned| {
+            canary::change_client_answer(self.bug, crate::world::delivery::answer(learned))
+        });
+        let answers = answers.collect();
+        self.feed_caller(by, number, Input::Settled { ticket, answers });
+    }
+
+    /// Gives a machine an input, carries out its effects, and schedules its next deadline.
+    fn feed_caller(&mut self, by: Actor, number: u64, input: Input) {
+        let now = LocalTime(self.now_ms);
+        let Some(job) = self.job(by, number) else { return };
+        job.machine.handle(now, input);
+        while let Some(effect) = self.job(by, number).and_then(|job| job.machine.next_effect()) {
+            match effect {
+                Effect::Send { ticket, slot, batch } => {
+                    let bug = self.bug;
+                    let Some(job) = self.job(by, number) else { return };
+                    let batch = canary::change_batch(bug, batch, &mut job.sent);
+                    if !self.send_for_caller(by, number, (ticket, slot), argv_of(batch)) {
+                        return;
+                    }
                 }
-                if !matches!(job.calls.front(), Some(ActionCall::Stage(_))) {
-                    job.tries = 0;
-                }
-                self.continue_job(by, incarnation, job);
+                Effect::Listen(executions) => self.listen(by, number, executions),
+            }
+        }
+        let Some(job) = self.job(by, number) else { return };
+        if let Some(result) = job.machine.take_result() {
+            return self.job_ended(by, number, result);
+        }
+        let Some(deadline) = job.machine.deadline() else { return };
+        let now_ms = self.now_ms;
+        let wake_ms = deadline.0.max(now_ms);
+        let Some(job) = self.job(by, number) else { return };
+        if job.wake_ms.is_none_or(|known| wake_ms < known || known < now_ms) {
+            job.wake_ms = Some(wake_ms);
+            let incarnation = self.callers.entry(by).or_default().incarnation;
+            let wake = ClientWait::Caller(CallerWait::Wake(number));
+            self.set_timer(by, incarnation, wake_ms - now_ms, wake);
+        }
+    }
+
+    fn action(&self, by: Actor, number: u64) -> Option<Action> {
+        self.callers.get(&by)?.open.get(&number).map(|open| open.action.clone())
+    }
+
+    fn job(&mut self, by: Actor, number: u64) -> Option<&mut Job> {
+        self.callers.entry(by).or_default().jobs.get_mut(&number)
+    }
+
+    /// Sends a batch. False if the caller died before.
+    fn send_for_caller(
+        &mut self,
+        by: Actor,
+        number: u64,
+        (ticket, slot): (Ticket, u16),
+        commands: Vec<Vec<Vec<u8>>>,
+    ) -> bool {
+        let Some(effects) = self.fault_effects(by, &commands) else { return false };
+        let first = self.next_call;
+        for (call, argv) in (first..).zip(&commands) {
+            if let Some(signature) = signature_of(argv) {
+                let argv = std::sync::Arc::new(argv.clone());
+                self.emit(by, EventKind::Invoked { call, function: &signature.name, argv });
+            }
+        }
+        let incarnation = self.callers.entry(by).or_default().incarnation;
+        let reply_to = ReplyTo::Caller { incarnation, action: number, ticket };
+        self.send(by, slot, commands, effects, reply_to);
+        true
+    }
+
+    /// Subscribes to the ends of executions. The first item is a gap, when the subscription is
+    /// there.
+    fn listen(&mut self, by: Actor, number: u64, executions: Vec<ExecutionId>) {
+        let span = self.plan.config.link.0;
+        let wait_ms = 2 * self.random(Purpose::Network, by).within(span);
+        let from_ms = self.now_ms + wait_ms;
+        let incarnation = self.callers.entry(by).or_default().incarnation;
+        let Some(job) = self.job(by, number) else { return };
+        job.listens = executions.into_iter().collect();
+        job.listens_from_ms = from_ms;
+        let gap = ClientWait::Caller(CallerWait::Push(number, Input::PushGap));
+        self.set_timer(by, incarnation, wait_ms, gap);
+    }
+
+    /// Delivers pushes to the callers that listen for them.
+    pub(crate) fn push_to_callers(&mut self, messages: &[Message]) {
+        if self.links.pushes_silent_until > self.now_ms {
+            return;
+        }
+        for message in messages {
+            let channel = String::from_utf8_lossy(&message.channel);
+            let Ok(Hint::Ended(id)) = Hint::read(&channel, &message.payload) else { continue };
+            let mut told = Vec::new();
+            for (by, caller) in &self.callers {
+                let hears =
+                    |job: &Job| job.listens.contains(&id) && job.listens_from_ms <= self.now_ms;
+                let jobs = caller.jobs.iter().filter(|(_, job)| hears(job));
+                told.extend(jobs.map(|(number, _)| (*by, caller.incarnation, *number)));
+            }
+            for (by, incarnation, number) in told {
+                let span = self.plan.config.link.0;
+                let wait_ms = self.random(Purpose::Network, by).within(span);
+                let push = CallerWait::Push(number, Input::Push(Hint::Ended(id.clone())));
+                self.set_timer(by, incarnation, wait_ms, ClientWait::Caller(push));
             }
         }
     }
 
-    /// Whether a caller gives up an action because a member or an edge of a flow was refused. If
-    /// the graph has changed in the meantime, the edge is staged again.
-    fn gives_up(&self, job: &mut CallerJob, reply: &Value) -> bool {
-        let builds = matches!(
-            job.calls.front(),
-            Some(ActionCall::Ready(AddExecutionToFlow::NAME | StageDependencyEdge::NAME, _))
-        );
-        let staging = job.staging.take();
-        let Some(code) = refused(reply).filter(|_| builds) else { return false };
-        match (code.as_str(), staging) {
-            ("stale_graph_revision", Some(edge)) if job.tries < TRIES_MAX => {
-                job.tries += 1;
-                job.calls.insert(1, ActionCall::Stage(edge));
+    /// A procedure has ended. What may succeed later is tried again.
+    fn job_ended(&mut self, by: Actor, number: u64, result: Result<Ended, Failure>) {
+        let caller = self.callers.entry(by).or_default();
+        let Some(job) = caller.jobs.remove(&number) else { return };
+        if result.is_ok() {
+            caller.counts_known = true;
+            caller.lanes.extend(job.lanes);
+        }
+        let waits = caller.open.get(&number).is_some_and(OpenAction::is_wait);
+        if waits {
+            let ended = match &result {
+                Ok(Ended::Waited(ended)) => Some(ended.clone()),
+                Ok(Ended::Done) | Err(_) => None,
+            };
+            self.emit(by, EventKind::WaitOver { waiter: number, ended });
+        }
+        let action = result.is_ok().then(|| self.action(by, number)).flatten();
+        if let Some((claim, executions)) = action.and_then(|action| self.claim_of(&action)) {
+            self.emit(by, EventKind::Succeeded { claim, executions });
+        }
+        let again = match &result {
+            Ok(_) => false,
+            Err(Failure::Unavailable(_)) => true,
+            // It may not have been created yet.
+            Err(Failure::NotFound { .. }) => waits,
+            Err(Failure::Refused(_) | Failure::OtherCounts { .. } | Failure::Unreadable(_)) => {
                 false
             }
-            ("dependency_already_exists", _) => false,
-            _ => true,
-        }
-    }
-
-    fn creation(&mut self, by: Actor, task: &TaskSpec) -> ActionCall {
-        let id = self.names.register_execution(&task.name, task.partition);
-        let partition = id.partition();
-        let after = |ms: Option<u64>| {
-            ms.map(|ms| self.server_time(partition, i64::try_from(ms).unwrap_or(i64::MAX)))
         };
-        ActionCall::ready(&CreateExecution {
-            namespace: tenant(self.tenant_of(&task.name)),
-            lane_id: lane(task.lane % self.plan.config.lanes.max(1)),
-            execution_kind: "task".to_owned(),
-            priority: task.priority,
-            creator_identity: by.to_string(),
-            policy_json: self.policy_json(task.policy),
-            input_payload: task.name.clone().into_bytes(),
-            delay_until: after(task.delay_ms),
-            idempotency: None,
-            tags_json: tags_json(task.tags),
-            execution_deadline_at: after(task.deadline_ms),
-            execution_id: id,
-        })
-    }
-
-    /// The tenant of an execution or flow.
-    pub(crate) fn tenant_of(&self, name: &str) -> u64 {
-        super::names::hash(name, 9) % self.plan.config.tenants.max(1)
-    }
-
-    pub(crate) fn policy_json(&self, policy: Policy) -> String {
-        let (budget, quota) = (self.names.budget().0, self.names.quota().0);
-        policy.json(&budget.to_string(), &quota.to_string())
-    }
-
-    /// A call that cancels an execution in its current state.
-    pub(crate) fn cancel_call(&self, id: &ExecutionId, reason: &str) -> CancelExecution {
-        CancelExecution {
-            running: Running {
-                execution_id: id.clone(),
-                attempt_index: self
-                    .peek(id, "current_attempt_index")
-                    .parse()
-                    .unwrap_or(AttemptIndex(0)),
-                lane: self.lane_of(id),
-                worker_instance_id: WorkerInstanceId::new(
-                    self.peek(id, "current_worker_instance_id"),
-                ),
-            },
-            waitpoint_id: self.peek(id, "current_waitpoint_id").parse().ok(),
-            reason: reason.to_owned(),
-            source: "operator_override".to_owned(),
-            lease: None,
+        if again {
+            return self.try_again(by, number);
         }
-    }
-
-    pub(crate) fn replay_call(&self, id: &ExecutionId) -> ReplayExecution {
-        ReplayExecution {
-            execution_id: id.clone(),
-            lane_id: self.lane_of(id),
-            inbound_edges: Vec::new(),
-        }
-    }
-}
-
-/// A number of tags, as JSON.
-fn tags_json(count: u64) -> String {
-    if count == 0 {
-        return String::new();
-    }
-    let tags: Vec<String> = (0..count).map(|at| format!("\"sim.t{at}\":\"{at}\"")).collect();
-    format!("{{{}}}", tags.join(","))
-}
-
-/// The code of a refusal.
-fn refused(reply: &Value) -> Option<String> {
-    let Value::Array(words) = reply else { return None };
-    match words.as_slice() {
-        [Value::Int(0), Value::Bulk(code), ..] => Some(String::from_utf8_lossy(code).into_owned()),
-        _ => None,
-    }
-}
-
-impl ActionCall {
-    /// A complete call.
-    pub(crate) fn ready<F: Function>(call: &F) -> Self {
-        debug_assert!(call.keys().first().map(Key::slot).is_some(), "{} has no key", F::NAME);
-        Self::Ready(F::NAME, call.command())
+        self.callers.entry(by).or_default().open.remove(&number);
     }
 }

@@ -1,4 +1,5 @@
-//! The calls that create a flow: as a whole, in chunks, or piece by piece.
+//! Flows: as one submission of the real client, or built piece by piece as another client of the
+//! wire contract may do it.
 
 use std::collections::VecDeque;
 
@@ -7,43 +8,27 @@ use selvedge_core::call::flow::{
     AddExecutionToFlow, ApplyDependencyToChild, CreateFlow, Edge, GroupPolicy, NewMember,
     OnSatisfied, SetEdgeGroupPolicy, StageDependencyEdge, SubmitFlow,
 };
+use selvedge_core::client::reply::text;
+use selvedge_core::client::{
+    Failure, FlowSubmission, FlowTask, Procedure, Replies, StartTime, Step,
+};
+use selvedge_core::command::Command;
+use selvedge_core::error::Code;
 use selvedge_core::id::{ExecutionId, FlowId};
 use selvedge_core::key::Key;
+use selvedge_core::partition::Partition;
+use selvedge_core::time::ServerTime;
 
 use super::names::uuid;
-use super::worker::command_of;
 use super::{lane, tenant};
 use crate::event::Actor;
-use crate::plan::{Action, FlowSpec, Group};
+use crate::plan::{FlowSpec, Group, Policy};
 use crate::world::World;
 
 /// How long a member that is built piece by piece is delayed, so that its edges are applied first.
 const HELD_BACK_MS: i64 = 4_000;
-
-/// A call of an action. Calls that depend on the state of the store are built just before they are
-/// sent.
-#[derive(Clone, Debug)]
-pub(crate) enum ActionCall {
-    /// A complete call: function and words.
-    Ready(&'static str, Vec<Vec<u8>>),
-    /// The cancel of an execution.
-    Cancel(ExecutionId),
-    /// A signal, and how often it was tried.
-    Signal(ExecutionId, String, u32),
-    /// Stages an edge in its flow.
-    Stage(StagedEdge),
-    /// Applies an edge to its child.
-    Apply(StagedEdge),
-    /// A whole action, from the start.
-    Action(Action),
-}
-
-/// An edge of a flow.
-#[derive(Clone, Debug)]
-pub(crate) struct StagedEdge {
-    flow_id: FlowId,
-    edge: Edge,
-}
+/// How often an edge is staged again because the graph has changed.
+const STAGES_MAX: u32 = 12;
 
 /// A flow with all its ids.
 struct Drawn {
@@ -52,6 +37,114 @@ struct Drawn {
     /// The edges of each member.
     edges: Vec<Vec<Edge>>,
     groups: Vec<Option<GroupPolicy>>,
+}
+
+/// A piece of a flow.
+enum Piece {
+    /// A call that may be refused.
+    Call(Command),
+    /// A member; if it is refused, the flow is given up.
+    Member(Command),
+    /// Stages an edge in its flow.
+    Stage(Edge),
+    /// Applies an edge to its child.
+    Apply(Edge),
+}
+
+/// Builds a flow piece by piece: the flow, its members, then every edge staged and applied.
+pub(crate) struct BuildFlow {
+    flow_id: FlowId,
+    partition: Partition,
+    now: ServerTime,
+    pieces: VecDeque<Piece>,
+    /// The revision of the graph, if it was read for the first piece.
+    revision: Option<u64>,
+    reads_revision: bool,
+    stages: u32,
+}
+
+impl BuildFlow {
+    fn next(&mut self) -> Step<()> {
+        match self.pieces.front() {
+            None => Step::Done(Ok(())),
+            Some(Piece::Call(command) | Piece::Member(command)) => Step::Ask(vec![command.clone()]),
+            Some(Piece::Stage(edge)) => match self.revision {
+                None => self.read_revision(),
+                Some(expected_graph_revision) => {
+                    Step::Ask(vec![Command::call(&StageDependencyEdge {
+                        flow_id: self.flow_id,
+                        edge: edge.clone(),
+                        expected_graph_revision,
+                        now: self.now,
+                    })])
+                }
+            },
+            Some(Piece::Apply(edge)) => match self.revision {
+                None => self.read_revision(),
+                Some(graph_revision) => Step::Ask(vec![Command::call(&ApplyDependencyToChild {
+                    flow_id: self.flow_id,
+                    edge: edge.clone(),
+                    lane_id: lane(0),
+                    graph_revision,
+                    now: self.now,
+                })]),
+            },
+        }
+    }
+
+    fn read_revision(&mut self) -> Step<()> {
+        self.reads_revision = true;
+        let core = Key::flow(self.partition, self.flow_id).core();
+        Step::Ask(vec![Command::read("HGET", &core, &[b"graph_revision"])])
+    }
+
+    fn advance(&mut self) -> Step<()> {
+        self.pieces.pop_front();
+        (self.revision, self.stages) = (None, 0);
+        self.next()
+    }
+
+    fn on_staged(&mut self, reply: Result<(), Failure>) -> Step<()> {
+        match reply {
+            Ok(()) => self.advance(),
+            Err(Failure::Refused(refusal)) if refusal.code == Code::StaleGraphRevision => {
+                self.stages += 1;
+                self.revision = None;
+                if self.stages > STAGES_MAX { Step::Done(Ok(())) } else { self.next() }
+            }
+            Err(Failure::Refused(refusal)) if refusal.code == Code::DependencyAlreadyExists => {
+                self.advance()
+            }
+            // The caller gives up the flow.
+            Err(_) => Step::Done(Ok(())),
+        }
+    }
+}
+
+impl Procedure for BuildFlow {
+    type Output = ();
+
+    fn begin(&mut self) -> Step<()> {
+        self.next()
+    }
+
+    fn replied(&mut self, mut replies: Replies) -> Step<()> {
+        if std::mem::take(&mut self.reads_revision) {
+            self.revision = Some(text(replies.value()).parse().unwrap_or(0));
+            return self.next();
+        }
+        match self.pieces.front() {
+            Some(Piece::Stage(_)) => {
+                let staged = replies.call::<StageDependencyEdge>().map(drop);
+                self.on_staged(staged)
+            }
+            Some(Piece::Member(_)) => match replies.call::<AddExecutionToFlow>() {
+                Ok(_) => self.advance(),
+                Err(_) => Step::Done(Ok(())),
+            },
+            Some(Piece::Call(_) | Piece::Apply(_)) | None => self.advance(),
+        }
+    }
 }
 
 impl World {
@@ -76,19 +169,13 @@ impl World {
         Drawn { flow_id, ids, edges, groups }
     }
 
-    /// The calls of a submission, one for each chunk.
-    pub(crate) fn submission(&mut self, flow: &FlowSpec) -> VecDeque<ActionCall> {
-        let drawn = self.draw_flow(flow);
+    /// A flow as the client submits it.
+    pub(crate) fn submission(&mut self, flow: &FlowSpec) -> FlowSubmission {
+        let Drawn { flow_id, ids, edges, groups } = self.draw_flow(flow);
         let policy_json = self.policy_json(flow.policy);
-        let namespace = tenant(self.tenant_of(&flow.name));
-        let most = SubmitFlow::MEMBERS_MAX as u64;
-        let chunk = usize::try_from(flow.chunk.unwrap_or(most).clamp(1, most)).unwrap_or(1);
-        let mut calls = VecDeque::new();
-        let mut first = 0;
-        while first < drawn.ids.len() {
-            let last = chunk_end(&drawn, first, chunk);
-            let member = |id: &ExecutionId| NewMember {
-                execution_id: id.clone(),
+        let task = |((id, edges), group)| FlowTask {
+            member: NewMember {
+                execution_id: id,
                 lane_id: lane(0),
                 execution_kind: "task".to_owned(),
                 priority: 0,
@@ -98,111 +185,72 @@ impl World {
                 delay_until: None,
                 tags_json: String::new(),
                 execution_deadline_at: None,
-            };
-            let group = |at: usize| drawn.groups[at].map(|policy| (drawn.ids[at].clone(), policy));
-            calls.push_back(ActionCall::ready(&SubmitFlow {
-                partition: self.names.partition_of(drawn.flow_id),
-                flow_id: drawn.flow_id,
-                flow_kind: "simulated".to_owned(),
-                namespace: namespace.clone(),
-                members: drawn.ids[first..last].iter().map(member).collect(),
-                edges: drawn.edges[first..last].iter().flatten().cloned().collect(),
-                groups: (first..last).filter_map(group).collect(),
-                seal: last == drawn.ids.len(),
-            }));
-            first = last;
+            },
+            start: StartTime::AtOnce,
+            edges,
+            group,
+        };
+        let chunk = flow.chunk.and_then(|chunk| usize::try_from(chunk).ok());
+        FlowSubmission {
+            flow_id,
+            partition: self.names.partition_of(flow_id),
+            flow_kind: "simulated".to_owned(),
+            namespace: tenant(self.tenant_of(&flow.name)),
+            tasks: ids.into_iter().zip(edges).zip(groups).map(task).collect(),
+            tags: Vec::new(),
+            tasks_per_call: chunk.unwrap_or(SubmitFlow::MEMBERS_MAX),
         }
-        calls
     }
 
-    /// The calls that build a flow piece by piece.
-    pub(crate) fn building(&mut self, by: Actor, flow: &FlowSpec) -> VecDeque<ActionCall> {
+    /// A flow that is built piece by piece.
+    pub(crate) fn building(&mut self, by: Actor, flow: &FlowSpec) -> BuildFlow {
         let drawn = self.draw_flow(flow);
-        let partition = self.names.partition_of(drawn.flow_id);
+        let flow_id = drawn.flow_id;
+        let partition = self.names.partition_of(flow_id);
         let now = self.server_time(partition, 0);
         let held_until = self.server_time(partition, HELD_BACK_MS);
         let namespace = tenant(self.tenant_of(&flow.name));
-        let mut calls = VecDeque::from([ActionCall::ready(&CreateFlow {
+        // This client checks no limits.
+        let is_missing = flow.policy == Policy::Missing;
+        let policy_json = self.policy_json(if is_missing { Policy::Plain } else { flow.policy });
+        let create = CreateFlow {
             partition,
-            flow_id: drawn.flow_id,
+            flow_id,
             flow_kind: "built".to_owned(),
             namespace: namespace.clone(),
-        })]);
+        };
+        let mut pieces = VecDeque::from([Piece::Call(Command::call(&create))]);
         for (id, edges) in drawn.ids.iter().zip(&drawn.edges) {
-            calls.push_back(ActionCall::ready(&CreateExecution {
+            let create = CreateExecution {
                 execution_id: id.clone(),
                 namespace: namespace.clone(),
                 lane_id: lane(0),
                 execution_kind: "task".to_owned(),
                 priority: 0,
                 creator_identity: by.to_string(),
-                policy_json: self.policy_json(flow.policy),
+                policy_json: policy_json.clone(),
                 input_payload: flow.name.clone().into_bytes(),
                 delay_until: (!edges.is_empty()).then_some(held_until),
                 idempotency: None,
                 tags_json: String::new(),
                 execution_deadline_at: None,
-            }));
-            let flow_id = drawn.flow_id;
-            calls.push_back(ActionCall::ready(&AddExecutionToFlow {
-                flow_id,
-                execution_id: id.clone(),
-            }));
+            };
+            pieces.push_back(Piece::Call(Command::call(&create)));
+            let member = AddExecutionToFlow { flow_id, execution_id: id.clone() };
+            pieces.push_back(Piece::Member(Command::call(&member)));
         }
         for ((id, edges), group) in drawn.ids.iter().zip(&drawn.edges).zip(&drawn.groups) {
-            let (flow_id, downstream) = (drawn.flow_id, id.clone());
             if let Some(policy) = *group {
-                let call = SetEdgeGroupPolicy { flow_id, downstream, policy, now };
-                calls.push_back(ActionCall::ready(&call));
+                let call = SetEdgeGroupPolicy { flow_id, downstream: id.clone(), policy, now };
+                pieces.push_back(Piece::Call(Command::call(&call)));
             }
             for edge in edges {
-                let edge = StagedEdge { flow_id, edge: edge.clone() };
-                calls.extend([ActionCall::Stage(edge.clone()), ActionCall::Apply(edge)]);
+                pieces.extend([Piece::Stage(edge.clone()), Piece::Apply(edge.clone())]);
             }
         }
-        calls
+        let (revision, reads_revision, stages) = (None, false, 0);
+        BuildFlow { flow_id, partition, now, pieces, revision, reads_revision, stages }
     }
-
-    fn graph_revision(&self, flow_id: FlowId) -> u64 {
-        let partition = self.names.partition_of(flow_id);
-        let shard = &self.servers.audited[self.servers.owner(partition.slot())];
-        let record = shard.hash(&Key::flow(partition, flow_id).core());
-        let revision = record.map_or(0, |record| record.number("graph_revision"));
-        u64::try_from(revision).unwrap_or(0)
-    }
-
-    pub(crate) fn stage_words(&self, staged: &StagedEdge) -> (&'static str, Vec<Vec<u8>>) {
-        command_of(&StageDependencyEdge {
-            flow_id: staged.flow_id,
-            edge: staged.edge.clone(),
-            expected_graph_revision: self.graph_revision(staged.flow_id),
-            now: self.server_time(self.names.partition_of(staged.flow_id), 0),
-        })
-    }
-
-    pub(crate) fn apply_words(&self, staged: &StagedEdge) -> (&'static str, Vec<Vec<u8>>) {
-        command_of(&ApplyDependencyToChild {
-            flow_id: staged.flow_id,
-            edge: staged.edge.clone(),
-            lane_id: self.lane_of(&staged.edge.downstream),
-            graph_revision: self.graph_revision(staged.flow_id),
-            now: self.server_time(self.names.partition_of(staged.flow_id), 0),
-        })
-    }
-}
-
-/// The end of a chunk that begins at `first`: limited by the number of members and of edges.
-fn chunk_end(drawn: &Drawn, first: usize, chunk: usize) -> usize {
-    let mut edges = 0;
-    let mut last = first;
-    while last < drawn.ids.len() && last - first < chunk {
-        edges += drawn.edges[last].len();
-        if last > first && edges > SubmitFlow::EDGES_MAX {
-            break;
-        }
-        last += 1;
-    }
-    last
 }
 
 fn group_policy(group: Group) -> Option<GroupPolicy> {

@@ -1,17 +1,21 @@
-//! The clients: workers, callers and signallers. Their calls to the store are those of the real
-//! clients; the logic around them is the simulator's own.
+//! The clients: workers, callers and signallers. Callers and signallers run the procedures of the
+//! real client.
 
+mod action;
 pub mod caller;
 pub mod graph;
+mod machine;
 mod names;
 mod provision;
 pub mod signal;
 pub mod worker;
 
 use selvedge_core::call::Function;
+use selvedge_core::call::execution::{CancelExecution, Running};
+use selvedge_core::call::flow::ReplayExecution;
 use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply};
 use selvedge_core::error::ServerError;
-use selvedge_core::id::{ExecutionId, LaneId, Namespace};
+use selvedge_core::id::{AttemptIndex, ExecutionId, LaneId, Namespace, WorkerInstanceId};
 use selvedge_core::key::{IndexPart, Key, LaneIndex};
 use selvedge_core::partition::Partition;
 use selvedge_core::retry::{Idempotency, Retry};
@@ -28,7 +32,7 @@ use crate::world::random_streams::Purpose;
 use crate::world::transport::ReplyTo;
 use crate::world::{Scheduled, World};
 
-use caller::CallerJob;
+use caller::CallerWait;
 use worker::WorkerWait;
 
 /// What a client waits for: a result or a timer.
@@ -37,7 +41,7 @@ pub(crate) enum ClientWait {
     /// A worker.
     Worker(WorkerWait),
     /// A caller or signaller.
-    Caller(Box<CallerJob>),
+    Caller(CallerWait),
 }
 
 /// The result of a call for a client.
@@ -120,7 +124,7 @@ impl World {
             (Actor::Worker(number), ClientWait::Worker(waiting)) => {
                 self.worker_timer(number, incarnation, waiting);
             }
-            (_, ClientWait::Caller(job)) => self.continue_job(actor, incarnation, *job),
+            (_, ClientWait::Caller(waiting)) => self.caller_timer(actor, incarnation, waiting),
             (_, ClientWait::Worker(_)) => {}
         }
     }
@@ -138,10 +142,7 @@ impl World {
             (Actor::Worker(number), ClientWait::Worker(waiting)) => {
                 self.worker_reply(number, incarnation, waiting, CallResult::of(learned));
             }
-            (_, ClientWait::Caller(job)) => {
-                self.job_answered(actor, incarnation, *job, CallResult::of(learned))
-            }
-            (_, ClientWait::Worker(_)) => {}
+            (_, ClientWait::Caller(_) | ClientWait::Worker(_)) => {}
         }
     }
 
@@ -196,6 +197,33 @@ impl World {
                 let call = self.replay_call(&id);
                 self.command_by(RACING_CALLER, id.partition(), call.command());
             }
+        }
+    }
+
+    /// A call that cancels an execution in its current state.
+    fn cancel_call(&self, id: &ExecutionId, reason: &str) -> CancelExecution {
+        let attempt = self.peek(id, "current_attempt_index");
+        CancelExecution {
+            running: Running {
+                execution_id: id.clone(),
+                attempt_index: attempt.parse().unwrap_or(AttemptIndex(0)),
+                lane: self.lane_of(id),
+                worker_instance_id: WorkerInstanceId::new(
+                    self.peek(id, "current_worker_instance_id"),
+                ),
+            },
+            waitpoint_id: self.peek(id, "current_waitpoint_id").parse().ok(),
+            reason: reason.to_owned(),
+            source: "operator_override".to_owned(),
+            lease: None,
+        }
+    }
+
+    fn replay_call(&self, id: &ExecutionId) -> ReplayExecution {
+        ReplayExecution {
+            execution_id: id.clone(),
+            lane_id: self.lane_of(id),
+            inbound_edges: Vec::new(),
         }
     }
 

@@ -82,6 +82,12 @@ impl Names {
         executions.chain(flows).collect()
     }
 
+    /// The partition counts of the deployment.
+    #[must_use]
+    pub const fn counts(&self) -> PartitionCounts {
+        self.counts
+    }
+
     /// The shared budget and its partition.
     #[must_use]
     pub fn budget(&self) -> (BudgetId, Partition) {

@@ -4,8 +4,11 @@
 use selvedge_core::call::Function;
 use selvedge_core::call::budget::{CreateBudget, DimensionLimits};
 use selvedge_core::call::quota::CreateQuotaPolicy;
+use selvedge_core::client::{CallAt, Effect, Input, Machine, Needs};
+use selvedge_core::command::{Answer, Command};
 use selvedge_core::key::Key;
 use selvedge_core::partition::Partition;
+use selvedge_core::time::{LocalTime, ServerTime};
 
 use crate::event::Actor;
 use crate::plan::{Action, Policy};
@@ -40,7 +43,7 @@ impl World {
     pub(crate) fn open_accounts(&mut self) {
         let (budget_id, partition) = self.names.budget();
         let limits = vec![DimensionLimits { dimension: "tokens".to_owned(), hard: 20, soft: 12 }];
-        let budget = CreateBudget {
+        let budget = |now| CreateBudget {
             partition,
             budget_id,
             scope_type: "tenant".to_owned(),
@@ -49,20 +52,42 @@ impl World {
             on_hard_limit: "reject".to_owned(),
             on_soft_limit: "warn".to_owned(),
             reset_interval_ms: 20_000,
-            now: self.server_time(partition, 0),
-            limits,
+            now,
+            limits: limits.clone(),
         };
-        self.command_by(Actor::World, partition, budget.command());
+        self.create_at_once(partition, budget);
         let (quota_policy_id, partition) = self.names.quota();
-        let quota = CreateQuotaPolicy {
+        let quota = |now| CreateQuotaPolicy {
             partition,
             quota_policy_id,
             window_seconds: WINDOW_S,
             max_requests_per_window: RATE,
             max_concurrent: CONCURRENT,
-            now: self.server_time(partition, 0),
+            now,
         };
-        self.command_by(Actor::World, partition, quota.command());
+        self.create_at_once(partition, quota);
+    }
+
+    /// Runs the client's procedure that creates a limit, before the time of the run begins.
+    fn create_at_once<F: Function>(
+        &mut self,
+        partition: Partition,
+        build: impl Fn(ServerTime) -> F,
+    ) {
+        let needs = Needs::counts(self.names.counts(), false);
+        let create = CallAt::new(needs, partition.slot(), build);
+        let mut machine = Machine::new(create, self.client_settings(), 0);
+        let (now, mut input) = (LocalTime(self.now_ms), Some(Input::Wake));
+        while let Some(next) = input.take() {
+            machine.handle(now, next);
+            if let Some(Effect::Send { ticket, slot, batch }) = machine.next_effect() {
+                let serve = |command: Command| {
+                    Answer::Applied(self.command_at(Actor::World, slot, command.argv))
+                };
+                let answers = batch.into_iter().map(serve).collect();
+                input = Some(Input::Settled { ticket, answers });
+            }
+        }
     }
 
     /// Whether any execution of the plan uses the shared budget or quota.
@@ -71,9 +96,11 @@ impl World {
         self.plan.steps.iter().any(|step| match &step.action {
             Action::Submit(flow) | Action::Build(flow) => wants(flow.policy),
             Action::Create(task) => wants(task.policy),
-            Action::Cancel(_) | Action::CancelFlow(_) | Action::Replay(_) | Action::Signal(..) => {
-                false
-            }
+            Action::Cancel(_)
+            | Action::CancelFlow(_)
+            | Action::Replay(_)
+            | Action::Signal(..)
+            | Action::Wait(_) => false,
         })
     }
 }

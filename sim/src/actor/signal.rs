@@ -2,7 +2,7 @@
 //! waitpoint.
 
 use selvedge_core::call::Function;
-use selvedge_core::call::signal::{BufferSignalForPendingWaitpoint, DeliverSignal, IncomingSignal};
+use selvedge_core::call::signal::IncomingSignal;
 use selvedge_core::call::suspension::{
     BoundWaitpoint, CreatePendingWaitpoint, NewWaitpoint, SuspendExecution, SuspendIdempotency,
     SuspendOn, Suspended, SuspensionReason, SuspensionRequester, TimeoutBehavior,
@@ -26,8 +26,6 @@ const REMEMBERED_MS: u64 = 60_000;
 pub(crate) struct KnownWaitpoint {
     pub(crate) execution: ExecutionId,
     pub(crate) bound: BoundWaitpoint,
-    /// Created before its suspension.
-    pub(crate) ahead: bool,
 }
 
 impl World {
@@ -106,7 +104,7 @@ impl World {
             return self.finish_work(number);
         };
         let id = bound.id;
-        self.learn_waitpoint(&work.claimed.execution_id, bound, true);
+        self.learn_waitpoint(&work.claimed.execution_id, bound);
         let call = self.suspend_call(number, &work, true, Some(id));
         self.set_report(number, command_of(&call));
     }
@@ -123,13 +121,13 @@ impl World {
         let (Suspended::Waiting { waitpoints, .. }
         | Suspended::AlreadySatisfied { waitpoints, .. }) = suspended;
         for bound in waitpoints {
-            self.learn_waitpoint(&work.claimed.execution_id, bound, false);
+            self.learn_waitpoint(&work.claimed.execution_id, bound);
         }
     }
 
     /// Records a waitpoint, and usually has it signalled after a while.
-    fn learn_waitpoint(&mut self, id: &ExecutionId, bound: BoundWaitpoint, ahead: bool) {
-        self.waitpoints.push(KnownWaitpoint { execution: id.clone(), bound, ahead });
+    fn learn_waitpoint(&mut self, id: &ExecutionId, bound: BoundWaitpoint) {
+        self.waitpoints.push(KnownWaitpoint { execution: id.clone(), bound });
         let signaller = Actor::Signaller(1);
         let name = self.names.name_of(id).unwrap_or_default().to_owned();
         let chance = Ratio { hits: 4, of: 5 };
@@ -140,17 +138,15 @@ impl World {
         }
     }
 
-    /// A call that signals the latest waitpoint of an execution, or an earlier one.
-    pub(crate) fn signal_call(
+    /// A signal for the latest waitpoint of an execution; none while no waitpoint is known.
+    pub(crate) fn incoming_signal(
         &mut self,
         by: Actor,
         id: &ExecutionId,
         name: &str,
-        back: usize,
-    ) -> Option<(&'static str, Vec<Vec<u8>>)> {
-        let mut known = self.waitpoints.iter().rev().filter(|known| known.execution == *id);
-        let known = known.clone().nth(back).or_else(|| known.next_back())?.clone();
-        let signal = IncomingSignal {
+    ) -> Option<IncomingSignal> {
+        let known = self.waitpoints.iter().rev().find(|known| known.execution == *id)?.clone();
+        Some(IncomingSignal {
             signal_id: self.fresh_id(by).into(),
             execution_id: id.clone(),
             waitpoint_id: known.bound.id,
@@ -168,13 +164,7 @@ impl World {
             resume_delay_ms: 0,
             signal_maxlen: 100,
             max_signals_per_execution: 50,
-            token: known.bound.token.clone(),
-        };
-        let suspended = self.peek(id, "current_waitpoint_id") == known.bound.id.to_string();
-        Some(if known.ahead && !suspended {
-            command_of(&BufferSignalForPendingWaitpoint { signal })
-        } else {
-            command_of(&DeliverSignal { signal, lane: self.lane_of(id) })
+            token: known.bound.token,
         })
     }
 

@@ -1,6 +1,6 @@
 //! All canaries.
 
-use super::{Canary, EngineBug, Patch, PlantedBug, WorldBug};
+use super::{Canary, ClientBug, EngineBug, Patch, PlantedBug, WorldBug};
 
 macro_rules! canaries {
     ($( $name:ident: $oracle:literal, $bug:expr $(, $story:literal)?; )+) => {
@@ -99,7 +99,7 @@ canaries! {
         "      if unpaid then\n        return text.append(ok(\"unpaid\"), open)"
             => "      if #open > 9999 then\n        return text.append(ok(\"unpaid\"), open)");
     unknown_result_taken_for_success: "DrainOnlyWhenPaid", PlantedBug::Engine(EngineBug::UnknownIsSuccess),
-        "length 60s\nwork 40s\nfault RequestLost on 1st cancel_execution by engine-1\nat 0s caller-1 submit F1 chain 3\nat 500ms caller-1 cancel_flow F1\n";
+        "length 60s\nwork 40s\nfault CrashAfterApply on 1st cancel_flow by caller-1\nfault RequestLost on 1st cancel_execution by engine-1\nat 0s caller-1 submit F1 chain 3\nat 500ms caller-1 cancel_flow F1\n";
     cancelled_flow_still_claimable: "CancelledStaysStill", lua!(
         "return flow.covers_members(stored)" => "return false");
 
@@ -147,6 +147,32 @@ canaries! {
         "at 0s caller-1 create E1\nfault FailoverLosesSuffix at 20s to node-1 commits 999\n";
     lost_flow_not_recorded: "NoLostAck", PlantedBug::World(WorldBug::LossNotRecorded),
         "work 40s\nat 0s caller-1 submit F1 chain 2\nfault FailoverLosesSuffix at 2s to node-1 commits 999\n";
+
+    // The client's procedures.
+    push_not_followed_by_a_read: "EndsNoticed", PlantedBug::Client(ClientBug::PushIgnored),
+        "at 0s caller-1 create E1 delay 3s\nat 1s caller-1 wait E1\n";
+    end_missed_between_subscription_and_read: "EndsNoticed",
+        PlantedBug::Client(ClientBug::GapIgnored),
+        "link 300ms\nidle 1s\nwork 1s\nlength 40s\nat 0s caller-1 create E1\nat 2s caller-1 wait E1\nat 2200ms caller-1 wait E1\nat 2400ms caller-1 wait E1\nat 2600ms caller-1 wait E1\nat 2800ms caller-1 wait E1\nat 3s caller-1 wait E1\nat 3200ms caller-1 wait E1\nat 3400ms caller-1 wait E1\nat 3600ms caller-1 wait E1\nat 3800ms caller-1 wait E1\nat 4s caller-1 wait E1\n";
+    end_of_a_flow_found_by_polling_only: "EndsNoticed", PlantedBug::Client(ClientBug::OnlyPolls),
+        "length 40s\nat 0s caller-1 submit F1 chain 3\nat 100ms caller-1 wait F1\n";
+    never_polls_while_pushes_are_silent: "EndsNoticed", PlantedBug::Client(ClientBug::NeverPolls),
+        "length 60s\nfault PushesSilent at 500ms for 20s\nat 0s caller-1 create E1 delay 2s\nat 400ms caller-1 wait E1\n";
+    end_noticed_before_it_came: "EndsNoticed", PlantedBug::Client(ClientBug::EndImagined),
+        "length 40s\ntask E1 does fail_for_good\nat 0s caller-1 create E1 delay 5s\nat 1s caller-1 wait E1\n";
+    chunk_resumed_at_the_wrong_place: "SuccessIsTrue", PlantedBug::Client(ClientBug::ChunkSkipped),
+        "at 0s caller-1 submit F1 chunk 2 fan_out 6\n";
+    sealing_given_up_early: "SuccessIsTrue", PlantedBug::Client(ClientBug::SealingGivenUp),
+        "workers 0\nlength 5s\nbound 60s\nat 0s caller-1 submit F1 chunk 200 fan_out 300\n";
+    repeat_with_another_id: "SuccessIsTrue", PlantedBug::Client(ClientBug::RepeatWithAnotherId),
+        "fault RequestLost on 1st create_execution by caller-1\nat 0s caller-1 create E1\n";
+    refusal_taken_for_success: "SuccessIsTrue", PlantedBug::Client(ClientBug::RefusalIsSuccess),
+        "at 0s caller-1 create E1\nat 10s caller-1 cancel E1\n";
+    silence_taken_for_success: "SuccessIsTrue", PlantedBug::Client(ClientBug::SilenceIsSuccess),
+        "fault RequestLost on 1st cancel_execution by caller-1\nat 0s caller-1 create E1\nat 100ms caller-1 cancel E1\n";
+    limit_not_checked_before_the_start: "SuccessIsTrue",
+        PlantedBug::Client(ClientBug::LimitNotChecked),
+        "at 0s caller-1 create E1 policy missing\n";
 
     // Liveness.
     lost_leases_never_requeued: "WorkComesBack",

@@ -5,9 +5,11 @@
 //! never in the crates that production runs.
 
 mod catalogue;
+mod client_bugs;
 mod engine_bugs;
 
 pub use catalogue::CANARIES;
+pub(crate) use client_bugs::{change_batch, change_client_answer, change_input, never_polls};
 pub(crate) use engine_bugs::{change_answer, drops_call};
 
 use crate::oracle::Violation;
@@ -34,8 +36,39 @@ pub enum PlantedBug {
     Lua(&'static [Patch]),
     /// Between an engine and the servers.
     Engine(EngineBug),
+    /// Between a caller and the servers.
+    Client(ClientBug),
     /// In the simulator.
     World(WorldBug),
+}
+
+/// A bug of the client's procedures, planted between a procedure and its driver: what it has sent
+/// and what it is told are changed, so that it acts as if it had decided otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientBug {
+    /// Pushes are not followed by a read.
+    PushIgnored,
+    /// Gaps are not followed by a read.
+    GapIgnored,
+    /// Neither pushes nor gaps are followed by a read: what ends after the first read is found by
+    /// polling only.
+    OnlyPolls,
+    /// It never reads without a push or a gap.
+    NeverPolls,
+    /// A chunk is taken for stored although it was never sent.
+    ChunkSkipped,
+    /// A flow that is being sealed is taken for sealed.
+    SealingGivenUp,
+    /// A repeat has another id than the first try.
+    RepeatWithAnotherId,
+    /// A refusal is taken for success.
+    RefusalIsSuccess,
+    /// Silence is taken for success.
+    SilenceIsSuccess,
+    /// A limit that does not exist is taken for one that does.
+    LimitNotChecked,
+    /// A read is taken for an end before there is one.
+    EndImagined,
 }
 
 /// A replacement in the text of the library.

@@ -4,6 +4,7 @@
 use selvedge_core::audit::Stored;
 use selvedge_core::key::{Key, LaneIndex, PartitionIndex};
 use selvedge_core::partition::{Family, Partition};
+use selvedge_core::value::Value;
 
 use uuid::Uuid;
 
@@ -66,13 +67,18 @@ impl World {
 
     /// Applies a command at once, without a link.
     pub(crate) fn command_by(&mut self, by: Actor, partition: Partition, argv: Vec<Vec<u8>>) {
-        let node = self.servers.primary(self.servers.owner(partition.slot()));
+        self.command_at(by, partition.slot(), argv);
+    }
+
+    /// Runs a command on the primary of a slot without delay, and returns the reply.
+    pub(crate) fn command_at(&mut self, by: Actor, slot: u16, argv: Vec<Vec<u8>>) -> Value {
+        let node = self.servers.primary(self.servers.owner(slot));
         let call = self.next_call;
         self.next_call += 1;
         let argv = std::sync::Arc::new(argv);
         let number = crate::world::transport::number(node);
         self.emit(by, EventKind::Sent { call, node: number, argv: argv.clone() });
-        self.apply(by, node, call, &argv, ServeOptions::default());
+        self.apply(by, node, call, &argv, ServeOptions::default())
     }
 
     /// A random key that `wanted` accepts, or the key that the plan names, if it exists.
@@ -224,7 +230,7 @@ impl World {
                 partition: Some(0),
                 ..TaskSpec::named(format!("storm-{}-{at}", self.now_ms))
             };
-            self.start_action(Actor::Caller(1), Action::Create(task));
+            self.later(Actor::Caller(1), 0, Action::Create(task));
         }
     }
 
@@ -240,6 +246,6 @@ impl World {
         };
         let name = format!("big-{}", self.now_ms);
         let flow = FlowSpec { chunk: Some(200), ..FlowSpec::new(name, shape) };
-        self.start_action(Actor::Caller(1), Action::Submit(flow));
+        self.later(Actor::Caller(1), 0, Action::Submit(flow));
     }
 }

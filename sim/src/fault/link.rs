@@ -1,4 +1,4 @@
-//! Faults of links: no replies, blocked, slow.
+//! Faults of links: no replies, no pushes, blocked, slow.
 
 use super::Fault;
 use crate::event::Actor;
@@ -17,6 +17,10 @@ impl World {
                 let actor = rule.to.unwrap_or(Actor::Engine(1));
                 self.record_fault(rule.fault, format!("nothing comes back to {actor}"));
                 self.links.replies_cut_until.insert(actor, until);
+            }
+            Fault::PushesSilent => {
+                self.record_fault(rule.fault, "no pushes to callers");
+                self.links.pushes_silent_until = until;
             }
             Fault::SwizzleClog => {
                 self.record_fault(rule.fault, "links clogged");

@@ -181,6 +181,8 @@ faults! {
     43 ReplayRace asks "is there one winner, with no leftovers?";
     /// completion pushes are dropped, and the subscriber reconnects
     44 WakeupLost asks "is scanning alone enough?";
+    /// the push channels of callers deliver nothing, and report no gap
+    44 PushesSilent asks "does a waiter still notice the end, with its next poll?";
     /// an actor's requests arrive, but it gets no replies
     45 OneWayCut asks "is there no endless loop of claim and expiry?";
     /// links are blocked, and freed in another order

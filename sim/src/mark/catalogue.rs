@@ -1,6 +1,7 @@
 //! All marks, one line each.
 
 use selvedge_core::engine::Observation;
+use selvedge_core::id::ExecutionId;
 use selvedge_core::state::{LifecyclePhase, TerminalOutcome};
 
 use super::{Mark, MarkContext};
@@ -36,6 +37,24 @@ marks! {
     "flow cancelled with members to cancel": |g| g.done("cancel_flow") && !g.changes.pending_cancels.is_empty();
     "cancel of a member acknowledged by an engine":
         |g| g.by_engine() && g.done("ack_cancel_member");
+
+    // Clients.
+    "sealing continued by a caller": |g| g.by_caller() && g.did("submit_flow", "sealing");
+    "chunk sent again by a restarted caller": |g| g.by_caller() && g.called("submit_flow")
+        && g.history.callers_died.contains(&g.event.actor);
+    "member cancelled by a caller": |g| g.by_caller() && g.done("cancel_execution")
+        && g.call.is_some_and(|call| call.argument("source") == "flow_cascade");
+    "cancel of a member acknowledged by a caller":
+        |g| g.by_caller() && g.done("ack_cancel_member");
+    "cancel of a cancelled flow refused":
+        |g| g.by_caller() && g.refused("cancel_flow", "flow_already_terminal");
+    "lanes registered by a caller": |g| matches!(&g.event.kind, EventKind::Applied(applied)
+        if g.by_caller() && applied.argv.first().is_some_and(|verb| verb == b"SADD"));
+    "signal kept for a pending waitpoint": |g| g.done("buffer_signal_for_pending_waitpoint");
+    "end noticed by a waiter": |g| waited(g, |ended| ended.is_some_and(|ended| ended.len() == 1));
+    "end of a flow noticed by a waiter":
+        |g| waited(g, |ended| ended.is_some_and(|ended| ended.len() > 1));
+    "wait failed, and was begun again": |g| waited(g, |ended| ended.is_none());
 
     // Leases.
     "lost lease requeued": |g| g.did("requeue_lost_lease", "requeued");
@@ -176,6 +195,12 @@ fn done_while_another_shard_is_slow(context: &MarkContext<'_>) -> bool {
     let own = context.call.and_then(|call| call.execution());
     let own = own.map(|id| (view.owners)(id.partition().slot()));
     due && own.is_some_and(|own| !is_slow(own) && (0..view.shards.len()).any(is_slow))
+}
+
+type EndedExecution = (ExecutionId, TerminalOutcome);
+
+fn waited(context: &MarkContext<'_>, wanted: fn(Option<&[EndedExecution]>) -> bool) -> bool {
+    matches!(&context.event.kind, EventKind::WaitOver { ended, .. } if wanted(ended.as_deref()))
 }
 
 fn ends(context: &MarkContext<'_>, outcome: TerminalOutcome) -> bool {

@@ -19,6 +19,8 @@ pub(super) struct History {
     pub(super) applied: BTreeSet<CallId>,
     /// How often an engine died.
     pub(super) engine_deaths: u64,
+    /// Callers that died and started again.
+    pub(super) callers_died: BTreeSet<Actor>,
     /// The number of engine deaths when a group fired.
     pub(super) fired: BTreeMap<Key, u64>,
     /// Engines that cancelled an execution.
@@ -43,6 +45,9 @@ impl History {
                 }
             }
             EventKind::Died => {
+                if matches!(event.actor, Actor::Caller(_)) {
+                    self.callers_died.insert(event.actor);
+                }
                 self.engine_deaths += u64::from(matches!(event.actor, Actor::Engine(_)));
                 self.orphaned.extend(self.under_way.remove(&event.actor).unwrap_or_default());
             }
@@ -78,6 +83,9 @@ impl History {
             | EventKind::Observed(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
+            | EventKind::Succeeded { .. }
+            | EventKind::Waits { .. }
+            | EventKind::WaitOver { .. }
             | EventKind::Started
             | EventKind::Phase(_)
             | EventKind::Note(_) => {}

@@ -65,6 +65,10 @@ impl MarkContext<'_> {
         matches!(self.event.actor, Actor::Engine(_))
     }
 
+    fn by_caller(&self) -> bool {
+        matches!(self.event.actor, Actor::Caller(_))
+    }
+
     fn by_worker(&self) -> bool {
         matches!(self.event.actor, Actor::Worker(_))
     }
@@ -86,6 +90,8 @@ impl MarkCounter {
         let (call, answer) = match &event.kind {
             EventKind::Applied(applied) => (Call::of(applied), &applied.answer),
             EventKind::Observed(_)
+            | EventKind::WaitOver { .. }
+            | EventKind::Succeeded { .. }
             | EventKind::Delivered { .. }
             | EventKind::Lost { .. }
             | EventKind::Died
@@ -93,6 +99,7 @@ impl MarkCounter {
             | EventKind::CommitsLost { .. }
             | EventKind::Fault { .. } => (None, &Answer::Plain),
             EventKind::Sent { .. }
+            | EventKind::Waits { .. }
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Phase(_)

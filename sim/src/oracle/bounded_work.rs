@@ -104,6 +104,9 @@ impl Checker for BoundedWork {
             }
             EventKind::Fault { .. }
             | EventKind::Observed(_)
+            | EventKind::Succeeded { .. }
+            | EventKind::Waits { .. }
+            | EventKind::WaitOver { .. }
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Phase(_)

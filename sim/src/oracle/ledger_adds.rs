@@ -65,6 +65,9 @@ impl Checker for LedgerAdds {
             | EventKind::Observed(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
+            | EventKind::Succeeded { .. }
+            | EventKind::Waits { .. }
+            | EventKind::WaitOver { .. }
             | EventKind::Started
             | EventKind::Died
             | EventKind::Phase(_)

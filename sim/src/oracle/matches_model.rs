@@ -62,6 +62,9 @@ impl Checker for MatchesModel {
             | EventKind::Observed(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
+            | EventKind::Succeeded { .. }
+            | EventKind::Waits { .. }
+            | EventKind::WaitOver { .. }
             | EventKind::Started
             | EventKind::Died
             | EventKind::Phase(_)

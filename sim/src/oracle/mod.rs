@@ -14,6 +14,7 @@ mod cancelled_stays_still;
 pub mod changes;
 mod drain_only_when_paid;
 mod edge_by_truth;
+mod ends_noticed;
 mod error_means_untouched;
 mod fence_never_repeats;
 mod group_counts;
@@ -30,6 +31,7 @@ mod purged_in_time;
 mod quiet_at_rest;
 mod repeat_is_harmless;
 mod signal_counts_once;
+mod success_is_true;
 
 use selvedge_core::audit;
 use selvedge_core::id::ExecutionId;
@@ -155,10 +157,12 @@ pub const ORACLES: &[Oracle] = &[
     one_slot::ORACLE,
     bounded_work::ORACLE,
     no_lost_ack::ORACLE,
+    success_is_true::ORACLE,
     all_settle::ORACLE,
     oldest_age_bounded::ORACLE,
     cadence_kept::ORACLE,
     purged_in_time::ORACLE,
+    ends_noticed::ORACLE,
     quiet_at_rest::ORACLE,
     matches_model::ORACLE,
 ];

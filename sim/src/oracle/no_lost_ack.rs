@@ -106,6 +106,9 @@ impl Checker for NoLostAck {
             | EventKind::Observed(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
+            | EventKind::Succeeded { .. }
+            | EventKind::Waits { .. }
+            | EventKind::WaitOver { .. }
             | EventKind::Started
             | EventKind::Died
             | EventKind::Phase(_)

@@ -145,7 +145,8 @@ impl Names {
                 Action::Cancel(_)
                 | Action::CancelFlow(_)
                 | Action::Replay(_)
-                | Action::Signal(..) => {}
+                | Action::Signal(..)
+                | Action::Wait(_) => {}
             }
         }
         Self { flows, executions }
@@ -187,9 +188,11 @@ pub(super) fn remade(plan: &Plan) -> Vec<(usize, usize, &str)> {
         let name = match action {
             Action::Submit(flow) | Action::Build(flow) => &flow.name,
             Action::Create(task) => &task.name,
-            Action::Cancel(_) | Action::CancelFlow(_) | Action::Replay(_) | Action::Signal(..) => {
-                continue;
-            }
+            Action::Cancel(_)
+            | Action::CancelFlow(_)
+            | Action::Replay(_)
+            | Action::Signal(..)
+            | Action::Wait(_) => continue,
         };
         let (first, before) = *made.entry(name).or_insert((at, action));
         let member_of = members.get(name.as_str()).filter(|_| matches!(action, Action::Create(_)));
@@ -244,6 +247,7 @@ fn check_step(plan: &Plan, names: &Names, step: &PlanStep) -> Result<(), String>
         }
         Action::Create(task) => check_task(plan, step, task),
         Action::CancelFlow(name) => names.flow(name),
+        Action::Wait(name) => names.flow(name).or_else(|_| names.execution(name)),
         Action::Cancel(name) | Action::Replay(name) | Action::Signal(name, _) => {
             names.execution(name)
         }

@@ -229,7 +229,7 @@ impl Fault {
             | NodeClockSkew | EngineClockSkew | EnginePause | TimerStorm | Eviction
             | OperatorEdit | PoisonTuple | PoisonHead | OversizeGroup | ScannerOverlap
             | SlowPartition | FilteredEngine | EngineFlood | StopMidScan | SignalEarlyLateTwice
-            | WakeupLost | OneWayCut | SwizzleClog => TriggerKind::Times,
+            | WakeupLost | PushesSilent | OneWayCut | SwizzleClog => TriggerKind::Times,
         }
     }
 }

@@ -22,6 +22,7 @@ pub use fault_rule::{CallPattern, FaultRule, Trigger, TriggerKind};
 pub use flow::{FlowSpec, Group, MEMBERS_MAX, Member, Shape};
 pub use generate::{lite_plan_from_seed, plan_from_seed};
 pub use mode::Mode;
+pub(crate) use policy::MISSING_BUDGET;
 pub use policy::{Habits, Policy, WorkerAction};
 pub use seed::Seed;
 pub use step::{Action, PlanStep, Task, TaskSpec};

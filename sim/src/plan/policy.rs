@@ -68,6 +68,8 @@ plan_words! {
         Budget = "budget",
         /// needs a slot of the shared quota
         Quota = "quota",
+        /// names a budget that does not exist, so that the client refuses it
+        Missing = "missing",
     }
 }
 
@@ -119,10 +121,15 @@ impl Policy {
                 r#"{"routing_requirements":{"required_capabilities":["gpu"]}}"#.to_owned()
             }
             Self::Budget => format!(r#"{{"budget_ids":["{budget}"]}}"#),
+            Self::Missing => format!(r#"{{"budget_ids":["{MISSING_BUDGET}"]}}"#),
             Self::Quota => format!(r#"{{"quota_policy_id":"{quota}"}}"#),
         }
     }
 }
+
+/// The id of the budget that does not exist.
+pub(crate) const MISSING_BUDGET: uuid::Uuid =
+    uuid::Uuid::from_u128(0x6d69_7373_4000_8000_0000_0000_0000);
 
 /// What workers do with executions that have no `task` line, with weights.
 #[derive(Clone, Debug, PartialEq, Eq)]

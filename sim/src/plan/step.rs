@@ -5,6 +5,7 @@
 //! at 600ms caller-1 submit F2 : a, b, c <- a b quorum 1 let_run
 //! at 2s caller-1 cancel F1.0
 //! at 3s signaller-1 signal E4 go
+//! at 3s caller-2 wait F1
 //! ```
 
 use std::collections::BTreeSet;
@@ -43,6 +44,8 @@ pub enum Action {
     Replay(String),
     /// Signals the waitpoint of an execution.
     Signal(String, String),
+    /// Waits until an execution or a flow has ended.
+    Wait(String),
 }
 
 /// A single execution.
@@ -110,6 +113,7 @@ impl fmt::Display for PlanStep {
             Action::CancelFlow(name) => write!(f, "cancel_flow {name}"),
             Action::Replay(name) => write!(f, "replay {name}"),
             Action::Signal(name, signal) => write!(f, "signal {name} {signal}"),
+            Action::Wait(name) => write!(f, "wait {name}"),
         }
     }
 }
@@ -125,7 +129,8 @@ impl PlanStep {
             | Action::Cancel(_)
             | Action::CancelFlow(_)
             | Action::Replay(_)
-            | Action::Signal(..) => 0,
+            | Action::Signal(..)
+            | Action::Wait(_) => 0,
         };
         self.at_ms.saturating_add(delay_ms)
     }
@@ -145,9 +150,11 @@ impl PlanStep {
                 tokens.want("an execution")?.to_owned(),
                 tokens.want("the name of a signal")?.to_owned(),
             ),
+            "wait" => Action::Wait(tokens.want("an execution or a flow")?.to_owned()),
             other => {
                 return Err(format!(
-                    "`{other}`: expected submit, build, create, cancel, cancel_flow, replay or signal"
+                    "`{other}`: expected submit, build, create, cancel, cancel_flow, replay, signal \
+                     or wait"
                 ));
             }
         };
@@ -159,11 +166,12 @@ impl PlanStep {
             | Action::Create(_)
             | Action::Cancel(_)
             | Action::CancelFlow(_)
-            | Action::Replay(_) => matches!(by, Actor::Caller(_)),
+            | Action::Replay(_)
+            | Action::Wait(_) => matches!(by, Actor::Caller(_)),
         };
         if !allowed {
             return Err(format!(
-                "{by} cannot do that: callers submit, create, cancel and replay, signallers signal"
+                "{by} cannot do that: callers submit, create, cancel, replay and wait, signallers signal"
             ));
         }
         Ok(Self { at_ms, by, action })

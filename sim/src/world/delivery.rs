@@ -8,7 +8,7 @@ use selvedge_core::value::Value;
 use super::transport::ReplyTo;
 use super::{Scheduled, World};
 use crate::canary;
-use crate::event::{Actor, EventKind, Learned};
+use crate::event::{Actor, CallId, EventKind, Learned};
 use crate::fault::effects::LateReply;
 
 impl World {
@@ -78,7 +78,7 @@ impl World {
                 self.emit(batch.sender, EventKind::Lost { call: call.id, applied });
             }
             // The client still has to time out.
-            if let ReplyTo::Client { .. } = reply_to {
+            if let ReplyTo::Client { .. } | ReplyTo::Caller { .. } = reply_to {
                 batch.reply_to = Some(reply_to);
                 batch.unanswerable = true;
                 self.batches.insert(id, batch);
@@ -104,6 +104,13 @@ impl World {
                     Input::Settled { ticket, answers },
                 );
             }
+            ReplyTo::Caller { incarnation, action, ticket } => {
+                for (call, learned) in batch.calls.iter().zip(&answers) {
+                    let (call, learned) = (call.id, learned.clone());
+                    self.emit(batch.sender, EventKind::Returned { call, learned });
+                }
+                self.caller_answered(batch.sender, (incarnation, action, ticket), answers);
+            }
             ReplyTo::Client { incarnation, waiting } => {
                 let call = batch.calls.first().map(|call| call.id);
                 if let (Some(call), Some(learned)) = (call, answers.into_iter().next()) {
@@ -117,14 +124,26 @@ impl World {
     pub(crate) fn give_up(&mut self, id: u64) {
         let Some(batch) = self.batches.get_mut(&id) else { return };
         let sender = batch.sender;
-        let Some(ReplyTo::Client { incarnation, waiting }) = batch.reply_to.take() else { return };
-        let Some(call) = batch.calls.first().map(|call| call.id) else { return };
+        let Some(reply_to) = batch.reply_to.take() else { return };
+        let calls: Vec<CallId> = batch.calls.iter().map(|call| call.id).collect();
         if batch.unanswered == 0 {
             self.batches.remove(&id);
         }
         let learned = Learned::PerhapsApplied("no answer in time".to_owned());
-        self.emit(sender, EventKind::Delivered { call, learned: learned.clone() });
-        self.client_reply(sender, incarnation, call, waiting, learned);
+        for call in &calls {
+            let (call, learned) = (*call, learned.clone());
+            self.emit(sender, EventKind::Delivered { call, learned });
+        }
+        match (reply_to, calls.first()) {
+            (ReplyTo::Client { incarnation, waiting }, Some(call)) => {
+                self.client_reply(sender, incarnation, *call, waiting, learned);
+            }
+            (ReplyTo::Caller { incarnation, action, ticket }, _) => {
+                let answers = vec![learned; calls.len()];
+                self.caller_answered(sender, (incarnation, action, ticket), answers);
+            }
+            (ReplyTo::Client { .. } | ReplyTo::Engine { .. }, _) => {}
+        }
     }
 }
 
@@ -136,7 +155,7 @@ pub(super) fn error(text: &str) -> Learned {
     Learned::Reply(Value::Error(text.to_owned()))
 }
 
-fn answer(learned: Learned) -> Answer {
+pub(crate) fn answer(learned: Learned) -> Answer {
     match learned {
         Learned::Reply(reply) => Answer::Applied(reply),
         Learned::NotApplied(why) => Answer::NotApplied(ServerError::never_sent(why)),

@@ -1,7 +1,7 @@
 //! The simulated world: virtual time, servers, links, engines and clients.
 
 pub mod commit_log;
-mod delivery;
+pub(crate) mod delivery;
 pub(crate) mod engines;
 mod host_pool;
 pub mod random_streams;

@@ -7,11 +7,9 @@ use selvedge_core::audit;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::PublicState;
 
+use super::World;
 use super::commit_log::Damage;
 use super::random_streams::Purpose;
-use super::transport::Batch;
-use super::{Scheduled, World};
-use crate::actor::ClientWait;
 use crate::event::{Actor, EventKind};
 use crate::oracle::{Unsettled, Waits, runnable, unsettled, unsignalled};
 use crate::profile::Part;
@@ -33,6 +31,7 @@ impl World {
         }
         self.remove_foreign_keys();
         self.links.replies_cut_until.clear();
+        self.links.pushes_silent_until = self.links.pushes_silent_until.min(self.now_ms);
         self.links.clogged_until.clear();
         self.links.slow.clear();
         self.disturbed_until_ms = self.now_ms;
@@ -150,14 +149,8 @@ impl World {
 
     /// Clients that have not finished an action of the plan.
     fn busy_callers(&self) -> BTreeSet<Actor> {
-        let waiting = self.batches.values().filter_map(Batch::awaited_by);
-        let pausing = self.queue.items().filter_map(|scheduled| {
-            let Scheduled::Timer { actor, waiting: ClientWait::Caller(_), .. } = scheduled else {
-                return None;
-            };
-            Some(*actor)
-        });
-        waiting.chain(pausing).collect()
+        let busy = self.callers.iter().filter(|(_, caller)| caller.is_busy());
+        busy.map(|(actor, _)| *actor).collect()
     }
 
     /// Whether the execution that the last check found unsettled still is. While it is, there is no

@@ -35,6 +35,8 @@ pub(crate) struct Links {
     pub(crate) stale_primary: BTreeMap<(Actor, usize), usize>,
     /// Until when an actor gets no replies.
     pub(crate) replies_cut_until: BTreeMap<Actor, u64>,
+    /// Until when no push reaches a caller.
+    pub(crate) pushes_silent_until: u64,
     /// Until when no call passes between an actor and a node.
     pub(crate) clogged_until: BTreeMap<(Actor, usize), u64>,
     /// How many times slower the links of a node are, and until when.
@@ -54,6 +56,8 @@ pub(crate) enum ReplyTo {
     Engine { incarnation: u32, ticket: Ticket },
     /// A client, if it was not restarted, and what it waits for.
     Client { incarnation: u32, waiting: ClientWait },
+    /// An action of a caller, if the caller was not restarted.
+    Caller { incarnation: u32, action: u64, ticket: Ticket },
 }
 
 /// Calls that are sent together, as a pipeline.
@@ -65,15 +69,6 @@ pub(crate) struct Batch {
     pub(super) unanswered: usize,
     /// No result is delivered; the sender times out.
     pub(super) unanswerable: bool,
-}
-
-impl Batch {
-    /// The client that waits for the result of an action of the plan.
-    pub(crate) fn awaited_by(&self) -> Option<Actor> {
-        let awaited =
-            matches!(self.reply_to, Some(ReplyTo::Client { waiting: ClientWait::Caller(_), .. }));
-        awaited.then_some(self.sender)
-    }
 }
 
 pub(super) struct Call {
@@ -115,7 +110,7 @@ impl World {
             let learned = call_effects.request_lost.then(broken);
             calls.push(Call { id: call, node, hops: 0, argv, call_effects, learned });
         }
-        if let ReplyTo::Client { .. } = reply_to {
+        if let ReplyTo::Client { .. } | ReplyTo::Caller { .. } = reply_to {
             let patience = self.plan.config.patience.0;
             self.schedule(self.now_ms + patience, Scheduled::GiveUp { batch: id });
         }

@@ -153,7 +153,7 @@ fn on_call(stream: &mut Draws, config: &Config, fault: Fault) -> FaultRule {
 const fn call_sites(fault: Fault) -> &'static [&'static [CallSite]] {
     match fault {
         Fault::CrashBeforeSend | Fault::CrashAfterApply => {
-            &[ANY_ENGINE_CALL, ENGINE_CALLS, ENGINE_CALLS]
+            &[ANY_ENGINE_CALL, ENGINE_CALLS, ENGINE_CALLS, CALLER_CALLS]
         }
         Fault::CrashBetweenSaddAndDrain => {
             &[&[("drain", Sender::Engine), ("cancel_execution", Sender::Engine)]]

@@ -16,6 +16,7 @@ enum Kind {
     CancelFlow,
     Replay,
     Signal,
+    Wait,
 }
 
 /// The names used so far.
@@ -27,9 +28,15 @@ struct Known {
 
 pub(super) fn draw(stream: &mut Draws, config: &Config) -> (Vec<Task>, Vec<PlanStep>) {
     let mut kinds = vec![(Kind::Submit, stream.within(Span { from: 20, to: 100 }))];
-    for kind in
-        [Kind::Build, Kind::Create, Kind::Cancel, Kind::CancelFlow, Kind::Replay, Kind::Signal]
-    {
+    for kind in [
+        Kind::Build,
+        Kind::Create,
+        Kind::Cancel,
+        Kind::CancelFlow,
+        Kind::Replay,
+        Kind::Signal,
+        Kind::Wait,
+    ] {
         if stream.chance(Ratio { hits: 1, of: 2 }) {
             kinds.push((kind, stream.within(Span { from: 1, to: 60 })));
         }
@@ -49,7 +56,8 @@ pub(super) fn draw(stream: &mut Draws, config: &Config) -> (Vec<Task>, Vec<PlanS
             | Kind::Create
             | Kind::Cancel
             | Kind::CancelFlow
-            | Kind::Replay => Actor::Caller(1 + u8::from(stream.chance(Ratio { hits: 1, of: 3 }))),
+            | Kind::Replay
+            | Kind::Wait => Actor::Caller(1 + u8::from(stream.chance(Ratio { hits: 1, of: 3 }))),
         };
         if let Some(action) = action(stream, kind, hot, &mut known, config) {
             if let (Action::Submit(flow) | Action::Build(flow), 0) = (&action, stream.below(4)) {
@@ -116,6 +124,10 @@ fn action(
         Kind::Replay => execution(stream, known).map(Action::Replay),
         Kind::CancelFlow => stream.pick(&known.flows).cloned().map(Action::CancelFlow),
         Kind::Signal => execution(stream, known).map(|name| Action::Signal(name, "go".to_owned())),
+        Kind::Wait if stream.chance(Ratio { hits: 1, of: 2 }) => {
+            stream.pick(&known.flows).cloned().map(Action::Wait)
+        }
+        Kind::Wait => execution(stream, known).map(Action::Wait),
     }
 }
 

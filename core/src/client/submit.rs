@@ -1,0 +1,194 @@
+//! Submits a flow: most are one call, large ones are sent in chunks that may be repeated.
+
+use alloc::collections::VecDeque;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::preparation::{Preparation, Prepare};
+use super::{Failure, Needs, Procedure, Replies, StartTime, Step};
+use crate::call::flow::{Edge, GroupPolicy, NewMember, SetFlowTags, Submission, SubmitFlow};
+use crate::command::Command;
+use crate::error::Broken;
+use crate::id::{ExecutionId, FlowId, Namespace};
+use crate::partition::Partition;
+use crate::time::ServerTime;
+use crate::value::Value;
+
+/// A flow to submit. The same flow under the same ids may be submitted again: that continues a
+/// submission that stopped.
+#[derive(Clone, Debug)]
+pub struct FlowSubmission {
+    /// The flow.
+    pub flow_id: FlowId,
+    /// Its partition.
+    pub partition: Partition,
+    /// What kind of flow it is.
+    pub flow_kind: String,
+    /// The namespace of the flow and its tasks.
+    pub namespace: Namespace,
+    /// Its tasks, upstream tasks first.
+    pub tasks: Vec<FlowTask>,
+    /// Its tags.
+    pub tags: Vec<(String, String)>,
+    /// Most tasks in one call; at most [`SubmitFlow::MEMBERS_MAX`].
+    pub tasks_per_call: usize,
+}
+
+/// One task of a flow.
+#[derive(Clone, Debug)]
+pub struct FlowTask {
+    /// The execution; its `delay_until` is set from `start`.
+    pub member: NewMember,
+    /// When it may start.
+    pub start: StartTime,
+    /// The edges that lead to it.
+    pub edges: Vec<Edge>,
+    /// Its join policy; without one it needs all its upstreams.
+    pub group: Option<GroupPolicy>,
+}
+
+enum Stage {
+    Preparing,
+    /// The first of the chunks was sent.
+    Chunk,
+    /// All members are stored, and are released some at a time.
+    Sealing,
+    Tags,
+}
+
+/// Submits a flow: limits are checked first, lanes are registered, then the chunks follow each
+/// other, and the last one seals the flow. No task can be claimed before that.
+pub struct Submit {
+    preparation: Preparation,
+    flow: FlowSubmission,
+    chunks: VecDeque<SubmitFlow>,
+    stage: Stage,
+}
+
+impl Submit {
+    /// Submits this flow.
+    #[must_use]
+    pub fn new(needs: Needs, flow: FlowSubmission) -> Self {
+        let is_relative = flow.tasks.iter().any(|task| task.start.is_relative());
+        let time_of = is_relative.then(|| flow.partition.slot());
+        let preparation = Preparation::new(needs, time_of);
+        Self { preparation, flow, chunks: VecDeque::new(), stage: Stage::Preparing }
+    }
+
+    fn prepared(&mut self, prepared: Prepare) -> Step<()> {
+        match prepared {
+            Prepare::Ask(commands) => Step::Ask(commands),
+            Prepare::Failed(failure) => Step::Done(Err(failure)),
+            Prepare::Ready(now) => {
+                self.chunks = chunks(&mut self.flow, now);
+                self.send_chunk()
+            }
+        }
+    }
+
+    fn send_chunk(&mut self) -> Step<()> {
+        self.stage = Stage::Chunk;
+        match self.chunks.front() {
+            Some(chunk) => Step::Ask(vec![Command::call(chunk)]),
+            None => self.set_tags(),
+        }
+    }
+
+    fn on_chunk(&mut self, reply: Result<Submission, Failure>) -> Step<()> {
+        let seals = self.chunks.front().is_some_and(|chunk| chunk.seal);
+        match reply {
+            Err(failure) => Step::Done(Err(failure)),
+            Ok(Submission::Open { .. }) if seals => Step::Done(Err(Failure::Unreadable(Broken {
+                expected: "a flow that is sealed or being sealed",
+                got: Value::Bulk(b"open".to_vec()),
+            }))),
+            Ok(Submission::Sealing { .. }) => self.continue_sealing(),
+            // A flow that was sealed before gets all chunks again: each is compared.
+            Ok(Submission::Open { .. } | Submission::Sealed { .. }) => {
+                self.chunks.pop_front();
+                self.send_chunk()
+            }
+        }
+    }
+
+    /// Repeats the call without what is stored already.
+    fn continue_sealing(&mut self) -> Step<()> {
+        self.stage = Stage::Sealing;
+        let Some(chunk) = self.chunks.front_mut() else { return self.set_tags() };
+        (chunk.members, chunk.edges, chunk.groups) = (Vec::new(), Vec::new(), Vec::new());
+        Step::Ask(vec![Command::call(chunk)])
+    }
+
+    fn set_tags(&mut self) -> Step<()> {
+        self.stage = Stage::Tags;
+        let tags = core::mem::take(&mut self.flow.tags);
+        if tags.is_empty() {
+            return Step::Done(Ok(()));
+        }
+        let FlowSubmission { partition, flow_id, .. } = self.flow;
+        Step::Ask(vec![Command::call(&SetFlowTags { partition, flow_id, tags })])
+    }
+}
+
+impl Procedure for Submit {
+    type Output = ();
+
+    fn begin(&mut self) -> Step<()> {
+        let prepared = self.preparation.begin();
+        self.prepared(prepared)
+    }
+
+    fn replied(&mut self, mut replies: Replies) -> Step<()> {
+        match self.stage {
+            Stage::Preparing => {
+                let prepared = self.preparation.replied(replies);
+                self.prepared(prepared)
+            }
+            Stage::Chunk | Stage::Sealing => {
+                let reply = replies.call::<SubmitFlow>();
+                self.on_chunk(reply)
+            }
+            Stage::Tags => Step::Done(replies.call::<SetFlowTags>().map(drop)),
+        }
+    }
+}
+
+/// Splits a flow into calls, in the order of its tasks. The last one seals it.
+fn chunks(flow: &mut FlowSubmission, now: Option<ServerTime>) -> VecDeque<SubmitFlow> {
+    let most = flow.tasks_per_call.clamp(1, SubmitFlow::MEMBERS_MAX);
+    let mut chunks = VecDeque::new();
+    let (mut chunk, mut bytes) = (empty_chunk(flow), 0);
+    for mut task in core::mem::take(&mut flow.tasks) {
+        let payload = task.member.input_payload.len();
+        let (members, edges) = (chunk.members.len(), chunk.edges.len() + task.edges.len());
+        let work = SubmitFlow::work(members + 1, edges, bytes + payload);
+        let is_full = members >= most || members > 0 && work > SubmitFlow::WORK_MAX;
+        if is_full {
+            chunks.push_back(core::mem::replace(&mut chunk, empty_chunk(flow)));
+            bytes = 0;
+        }
+        bytes += payload;
+        task.member.delay_until = task.start.at(now);
+        let id: ExecutionId = task.member.execution_id.clone();
+        chunk.groups.extend(task.group.map(|policy| (id, policy)));
+        chunk.edges.append(&mut task.edges);
+        chunk.members.push(task.member);
+    }
+    chunk.seal = true;
+    chunks.push_back(chunk);
+    chunks
+}
+
+fn empty_chunk(flow: &FlowSubmission) -> SubmitFlow {
+    SubmitFlow {
+        partition: flow.partition,
+        flow_id: flow.flow_id,
+        flow_kind: flow.flow_kind.clone(),
+        namespace: flow.namespace.clone(),
+        members: Vec::new(),
+        edges: Vec::new(),
+        groups: Vec::new(),
+        seal: false,
+    }
+}

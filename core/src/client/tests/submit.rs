@@ -1,0 +1,190 @@
+use alloc::format;
+use alloc::vec;
+
+use super::*;
+use crate::call::execution::CreateExecution;
+use crate::call::flow::{Edge, NewMember, SubmitFlow};
+use crate::client::{FlowSubmission, FlowTask, Limits, Needs, Start, StartTime, Submit};
+use crate::id::{FlowId, LaneId, Namespace};
+use crate::partition::{Partition, PartitionCounts};
+use core::time::Duration;
+
+fn member(at: u8) -> NewMember {
+    NewMember {
+        execution_id: execution(at),
+        lane_id: LaneId::default_lane(),
+        execution_kind: "work".into(),
+        priority: 0,
+        creator_identity: "test".into(),
+        policy_json: String::new(),
+        input_payload: Vec::new(),
+        delay_until: None,
+        tags_json: String::new(),
+        execution_deadline_at: None,
+    }
+}
+
+fn flow(tasks: u8, per_call: usize) -> FlowSubmission {
+    let edge = |at: u8| Edge {
+        edge_id: uuid::Uuid::from_bytes([at; 16]).into(),
+        upstream: execution(at - 1),
+        downstream: execution(at),
+        data_passing_ref: String::new(),
+    };
+    let task = |at: u8| FlowTask {
+        member: member(at),
+        start: StartTime::AtOnce,
+        edges: (at > 0).then(|| edge(at)).into_iter().collect(),
+        group: None,
+    };
+    FlowSubmission {
+        flow_id: FlowId::from(uuid::Uuid::nil()),
+        partition: Partition::flow(0),
+        flow_kind: "test".into(),
+        namespace: Namespace::new("n"),
+        tasks: (0..tasks).map(task).collect(),
+        tags: Vec::new(),
+        tasks_per_call: per_call,
+    }
+}
+
+fn known() -> Needs {
+    Needs::counts(PartitionCounts::DEFAULT, true)
+}
+
+fn sent<P: Procedure>(run: &Run<P>) -> String {
+    let words = run.open[0].1[0].argv.iter().map(|word| String::from_utf8_lossy(word).into_owned());
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_small_flow_is_one_call() {
+    let mut run = Run::begin(Submit::new(known(), flow(3, 256)));
+    assert_eq!(run.asks(), ["submit_flow"]);
+    run.reply([ok(&["sealed", "3"])]);
+    assert_eq!(run.result(), Some(Ok(())));
+}
+
+#[test]
+fn chunks_follow_each_other_and_the_last_seals() {
+    let mut run = Run::begin(Submit::new(known(), flow(5, 2)));
+    for (chunk, members) in [[0, 1], [2, 3]].into_iter().enumerate() {
+        for at in members {
+            assert!(sent(&run).contains(&execution(at).to_string()), "chunk {chunk}");
+        }
+        assert!(!sent(&run).ends_with(" 1"), "not sealed yet");
+        // A repeat after silence is the same chunk.
+        let before = sent(&run);
+        run.silence();
+        run.wake();
+        assert_eq!(sent(&run), before);
+        run.reply([ok(&["open", "2"])]);
+    }
+    assert!(sent(&run).ends_with(" 1"), "{}", sent(&run));
+    run.reply([ok(&["sealing", "4"])]);
+    assert!(!sent(&run).contains(&format!("\"{}\"", execution(4))), "members are stored");
+    run.reply([ok(&["sealing", "2"])]);
+    assert_eq!(run.result(), None);
+    run.reply([ok(&["sealed", "5"])]);
+    assert_eq!(run.result(), Some(Ok(())));
+}
+
+#[test]
+fn edges_limit_a_chunk() {
+    let mut many = flow(3, 256);
+    let edge = many.tasks[1].edges[0].clone();
+    many.tasks[1].edges = vec![edge.clone(); SubmitFlow::EDGES_MAX];
+    let mut run = Run::begin(Submit::new(known(), many));
+    let mut calls = 1;
+    while {
+        run.reply([ok(&[if calls == 2 { "sealed" } else { "open" }, "1"])]);
+        run.result()
+    }
+    .is_none()
+    {
+        calls += 1;
+    }
+    assert_eq!(calls, 2, "the edges of the last task do not fit beside those of the second");
+}
+
+#[test]
+fn a_refusal_ends_it_and_is_no_success() {
+    let mut run = Run::begin(Submit::new(known(), flow(4, 2)));
+    run.reply([refused(&["flow_already_terminal"])]);
+    assert!(matches!(run.result(), Some(Err(Failure::Refused(_)))));
+    assert!(run.open.is_empty());
+    let mut run = Run::begin(Submit::new(known(), flow(1, 2)));
+    run.reply([ok(&["open", "1"])]);
+    assert!(matches!(run.result(), Some(Err(Failure::Unreadable(_)))), "it was to be sealed");
+}
+
+#[test]
+fn limits_counts_and_lanes_come_first_and_tags_last() {
+    let budget = uuid::Uuid::from_bytes([3; 16]);
+    let limits = Limits { budgets: [budget.into()].into(), ..Limits::default() };
+    let lanes = vec![LaneId::default_lane()];
+    let needs = Needs { counts_known: false, lanes, limits, ..known() };
+    let tagged = || FlowSubmission { tags: vec![("a.b".into(), "c".into())], ..flow(2, 256) };
+    let mut run = Run::begin(Submit::new(needs.clone(), tagged()));
+    assert_eq!(run.asks(), ["EXISTS"]);
+    run.reply([Value::Int(0)]);
+    let missing = Failure::NotFound { kind: "budget", id: budget.to_string() };
+    assert_eq!(run.result(), Some(Err(missing)));
+    let mut run = Run::begin(Submit::new(needs.clone(), tagged()));
+    run.reply([Value::Int(1)]);
+    assert_eq!(run.asks(), ["fix_partition_counts"]);
+    run.reply([ok(&["different", "1", "2", "3"])]);
+    assert!(matches!(run.result(), Some(Err(Failure::OtherCounts { .. }))));
+    let mut run = Run::begin(Submit::new(needs, tagged()));
+    run.reply([Value::Int(1)]);
+    run.reply([ok(&["same"])]);
+    assert_eq!(run.asks(), ["SADD"]);
+    run.reply([Value::Int(0)]);
+    run.reply([ok(&["sealed", "2"])]);
+    assert_eq!(run.asks(), ["set_flow_tags"]);
+    run.reply([ok(&["1"])]);
+    assert_eq!(run.result(), Some(Ok(())));
+}
+
+fn creation(start: StartTime) -> Start {
+    let member = member(1);
+    let call = CreateExecution {
+        execution_id: member.execution_id,
+        namespace: Namespace::new("n"),
+        lane_id: member.lane_id,
+        execution_kind: member.execution_kind,
+        priority: 0,
+        creator_identity: member.creator_identity,
+        policy_json: String::new(),
+        input_payload: Vec::new(),
+        delay_until: None,
+        idempotency: None,
+        tags_json: String::new(),
+        execution_deadline_at: None,
+    };
+    Start::new(known(), call, start)
+}
+
+#[test]
+fn a_delay_counts_from_the_time_of_the_server_that_owns_the_slot() {
+    let mut run = Run::begin(creation(StartTime::After(Duration::from_secs(2))));
+    assert_eq!(run.asks(), ["TIME"]);
+    assert_eq!(run.open[0].1[0].slot, execution(1).partition().slot());
+    run.reply([fields(&["1700000000", "0"])]);
+    assert_eq!(run.asks(), ["create_execution"]);
+    assert!(sent(&run).contains("1700000002000"), "{}", sent(&run));
+    run.silence();
+    run.wake();
+    run.reply([ok(&[&execution(1).to_string(), "delayed"])]);
+    assert_eq!(run.result(), Some(Ok(execution(1))));
+}
+
+#[test]
+fn a_start_at_once_is_one_call_and_a_duplicate_gives_the_first() {
+    let mut run = Run::begin(creation(StartTime::AtOnce));
+    assert_eq!(run.asks(), ["create_execution"]);
+    let first =
+        Value::Array(vec![Value::Int(1), bulk("DUPLICATE"), bulk(&execution(9).to_string())]);
+    run.reply([first]);
+    assert_eq!(run.result(), Some(Ok(execution(9))));
+}
