@@ -1,10 +1,12 @@
 //! How long others wait for the server while a large flow is submitted.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use selvedge::client::{Flow, Task};
+use selvedge_tests::connection::Connection;
 use tokio::time::Instant;
 
 use super::{Fault, Figure, Stage, ms, quantiles};
@@ -15,18 +17,8 @@ const PROMISED: Duration = Duration::from_millis(25);
 
 pub(super) async fn measure(stage: &Stage) -> Result<Figure, Fault> {
     let ended = Arc::new(AtomicBool::new(false));
-    let mut connection = stage.server.connect()?;
-    let until = Arc::clone(&ended);
-    let pings = tokio::task::spawn_blocking(move || {
-        let mut samples = Vec::new();
-        while !until.load(Ordering::Relaxed) {
-            let began = Instant::now();
-            connection.call(&["PING"])?;
-            samples.push(began.elapsed());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Ok::<_, std::io::Error>(samples)
-    });
+    let (connection, until) = (stage.server.connect()?, Arc::clone(&ended));
+    let pings = tokio::task::spawn_blocking(move || ping(connection, &until));
     // Half of them in layers of ten, each of which waits for the whole layer before.
     let tasks = (0..TASKS).map(|n| {
         let task = Task::new(format!("t{n}"), "none").lane("pings");
@@ -46,4 +38,17 @@ pub(super) async fn measure(stage: &Stage) -> Result<Figure, Fault> {
         promised: format!("longest < {}", ms(PROMISED)),
         holds: longest < PROMISED,
     })
+}
+
+/// Pings until told to stop; answers how long each took.
+#[expect(clippy::disallowed_methods, reason = "pings without a pause would measure themselves")]
+fn ping(mut connection: Connection, until: &AtomicBool) -> io::Result<Vec<Duration>> {
+    let mut samples = Vec::new();
+    while !until.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        connection.call(&["PING"])?;
+        samples.push(began.elapsed());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(samples)
 }

@@ -147,14 +147,14 @@ impl SubmittedFlow {
         command.push(keys.len().to_string().into_bytes());
         command.extend(keys);
         command.extend(call.args());
-        match self.store.call(&command).map_err(|error| error.to_string())? {
-            Value::Array(reply) if reply.first() == Some(&Value::Int(1)) => {
-                let cost = Cost::of_last_call(self.store.host());
-                self.largest = std::mem::take(&mut self.largest).dearer(cost.clone());
-                Ok((reply, cost))
-            }
-            other => Err(format!("{}: {other:?}", F::NAME)),
+        let reply = self.store.call(&command).map_err(|error| error.to_string())?;
+        let Value::Array(reply) = reply else { return Err(format!("{}: {reply:?}", F::NAME)) };
+        if reply.first() != Some(&Value::Int(1)) {
+            return Err(format!("{}: {reply:?}", F::NAME));
         }
+        let cost = Cost::of_last_call(self.store.host());
+        self.largest = std::mem::take(&mut self.largest).dearer(cost.clone());
+        Ok((reply, cost))
     }
 
     fn empty_call(&self) -> SubmitFlow {
