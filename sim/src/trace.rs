@@ -186,6 +186,25 @@ fn feed(digest: &mut Digest, event: &Event) {
             digest.number(*call);
             digest.number(argv.len() as u64);
         }
+        EventKind::Succeeded { .. } | EventKind::Waits { .. } | EventKind::WaitOver { .. } => {
+            digest_of_client(digest, &event.kind);
+        }
+        EventKind::Started => digest.number(9),
+        EventKind::Died => digest.number(10),
+        EventKind::Phase(phase) => text(digest, 11, &format!("{phase:?}")),
+        EventKind::CommitsLost { node, first, last } => {
+            digest.number(12);
+            digest.number(u64::from(*node));
+            digest.number(*first);
+            digest.number(*last);
+        }
+        EventKind::Note(note) => text(digest, 13, note),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "the others are not events of the client")]
+fn digest_of_client(digest: &mut Digest, kind: &EventKind) {
+    match kind {
         EventKind::Succeeded { claim, executions } => {
             text(digest, 18, &format!("{claim:?}"));
             digest.number(executions.len() as u64);
@@ -203,16 +222,7 @@ fn feed(digest: &mut Digest, event: &Event) {
                 .flatten()
                 .for_each(|(_, outcome)| digest.bytes(outcome.as_str().as_bytes()));
         }
-        EventKind::Started => digest.number(9),
-        EventKind::Died => digest.number(10),
-        EventKind::Phase(phase) => text(digest, 11, &format!("{phase:?}")),
-        EventKind::CommitsLost { node, first, last } => {
-            digest.number(12);
-            digest.number(u64::from(*node));
-            digest.number(*first);
-            digest.number(*last);
-        }
-        EventKind::Note(note) => text(digest, 13, note),
+        _ => {}
     }
 }
 

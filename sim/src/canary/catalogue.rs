@@ -163,7 +163,7 @@ canaries! {
     chunk_resumed_at_the_wrong_place: "SuccessIsTrue", PlantedBug::Client(ClientBug::ChunkSkipped),
         "at 0s caller-1 submit F1 chunk 2 fan_out 6\n";
     sealing_given_up_early: "SuccessIsTrue", PlantedBug::Client(ClientBug::SealingGivenUp),
-        "workers 0\nlength 5s\nbound 60s\nat 0s caller-1 submit F1 chunk 200 fan_out 300\n";
+        "workers 0\nlength 5s\nbound 60s\nat 0s caller-1 submit F1 chunk 200 fan_out 700\n";
     repeat_with_another_id: "SuccessIsTrue", PlantedBug::Client(ClientBug::RepeatWithAnotherId),
         "fault RequestLost on 1st create_execution by caller-1\nat 0s caller-1 create E1\n";
     refusal_taken_for_success: "SuccessIsTrue", PlantedBug::Client(ClientBug::RefusalIsSuccess),
