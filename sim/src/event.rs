@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use selvedge_core::engine::Observation;
 use selvedge_core::value::Value;
+use selvedge_core::worker::Observation as WorkerObservation;
 use selvedge_lua::host::Message;
 
 use crate::fault::Fault;
@@ -196,6 +197,8 @@ pub enum EventKind {
     },
     /// An observation of an engine.
     Observed(Observation),
+    /// An observation of a worker.
+    WorkerObserved(WorkerObservation),
     /// A client began an operation.
     Invoked {
         /// The call that carries it.

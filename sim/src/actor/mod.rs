@@ -1,5 +1,4 @@
-//! The clients: workers, callers and signallers. Their calls to the store are those of the real
-//! clients; the logic around them is the simulator's own.
+//! The clients: workers, callers and signallers. Workers are the production machine.
 
 pub mod caller;
 pub mod graph;
@@ -77,17 +76,6 @@ pub(crate) fn tenant(number: u64) -> Namespace {
 
 impl World {
     /// Makes a call as a client. The reference model sees it.
-    pub(crate) fn ask<F: Function>(
-        &mut self,
-        by: Actor,
-        incarnation: u32,
-        call: &F,
-        waiting: ClientWait,
-    ) {
-        let slot = call.keys().first().map_or(0, Key::slot);
-        self.ask_words(by, incarnation, slot, F::NAME, call.command(), waiting);
-    }
-
     pub(crate) fn ask_words(
         &mut self,
         by: Actor,
@@ -135,9 +123,6 @@ impl World {
     ) {
         self.emit(actor, EventKind::Returned { call, learned: learned.clone() });
         match (actor, waiting) {
-            (Actor::Worker(number), ClientWait::Worker(waiting)) => {
-                self.worker_reply(number, incarnation, waiting, CallResult::of(learned));
-            }
             (_, ClientWait::Caller(job)) => {
                 self.job_answered(actor, incarnation, *job, CallResult::of(learned))
             }

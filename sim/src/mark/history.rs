@@ -76,6 +76,7 @@ impl History {
             EventKind::Lost { .. }
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
+            | EventKind::WorkerObserved(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Started

@@ -86,6 +86,7 @@ impl MarkCounter {
         let (call, answer) = match &event.kind {
             EventKind::Applied(applied) => (Call::of(applied), &applied.answer),
             EventKind::Observed(_)
+            | EventKind::WorkerObserved(_)
             | EventKind::Delivered { .. }
             | EventKind::Lost { .. }
             | EventKind::Died

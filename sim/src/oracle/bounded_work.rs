@@ -103,6 +103,7 @@ impl Checker for BoundedWork {
             }
             EventKind::Fault { .. }
             | EventKind::Observed(_)
+            | EventKind::WorkerObserved(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Phase(_)

@@ -8,7 +8,7 @@ use selvedge_core::value::Value;
 use super::transport::ReplyTo;
 use super::{Scheduled, World};
 use crate::canary;
-use crate::event::{Actor, EventKind, Learned};
+use crate::event::{Actor, CallId, EventKind, Learned};
 use crate::fault::effects::LateReply;
 
 impl World {
@@ -78,7 +78,7 @@ impl World {
                 self.emit(batch.sender, EventKind::Lost { call: call.id, applied });
             }
             // The client still has to time out.
-            if let ReplyTo::Client { .. } = reply_to {
+            if let ReplyTo::Client { .. } | ReplyTo::Worker { .. } = reply_to {
                 batch.reply_to = Some(reply_to);
                 batch.unanswerable = true;
                 self.batches.insert(id, batch);
@@ -104,6 +104,10 @@ impl World {
                     Input::Settled { ticket, answers },
                 );
             }
+            ReplyTo::Worker { incarnation, ticket } => {
+                let answers = answers.into_iter().map(answer).collect();
+                self.deliver_to_worker(batch.sender, incarnation, ticket, answers);
+            }
             ReplyTo::Client { incarnation, waiting } => {
                 let call = batch.calls.first().map(|call| call.id);
                 if let (Some(call), Some(learned)) = (call, answers.into_iter().next()) {
@@ -117,14 +121,30 @@ impl World {
     pub(crate) fn give_up(&mut self, id: u64) {
         let Some(batch) = self.batches.get_mut(&id) else { return };
         let sender = batch.sender;
-        let Some(ReplyTo::Client { incarnation, waiting }) = batch.reply_to.take() else { return };
-        let Some(call) = batch.calls.first().map(|call| call.id) else { return };
+        let reply_to = match batch.reply_to.take() {
+            Some(reply_to @ (ReplyTo::Client { .. } | ReplyTo::Worker { .. })) => reply_to,
+            engine_or_nobody => return batch.reply_to = engine_or_nobody,
+        };
+        let calls: Vec<CallId> = batch.calls.iter().map(|call| call.id).collect();
         if batch.unanswered == 0 {
             self.batches.remove(&id);
         }
         let learned = Learned::PerhapsApplied("no answer in time".to_owned());
-        self.emit(sender, EventKind::Delivered { call, learned: learned.clone() });
-        self.client_reply(sender, incarnation, call, waiting, learned);
+        for call in &calls {
+            let (call, learned) = (*call, learned.clone());
+            self.emit(sender, EventKind::Delivered { call, learned });
+        }
+        match reply_to {
+            ReplyTo::Client { incarnation, waiting } => {
+                let Some(call) = calls.first() else { return };
+                self.client_reply(sender, incarnation, *call, waiting, learned);
+            }
+            ReplyTo::Worker { incarnation, ticket } => {
+                let answers = calls.iter().map(|_| answer(learned.clone())).collect();
+                self.deliver_to_worker(sender, incarnation, ticket, answers);
+            }
+            ReplyTo::Engine { .. } => {}
+        }
     }
 }
 

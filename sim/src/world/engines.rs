@@ -181,6 +181,7 @@ impl World {
         if !self.plan.config.push {
             return;
         }
+        self.push_to_workers(messages);
         for message in messages {
             let channel = String::from_utf8_lossy(&message.channel);
             let Ok(Some(said)) = Input::pushed(&channel, &message.payload) else { continue };

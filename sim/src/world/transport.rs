@@ -52,6 +52,8 @@ impl Links {
 pub(crate) enum ReplyTo {
     /// An engine, if it was not restarted.
     Engine { incarnation: u32, ticket: Ticket },
+    /// A worker, if it was not restarted.
+    Worker { incarnation: u32, ticket: Ticket },
     /// A client, if it was not restarted, and what it waits for.
     Client { incarnation: u32, waiting: ClientWait },
 }
@@ -115,7 +117,7 @@ impl World {
             let learned = call_effects.request_lost.then(broken);
             calls.push(Call { id: call, node, hops: 0, argv, call_effects, learned });
         }
-        if let ReplyTo::Client { .. } = reply_to {
+        if let ReplyTo::Client { .. } | ReplyTo::Worker { .. } = reply_to {
             let patience = self.plan.config.patience.0;
             self.schedule(self.now_ms + patience, Scheduled::GiveUp { batch: id });
         }
