@@ -19,6 +19,7 @@
 //! | [`command`] | a command for a store, and what became of it |
 //! | [`requests`] | commands in flight, for every machine: batches, tickets, deadlines |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
+//! | [`worker`] | the worker: claims, leases, admission, reports, drain |
 //! | [`doctor`] | what the settings of servers mean for durable work |
 //! | [`audit`] | invariants of a keyspace |
 //! | [`explain`] | why an execution is in its state |
@@ -60,3 +61,4 @@ pub mod strict_json;
 pub mod time;
 pub mod token;
 pub mod value;
+pub mod worker;

@@ -8,6 +8,7 @@ use selvedge_core::engine::Observation;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::TerminalOutcome;
 use selvedge_core::value::Value;
+use selvedge_core::worker::Observation as WorkerObservation;
 use selvedge_lua::host::Message;
 
 use crate::fault::Fault;
@@ -211,6 +212,8 @@ pub enum EventKind {
     },
     /// An observation of an engine.
     Observed(Observation),
+    /// An observation of a worker.
+    WorkerObserved(WorkerObservation),
     /// A client began an operation.
     Invoked {
         /// The call that carries it.

@@ -43,6 +43,7 @@ pub fn describe(event: &Event) -> String {
         }
         EventKind::Fault { fault, detail } => format!("FAULT {fault} {detail}"),
         EventKind::Observed(fact) => format!("observes {fact:?}"),
+        EventKind::WorkerObserved(fact) => format!("observes {fact:?}"),
         EventKind::Invoked { call, function, .. } => format!("begins {function} ({call})"),
         EventKind::Returned { call, learned } => format!("ends {call}: {}", knowledge(learned)),
         EventKind::Waits { executions, .. } => format!("waits for {}", all_ids(executions)),
@@ -75,7 +76,7 @@ pub fn matters(event: &Event) -> bool {
         EventKind::Sent { argv, .. } => !only_reads(argv),
         EventKind::Applied(applied) => !applied.writes.is_empty(),
         EventKind::Delivered { learned, .. } => !matches!(learned, Learned::Reply(_)),
-        EventKind::Observed(_) => false,
+        EventKind::Observed(_) | EventKind::WorkerObserved(_) => false,
         EventKind::Lost { .. }
         | EventKind::Fault { .. }
         | EventKind::Invoked { .. }
@@ -104,6 +105,7 @@ pub fn mentions(event: &Event, text: &str) -> bool {
         | EventKind::Lost { .. }
         | EventKind::Fault { .. }
         | EventKind::Observed(_)
+        | EventKind::WorkerObserved(_)
         | EventKind::Returned { .. }
         | EventKind::Succeeded { .. }
         | EventKind::Waits { .. }

@@ -122,6 +122,7 @@ fn draw(
         EventKind::Lost { .. } | EventKind::CommitsLost { .. } => ("lost", None),
         EventKind::Fault { .. } | EventKind::Died => ("fault", None),
         EventKind::Observed(_)
+        | EventKind::WorkerObserved(_)
         | EventKind::Invoked { .. }
         | EventKind::Succeeded { .. }
         | EventKind::Waits { .. }

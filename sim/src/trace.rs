@@ -181,6 +181,7 @@ fn feed(digest: &mut Digest, event: &Event) {
             digest_counts(digest, counts);
         }
         EventKind::Observed(fact) => text(digest, 7, &format!("{fact:?}")),
+        EventKind::WorkerObserved(fact) => text(digest, 16, &format!("{fact:?}")),
         EventKind::Invoked { call, function, argv } => {
             text(digest, 8, function);
             digest.number(*call);

@@ -181,10 +181,14 @@ fn read_interval(variable: &str, text: &str) -> Result<Duration, InvalidSetting>
     } else {
         Duration::from_secs(number)
     };
-    if interval < INTERVAL_FLOOR {
-        return Err(invalid(variable, text, "the shortest interval is 100 ms"));
+    match interval {
+        // As often as a scanner may run. Variables in seconds cannot say that otherwise.
+        Duration::ZERO => Ok(INTERVAL_FLOOR),
+        short if short < INTERVAL_FLOOR => {
+            Err(invalid(variable, text, "the shortest interval is 100 ms; 0 means that"))
+        }
+        interval => Ok(interval),
     }
-    Ok(interval)
 }
 
 fn invalid(variable: &str, text: &str, reason: &'static str) -> InvalidSetting {
@@ -215,6 +219,7 @@ mod tests {
             ("FF_LANES", " a, ,b "),
             ("FF_LEASE_EXPIRY_INTERVAL_MS", "100"),
             ("FF_UNBLOCK_INTERVAL_S", "7"),
+            ("FF_BUDGET_RESET_INTERVAL_S", "0"),
         ])
         .unwrap();
         assert_eq!(config.partitions.flow.get(), 4);
@@ -222,6 +227,7 @@ mod tests {
         let default = Duration::from_secs(1);
         assert_eq!(config.interval(ScannerName::LeaseExpiry, default), INTERVAL_FLOOR);
         assert_eq!(config.interval(ScannerName::Unblock, default), Duration::from_secs(7));
+        assert_eq!(config.interval(ScannerName::BudgetReset, default), INTERVAL_FLOOR);
     }
 
     #[test]
@@ -231,7 +237,6 @@ mod tests {
             ("FF_QUOTA_PARTITIONS", "many"),
             ("FF_LANES", " , "),
             ("FF_UNBLOCK_INTERVAL_S", "-1"),
-            ("FF_UNBLOCK_INTERVAL_S", "0"),
             ("FF_LEASE_EXPIRY_INTERVAL_MS", "99"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();

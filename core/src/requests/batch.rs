@@ -31,7 +31,7 @@ pub(super) struct ReplySlot {
 }
 
 /// Commands for one hash slot, and for each command the requests that wait for its reply.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Batch {
     pub(super) slot: u16,
     pub(super) priority: Priority,
@@ -46,7 +46,7 @@ impl Batch {
 }
 
 /// Collects commands until they are taken as batches.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct BatchBuilder {
     collected: BTreeMap<BatchKey, Batch>,
     /// Where a read stands among the collected commands.

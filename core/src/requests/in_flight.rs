@@ -20,14 +20,14 @@ const TICKET_STREAM: u64 = 1;
 const BACKGROUND_DELAY_MAX: Duration = Duration::from_secs(1);
 
 /// A batch that is queued until the window has room.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct QueuedBatch {
     since: LocalTime,
     batch: Batch,
 }
 
 /// A batch that was sent and not answered yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OpenTicket {
     slot: u16,
     deadline: LocalTime,
@@ -41,7 +41,7 @@ pub(crate) struct ReadyBatch {
     pub(crate) commands: Vec<Command>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct InFlight {
     window: usize,
     window_per_slot: usize,

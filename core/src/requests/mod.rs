@@ -46,6 +46,7 @@ pub(crate) struct RequestLimits {
 }
 
 /// A request with replies missing.
+#[derive(Clone)]
 struct PendingRequest<C> {
     replies: Vec<Option<Reply>>,
     missing: usize,
@@ -53,6 +54,7 @@ struct PendingRequest<C> {
 }
 
 /// Everything that is queued or in flight; `C` is what comes back with the replies.
+#[derive(Clone)]
 pub(crate) struct Requests<C> {
     pending: BTreeMap<u64, PendingRequest<C>>,
     next_id: u64,

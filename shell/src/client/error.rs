@@ -114,22 +114,6 @@ impl ClientError {
         }
     }
 
-    /// The same error, or [`ClientError::LeaseLost`] when the library refused because the caller
-    /// does not hold the lease of this execution.
-    pub(crate) fn for_lease_of(self, execution: &ExecutionId) -> Self {
-        match self.refusal() {
-            Some(
-                Code::StaleLease
-                | Code::LeaseExpired
-                | Code::LeaseRevoked
-                | Code::NoActiveLease
-                | Code::ExecutionNotActive
-                | Code::StreamClosed,
-            ) => Self::LeaseLost(execution.clone()),
-            Some(_) | None => self,
-        }
-    }
-
     /// The code of a [`ClientError::Refused`].
     #[must_use]
     pub fn refusal(&self) -> Option<Code> {

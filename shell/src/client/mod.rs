@@ -209,6 +209,10 @@ impl Client {
         &self.0.partitions
     }
 
+    pub(crate) fn retry_for(&self) -> Duration {
+        self.0.retry_for
+    }
+
     fn identity(&self) -> &str {
         &self.0.identity
     }

@@ -3,36 +3,10 @@
 use std::time::Duration;
 
 use super::metrics::{counter, histogram};
-use selvedge_core::error::Refusal;
 use selvedge_core::id::LaneId;
+use selvedge_core::worker::AttemptOutcome;
 
 use super::metric_names;
-
-/// How an attempt ended, as the contract's metric labels it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AttemptOutcome {
-    /// Completed.
-    Ok,
-    /// Failed, and will not be retried.
-    Error,
-    /// Timed out, or its lease expired.
-    Timeout,
-    /// Cancelled.
-    Cancelled,
-    /// Failed, and will be retried.
-    Retry,
-}
-
-impl AttemptOutcome {
-    /// The outcome of an attempt whose report was refused. The refusal's first detail is the
-    /// execution's outcome, if it has ended.
-    pub(crate) fn of_refused(refusal: &Refusal) -> Self {
-        match refusal.detail(0).as_str() {
-            "cancelled" => Self::Cancelled,
-            _ => Self::Timeout,
-        }
-    }
-}
 
 /// Counts a successful claim: the call took `took`, the execution had waited for `waited_ms`.
 pub(crate) fn claimed(lane: &LaneId, took: Duration, waited_ms: Option<u64>) {
@@ -50,14 +24,7 @@ pub(crate) fn renewed(ok: bool) {
 
 /// Counts an ended attempt.
 pub(crate) fn ended(lane: &LaneId, outcome: AttemptOutcome) {
-    let word = match outcome {
-        AttemptOutcome::Ok => "ok",
-        AttemptOutcome::Error => "error",
-        AttemptOutcome::Timeout => "timeout",
-        AttemptOutcome::Cancelled => "cancelled",
-        AttemptOutcome::Retry => "retry",
-    };
-    let labels = [("lane", lane.to_string()), ("outcome", word.to_owned())];
+    let labels = [("lane", lane.to_string()), ("outcome", outcome.as_str().to_owned())];
     counter!(metric_names::ATTEMPT_OUTCOMES, &labels).increment(1);
     if outcome == AttemptOutcome::Retry {
         counter!(metric_names::RETRIES, "lane" => lane.to_string()).increment(1);

@@ -3,18 +3,18 @@
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use selvedge_core::call::budget::{RecordSpend, UsageVerdict};
-use selvedge_core::call::scheduling::{ClaimedWork, UpdateProgress};
-use selvedge_core::call::stream::{AppendFrame, FrameMode};
-use selvedge_core::id::{
-    AttemptIndex, BudgetId, ExecutionId, Fence, FlowId, LaneId, WorkerInstanceId,
-};
+use selvedge_core::call::budget::UsageVerdict;
+use selvedge_core::call::scheduling::ClaimedWork;
+use selvedge_core::call::stream::FrameMode;
+use selvedge_core::id::{AttemptIndex, BudgetId, ExecutionId, FlowId, LaneId};
 use selvedge_core::policy::ExecutionPolicy;
+use selvedge_core::worker::{Ask, AskError, AskReply};
 use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::driver::Asked;
 use crate::client::{Client, ClientError, member_id};
 
 /// The execution that a handler runs, and the calls it can make on it. Clones share everything.
@@ -26,9 +26,8 @@ struct Inner {
     work: ClaimedWork,
     policy: ExecutionPolicy,
     lane: LaneId,
-    instance: WorkerInstanceId,
     cancelled: CancellationToken,
-    suspended: AtomicBool,
+    asks: mpsc::UnboundedSender<Asked>,
 }
 
 impl Context {
@@ -36,13 +35,12 @@ impl Context {
         client: Client,
         work: ClaimedWork,
         lane: LaneId,
-        instance: WorkerInstanceId,
         cancelled: CancellationToken,
+        asks: mpsc::UnboundedSender<Asked>,
     ) -> Self {
         // A policy that cannot be parsed was stored by another program; the library ignores it too.
         let policy = ExecutionPolicy::read(&work.policy_json).unwrap_or_default();
-        let suspended = AtomicBool::new(false);
-        Self(Arc::new(Inner { client, work, policy, lane, instance, cancelled, suspended }))
+        Self(Arc::new(Inner { client, work, policy, lane, cancelled, asks }))
     }
 
     /// The id of the execution.
@@ -140,16 +138,8 @@ impl Context {
             let text = format!("{percent} is no percentage: the most is 100");
             return Err(ClientError::InvalidInput(text));
         }
-        let fence = self.0.work.fence;
-        let call = UpdateProgress {
-            execution_id: self.id().clone(),
-            lease_id: fence.lease_id,
-            lease_epoch: fence.lease_epoch,
-            progress_pct: Some(percent),
-            progress_message: Some(message.to_owned()),
-        };
-        let progress = self.0.client.call_with_retry(&call).await;
-        progress.map_err(|error| error.for_lease_of(self.id()))
+        let message = message.to_owned();
+        self.ask(Ask::Progress { percent, message }).await.map(drop)
     }
 
     /// Appends a frame to the output of this attempt; at most 1 MiB. A frame whose reply is lost is
@@ -178,24 +168,7 @@ impl Context {
         payload: Vec<u8>,
         mode: FrameMode,
     ) -> Result<(), ClientError> {
-        let call = AppendFrame {
-            execution_id: self.id().clone(),
-            attempt_index: self.attempt(),
-            fence: self.0.work.fence,
-            frame_type: kind.to_owned(),
-            ts: None,
-            payload,
-            encoding: "bytes".to_owned(),
-            correlation_id: None,
-            source: self.0.instance.to_string(),
-            retention_maxlen: 0,
-            max_payload_bytes: FRAME_BYTES_MAX,
-            mode,
-        };
-        match self.0.client.store().call(&call).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(ClientError::from(error).for_lease_of(self.id())),
-        }
+        self.ask(Ask::Frame { kind: kind.to_owned(), payload, mode }).await.map(drop)
     }
 
     /// Adds usage to every budget of the execution, and returns each budget's verdict. Idempotent
@@ -204,48 +177,37 @@ impl Context {
     /// breach nothing is added.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the store does not answer, or the handler has ended.
     pub async fn spend(
         &self,
         report: &str,
         amounts: &[(&str, i64)],
     ) -> Result<Vec<(BudgetId, UsageVerdict)>, ClientError> {
-        let now = self.0.client.server_time().await?;
-        let mut verdicts = Vec::new();
-        for budget in &self.0.policy.budget_ids {
-            let budget_id = BudgetId::from(*budget);
-            let call = RecordSpend {
-                partition: self.0.client.partitions().of_budget(budget_id),
-                budget_id,
-                execution_id: self.id().clone(),
-                deltas: crate::client::deltas(amounts),
-                now,
-                dedup_id: Some(format!("{}:{}:{report}", self.id(), self.attempt())),
-            };
-            verdicts.push((budget_id, self.0.client.call_with_retry(&call).await?));
+        let ask = Ask::Spend { report: report.to_owned(), deltas: crate::client::deltas(amounts) };
+        match self.ask(ask).await? {
+            AskReply::Spent(verdicts) => Ok(verdicts),
+            AskReply::Done | AskReply::Waitpoint(_) | AskReply::Suspended(_) => Ok(Vec::new()),
         }
-        Ok(verdicts)
     }
 
-    /// Whether the handler has suspended the execution, which gave up the lease.
-    pub(super) fn is_suspended(&self) -> bool {
-        self.0.suspended.load(Ordering::Acquire)
+    /// Asks the worker for something that counts under the lease of this handler.
+    pub(super) async fn ask(&self, ask: Ask) -> Result<AskReply, ClientError> {
+        let lost = || ClientError::LeaseLost(self.id().clone());
+        let (answer, answered) = oneshot::channel();
+        let asked = Asked { lease: self.0.work.fence.lease_id, ask, answer };
+        // A worker that has stopped renews no leases.
+        self.0.asks.send(asked).map_err(|_| lost())?;
+        match answered.await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(AskError::Call(error))) => Err(error.into()),
+            Ok(Err(AskError::LeaseLost)) | Err(_) => Err(lost()),
+        }
     }
 
-    pub(super) fn mark_suspended(&self) {
-        self.0.suspended.store(true, Ordering::Release);
-    }
-
-    pub(super) fn fence(&self) -> Fence {
-        self.0.work.fence
-    }
-
-    pub(super) fn lane(&self) -> &LaneId {
+    /// The lane it was claimed from.
+    #[must_use]
+    pub fn lane(&self) -> &LaneId {
         &self.0.lane
-    }
-
-    pub(super) fn instance(&self) -> &WorkerInstanceId {
-        &self.0.instance
     }
 }
 
@@ -254,9 +216,6 @@ impl std::fmt::Debug for Context {
         write!(f, "Context({} {} attempt {})", self.kind(), self.id(), self.attempt())
     }
 }
-
-/// Largest frame: 1 MiB.
-const FRAME_BYTES_MAX: u32 = 1_048_576;
 
 #[cfg(all(test, feature = "memory"))]
 mod tests {

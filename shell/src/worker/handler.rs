@@ -60,9 +60,9 @@ impl Failed {
     /// The category of failures that a retry may fix.
     pub const TRANSIENT: &'static str = "transient";
     /// The category of failures that are never retried, whatever the retry policy says.
-    pub const PERMANENT: &'static str = "permanent";
+    pub const PERMANENT: &'static str = selvedge_core::worker::PERMANENT;
     /// The category of panics in handlers.
-    pub const PANIC: &'static str = "panic";
+    pub const PANIC: &'static str = selvedge_core::worker::PANIC;
     /// The category of executions of a kind that the worker has no handler for.
     pub const NO_HANDLER: &'static str = "no_handler";
 

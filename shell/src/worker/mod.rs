@@ -31,14 +31,11 @@
 //! the claim is repeated with the same id, and a completion with the same fence: both are
 //! idempotent.
 
-mod admission;
-mod attempt;
-mod claim_queue;
-mod claimer;
 mod context;
+mod driver;
 mod handler;
 mod invalid_worker;
-mod leases;
+mod observe;
 mod registry;
 mod suspend;
 
@@ -59,9 +56,7 @@ pub use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
 pub use suspend::{ReceivedSignal, Suspend};
 
 use crate::client::{Client, ClientError, check_name, default_lane};
-use claimer::Claimer;
 use handler::Handlers;
-use leases::Leases;
 
 /// Ready when the worker is to stop.
 type Stop<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -84,7 +79,6 @@ struct Shared {
     poll_every: Duration,
     drain_within: Duration,
     handlers: Handlers,
-    leases: Leases,
 }
 
 /// Settings of a [`Worker`]. Made by [`Worker::builder`].
@@ -156,12 +150,9 @@ impl Worker {
         // Boxed, so that the worker is compiled once and not again for every kind of future.
         let stop: Stop<'_> = Box::pin(stop);
         let registered = registry::register(&self.shared).await?;
-        let leases = leases::maintain(self.shared.clone());
         let registry = registry::send_heartbeats(self.shared.clone(), registered);
-        let claiming = Claimer::new(self.shared.clone()).run(stop);
         tokio::select! {
-            () = claiming => {}
-            () = leases => {}
+            () = driver::run(self.shared.clone(), stop) => {}
             () = registry => {}
         }
         registry::deregister(&self.shared).await;
@@ -278,7 +269,6 @@ impl WorkerBuilder {
             poll_every: self.poll_every,
             drain_within: self.drain_within,
             handlers: self.handlers,
-            leases: Leases::default(),
         };
         Ok(Worker { shared: Arc::new(shared) })
     }

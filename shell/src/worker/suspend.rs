@@ -2,23 +2,17 @@
 
 use std::time::Duration;
 
-use selvedge_core::call::suspension::{
-    NewWaitpoint, SuspendExecution, SuspendIdempotency, SuspendOn, Suspended, SuspensionReason,
-    SuspensionRequester, TimeoutBehavior,
-};
+use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
 use selvedge_core::command::Command;
 use selvedge_core::error::Broken;
-use selvedge_core::id::{SignalId, SuspensionId, WaitpointId, WaitpointKey};
+use selvedge_core::id::SignalId;
 use selvedge_core::key::Key;
-use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
+use selvedge_core::worker::{Ask, AskReply, Suspension};
 use serde_json::json;
-use uuid::Uuid;
 
 use super::context::Context;
-use crate::client::{
-    ClientError, DURATION_MAX, SignalTicket, as_bytes, check_name, fields, millis, text_hash,
-};
+use crate::client::{ClientError, SignalTicket, as_bytes, check_name, fields, text_hash};
 
 /// Which signals resume a suspended execution, and what happens if they do not arrive in time.
 ///
@@ -76,7 +70,7 @@ impl Suspend {
     }
 
     /// Does this if the execution is not resumed within this time, at most
-    /// [`DURATION_MAX`].
+    /// [`DURATION_MAX`](crate::client::DURATION_MAX).
     #[must_use]
     pub fn timeout_then(mut self, after: Duration, behavior: TimeoutBehavior) -> Self {
         self.timeout = Some((after, behavior));
@@ -107,50 +101,16 @@ impl Context {
     /// installed, or the store does not answer.
     pub async fn suspend(&self, suspend: Suspend) -> Result<SignalTicket, ClientError> {
         suspend.check()?;
-        let timeout_at = match suspend.timeout {
-            Some((after, _)) => {
-                let now = self.client().server_time().await?;
-                let after_ms = i64::try_from(millis(after.min(DURATION_MAX))).unwrap_or(i64::MAX);
-                Some(ServerTime(now.0.saturating_add(after_ms)))
-            }
-            None => None,
-        };
-        let waitpoint = WaitpointId::from(Uuid::new_v4());
-        let call = SuspendExecution {
-            execution_id: self.id().clone(),
-            lane: self.lane().clone(),
-            worker_instance_id: self.instance().clone(),
-            attempt_index: self.attempt(),
-            fence: self.fence(),
-            suspension_id: SuspensionId::from(Uuid::new_v4()),
-            on: SuspendOn::New {
-                primary: NewWaitpoint {
-                    id: waitpoint,
-                    key: WaitpointKey::new(format!("wpk:{waitpoint}")),
-                },
-                additional: Vec::new(),
-            },
+        let suspension = Suspension {
+            waitpoint: None,
+            condition_json: suspend.condition(),
             reason: suspend.reason,
-            requested_by: SuspensionRequester::Worker,
-            timeout_at,
-            timeout_behavior: suspend.timeout.map_or(TimeoutBehavior::Fail, |(_, then)| then),
-            resume_condition_json: suspend.condition(),
-            resume_policy_json: "{}".to_owned(),
-            continuation_metadata_pointer: None,
-            lease_history_maxlen: 1_000,
-            // A retried call gets the reply of the first one, with the same token.
-            idempotency: Some(SuspendIdempotency {
-                key: waitpoint.to_string(),
-                ttl_ms: SUSPEND_REMEMBERED_MS,
-            }),
+            timeout: suspend.timeout,
         };
-        let (Suspended::Waiting { waitpoints, .. }
-        | Suspended::AlreadySatisfied { waitpoints, .. }) = self
-            .client()
-            .call_with_retry(&call)
-            .await
-            .map_err(|error| error.for_lease_of(self.id()))?;
-        self.mark_suspended();
+        let waitpoints = match self.ask(Ask::Suspend(suspension)).await? {
+            AskReply::Suspended(waitpoints) => waitpoints,
+            AskReply::Done | AskReply::Spent(_) | AskReply::Waitpoint(_) => Vec::new(),
+        };
         let bound = waitpoints.into_iter().next().ok_or(ClientError::Unreadable(Broken {
             expected: "the waitpoint of the suspension",
             got: Value::Nil,
@@ -221,8 +181,6 @@ impl Suspend {
     }
 }
 
-/// How long the reply to a suspend call is kept for retries: an hour.
-const SUSPEND_REMEMBERED_MS: u64 = 3_600_000;
 /// Index of the last signal to read.
 const SIGNALS_LAST: &[u8] = b"99";
 

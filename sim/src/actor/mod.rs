@@ -1,5 +1,4 @@
-//! The clients: workers, callers and signallers. Callers and signallers run the procedures of the
-//! real client.
+//! The clients: workers, callers and signallers. They are the production machines.
 
 mod action;
 pub mod caller;
@@ -14,58 +13,31 @@ use selvedge_core::call::Function;
 use selvedge_core::call::execution::{CancelExecution, Running};
 use selvedge_core::call::flow::ReplayExecution;
 use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply};
-use selvedge_core::error::ServerError;
 use selvedge_core::id::{AttemptIndex, ExecutionId, LaneId, Namespace, WorkerInstanceId};
 use selvedge_core::key::{IndexPart, Key, LaneIndex};
 use selvedge_core::partition::Partition;
-use selvedge_core::retry::{Idempotency, Retry};
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use uuid::Uuid;
 
 pub use names::Names;
 
-use crate::event::{Actor, CallId, EventKind, Learned, arguments_of, keys_of};
+use crate::event::{Actor, arguments_of, keys_of};
 use crate::fault::Fault;
 use crate::fault::effects::RacingCall;
 use crate::world::random_streams::Purpose;
-use crate::world::transport::ReplyTo;
 use crate::world::{Scheduled, World};
 
 use caller::CallerWait;
 use worker::WorkerWait;
 
-/// What a client waits for: a result or a timer.
+/// Whose timer it is.
 #[derive(Clone, Debug)]
 pub(crate) enum ClientWait {
     /// A worker.
     Worker(WorkerWait),
     /// A caller or signaller.
     Caller(CallerWait),
-}
-
-/// The result of a call for a client.
-pub(crate) enum CallResult {
-    /// A reply.
-    Reply(Value),
-    /// No usable reply: repeat the call.
-    Retry,
-}
-
-impl CallResult {
-    /// Errors that pass and missing replies mean a repeat; anything else is a reply.
-    pub(crate) fn of(learned: Learned) -> Self {
-        match learned {
-            Learned::Reply(Value::Error(text)) => {
-                match ServerError::from_reply(text.clone()).retry(Idempotency::Idempotent) {
-                    Retry::AfterPause | Retry::AfterRepair => Self::Retry,
-                    Retry::Never => Self::Reply(Value::Error(text)),
-                }
-            }
-            Learned::Reply(reply) => Self::Reply(reply),
-            Learned::NotApplied(_) | Learned::PerhapsApplied(_) => Self::Retry,
-        }
-    }
 }
 
 /// The lane with this number.
@@ -80,34 +52,6 @@ pub(crate) fn tenant(number: u64) -> Namespace {
 }
 
 impl World {
-    /// Makes a call as a client. The reference model sees it.
-    pub(crate) fn ask<F: Function>(
-        &mut self,
-        by: Actor,
-        incarnation: u32,
-        call: &F,
-        waiting: ClientWait,
-    ) {
-        let slot = call.keys().first().map_or(0, Key::slot);
-        self.ask_words(by, incarnation, slot, F::NAME, call.command(), waiting);
-    }
-
-    pub(crate) fn ask_words(
-        &mut self,
-        by: Actor,
-        incarnation: u32,
-        slot: u16,
-        function: &'static str,
-        argv: Vec<Vec<u8>>,
-        waiting: ClientWait,
-    ) {
-        let commands = vec![argv];
-        let Some(effects) = self.fault_effects(by, &commands) else { return };
-        let (call, shared) = (self.next_call, std::sync::Arc::new(commands[0].clone()));
-        self.emit(by, EventKind::Invoked { call, function, argv: shared });
-        self.send(by, slot, commands, effects, ReplyTo::Client { incarnation, waiting });
-    }
-
     /// Sets a timer of a client.
     pub(crate) fn set_timer(
         &mut self,
@@ -126,23 +70,6 @@ impl World {
             }
             (_, ClientWait::Caller(waiting)) => self.caller_timer(actor, incarnation, waiting),
             (_, ClientWait::Worker(_)) => {}
-        }
-    }
-
-    pub(crate) fn client_reply(
-        &mut self,
-        actor: Actor,
-        incarnation: u32,
-        call: CallId,
-        waiting: ClientWait,
-        learned: Learned,
-    ) {
-        self.emit(actor, EventKind::Returned { call, learned: learned.clone() });
-        match (actor, waiting) {
-            (Actor::Worker(number), ClientWait::Worker(waiting)) => {
-                self.worker_reply(number, incarnation, waiting, CallResult::of(learned));
-            }
-            (_, ClientWait::Caller(_) | ClientWait::Worker(_)) => {}
         }
     }
 

@@ -2,12 +2,15 @@
 
 use super::Fault;
 use super::effects::{FaultEffects, LateReply, RacingCall};
+use crate::actor::worker::WorkerWait;
 use crate::event::{Actor, function_of};
 use crate::plan::{FaultRule, Trigger};
 use crate::world::World;
 use crate::world::random_streams::Purpose;
 use crate::world::servers::ServeOptions;
 
+/// How long after a report a worker reports again.
+const REPORT_AGAIN_MS: u64 = 150;
 /// The default delay of a late call or reply: longer than any timeout.
 const LATE_MS: u64 = 15_000;
 
@@ -168,15 +171,11 @@ impl World {
     ) {
         let Actor::Worker(number) = sender else { return };
         let ms = rule.amount.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(2_000);
-        if rule.fault == Fault::ClaimReplyLost {
-            (call_effects.reply_lost, call_effects.silent) = (true, true);
-        }
-        let worker = self.worker(number);
         #[expect(clippy::wildcard_enum_match_arm, reason = "only these three are passed here")]
         match rule.fault {
-            Fault::WorkerZombie => worker.zombie_ms = Some(ms),
-            Fault::ClaimReplyLost => worker.drops_claim = true,
-            _ => worker.reports_twice = true,
+            Fault::WorkerZombie => self.worker(number).zombie_ms = Some(ms),
+            Fault::ClaimReplyLost => call_effects.claim_unheard = true,
+            _ => self.worker_timer_in(number, REPORT_AGAIN_MS, WorkerWait::ReportAgain),
         }
         self.record_fault(rule.fault, sender.to_string());
     }

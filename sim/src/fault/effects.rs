@@ -14,6 +14,8 @@ pub(crate) struct FaultEffects {
     pub(crate) silent: bool,
     /// The sender dies when it is applied.
     pub(crate) crash_after: bool,
+    /// It is a claim that is never answered, not even when it is repeated.
+    pub(crate) claim_unheard: bool,
     /// It arrives this much later.
     pub(crate) late_ms: u64,
     /// It arrives a second time, this much later.

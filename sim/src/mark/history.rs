@@ -81,6 +81,7 @@ impl History {
             EventKind::Lost { .. }
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
+            | EventKind::WorkerObserved(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

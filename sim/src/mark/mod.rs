@@ -92,6 +92,7 @@ impl MarkCounter {
             EventKind::Observed(_)
             | EventKind::WaitOver { .. }
             | EventKind::Succeeded { .. }
+            | EventKind::WorkerObserved(_)
             | EventKind::Delivered { .. }
             | EventKind::Lost { .. }
             | EventKind::Died

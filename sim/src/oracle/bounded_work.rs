@@ -107,6 +107,7 @@ impl Checker for BoundedWork {
             | EventKind::Succeeded { .. }
             | EventKind::Waits { .. }
             | EventKind::WaitOver { .. }
+            | EventKind::WorkerObserved(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Phase(_)

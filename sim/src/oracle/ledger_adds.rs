@@ -63,6 +63,7 @@ impl Checker for LedgerAdds {
             | EventKind::Lost { .. }
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
+            | EventKind::WorkerObserved(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

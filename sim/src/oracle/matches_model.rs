@@ -60,6 +60,7 @@ impl Checker for MatchesModel {
             | EventKind::Lost { .. }
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
+            | EventKind::WorkerObserved(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

@@ -104,6 +104,7 @@ impl Checker for NoLostAck {
             EventKind::Lost { .. }
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
+            | EventKind::WorkerObserved(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

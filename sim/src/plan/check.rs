@@ -61,6 +61,7 @@ fn settings(plan: &Plan) -> Result<(), (Place, String)> {
         ("engines", config.engines, 1, 7),
         ("shards", config.shards, 1, 3),
         ("workers", config.workers, 0, 9),
+        ("capacity", config.capacity, 1, 64),
         ("tenants", config.tenants, 1, 2),
         ("lanes", config.lanes, 1, 9),
         ("flow_partitions", config.flow_partitions, 1, 256),

@@ -66,6 +66,8 @@ settings! {
     shards: u64 = 1;
     /// workers, 0 to 9
     workers: u64 = 1;
+    /// the most executions that a worker runs at the same time, 1 to 64
+    capacity: u64 = 1;
     /// what workers do with executions that have no `task` line, by weight
     habits: Habits = Habits(vec![(WorkerAction::Complete, 1)]);
     /// whether suspended executions are signalled after a while, in four of five cases
@@ -84,7 +86,7 @@ settings! {
     link: Times = Times::new(1, 5);
     /// how long a worker works on an execution
     work: Times = Times::new(10, 500);
-    /// how long an idle worker waits before its next claim
+    /// how long a worker waits before it polls the next lane of a partition: the mean of both
     idle: Times = Times::new(100, 1_000);
     /// the duration of a lease
     lease: Ms = Ms(5_000);
@@ -102,7 +104,7 @@ settings! {
     dispatch_queue: u64 = 10_000;
     /// the interval of all scanners, at least 100ms; 0s keeps the interval of each scanner
     interval: Ms = Ms(0);
-    /// whether completions are pushed to the engines
+    /// whether completions are pushed to the engines, and ready and lost executions to the workers
     push: bool = true;
     /// whether scans of sets return members in random order, in small pages and with repeats
     unruly_scans: bool = false;

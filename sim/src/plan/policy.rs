@@ -50,9 +50,9 @@ macro_rules! plan_words {
 plan_words! {
     /// The policy of an execution.
     pub enum Policy ("policy") {
-        /// none
+        /// three retries, half a second apart, as all policies but `timeout` have
         Plain = "plain",
-        /// three retries, half a second apart
+        /// the same as plain
         Retry = "retry",
         /// two seconds for an attempt, one retry
         Timeout = "timeout",
@@ -101,31 +101,29 @@ impl Policy {
     /// The policy as JSON; `budget` and `quota` are the ids of the shared ones.
     #[must_use]
     pub fn json(self, budget: &str, quota: &str) -> String {
-        match self {
-            Self::Plain => String::new(),
-            Self::Retry => {
-                r#"{"retry_policy":{"max_retries":3,"backoff":{"type":"fixed","delay_ms":500}}}"#
-                    .to_owned()
-            }
+        let own = match self {
+            Self::Plain | Self::Retry => String::new(),
             Self::Timeout => {
-                r#"{"timeout_policy":{"attempt_timeout_ms":2000},"retry_policy":{"max_retries":1,"backoff":{"type":"fixed","delay_ms":500}}}"#
-                    .to_owned()
+                return r#"{"timeout_policy":{"attempt_timeout_ms":2000},"retry_policy":{"max_retries":1,"backoff":{"type":"fixed","delay_ms":500}}}"#
+                    .to_owned();
             }
             Self::Deadline => {
-                r#"{"timeout_policy":{"execution_deadline_ms":20000,"attempt_timeout_ms":8000}}"#
+                r#","timeout_policy":{"execution_deadline_ms":20000,"attempt_timeout_ms":8000}"#
                     .to_owned()
             }
-            Self::Brief => r#"{"stream_policy":{"retention_ttl_ms":2000}}"#.to_owned(),
-            Self::Capped => r#"{"max_reclaim_count":1,"max_replay_count":2}"#.to_owned(),
-            Self::Gpu => {
-                r#"{"routing_requirements":{"required_capabilities":["gpu"]}}"#.to_owned()
-            }
-            Self::Budget => format!(r#"{{"budget_ids":["{budget}"]}}"#),
-            Self::Missing => format!(r#"{{"budget_ids":["{MISSING_BUDGET}"]}}"#),
-            Self::Quota => format!(r#"{{"quota_policy_id":"{quota}"}}"#),
-        }
+            Self::Brief => r#","stream_policy":{"retention_ttl_ms":2000}"#.to_owned(),
+            Self::Capped => r#","max_reclaim_count":1,"max_replay_count":2"#.to_owned(),
+            Self::Gpu => r#","routing_requirements":{"required_capabilities":["gpu"]}"#.to_owned(),
+            Self::Budget => format!(r#","budget_ids":["{budget}"]"#),
+            Self::Missing => format!(r#","budget_ids":["{MISSING_BUDGET}"]"#),
+            Self::Quota => format!(r#","quota_policy_id":"{quota}""#),
+        };
+        format!(r#"{{"retry_policy":{RETRIES}{own}}}"#)
     }
 }
+
+/// Three retries, half a second apart.
+const RETRIES: &str = r#"{"max_retries":3,"backoff":{"type":"fixed","delay_ms":500}}"#;
 
 /// The id of the budget that does not exist.
 pub(crate) const MISSING_BUDGET: uuid::Uuid =

@@ -78,7 +78,7 @@ impl World {
                 self.emit(batch.sender, EventKind::Lost { call: call.id, applied });
             }
             // The client still has to time out.
-            if let ReplyTo::Client { .. } | ReplyTo::Caller { .. } = reply_to {
+            if let ReplyTo::Worker { .. } | ReplyTo::Caller { .. } = reply_to {
                 batch.reply_to = Some(reply_to);
                 batch.unanswerable = true;
                 self.batches.insert(id, batch);
@@ -111,11 +111,9 @@ impl World {
                 }
                 self.caller_answered(batch.sender, (incarnation, action, ticket), answers);
             }
-            ReplyTo::Client { incarnation, waiting } => {
-                let call = batch.calls.first().map(|call| call.id);
-                if let (Some(call), Some(learned)) = (call, answers.into_iter().next()) {
-                    self.client_reply(batch.sender, incarnation, call, waiting, learned);
-                }
+            ReplyTo::Worker { incarnation, ticket } => {
+                let answers = answers.into_iter().map(answer).collect();
+                self.deliver_to_worker(batch.sender, incarnation, ticket, answers);
             }
         }
     }
@@ -124,7 +122,10 @@ impl World {
     pub(crate) fn give_up(&mut self, id: u64) {
         let Some(batch) = self.batches.get_mut(&id) else { return };
         let sender = batch.sender;
-        let Some(reply_to) = batch.reply_to.take() else { return };
+        let reply_to = match batch.reply_to.take() {
+            Some(reply_to @ (ReplyTo::Worker { .. } | ReplyTo::Caller { .. })) => reply_to,
+            engine_or_nobody => return batch.reply_to = engine_or_nobody,
+        };
         let calls: Vec<CallId> = batch.calls.iter().map(|call| call.id).collect();
         if batch.unanswered == 0 {
             self.batches.remove(&id);
@@ -134,15 +135,16 @@ impl World {
             let (call, learned) = (*call, learned.clone());
             self.emit(sender, EventKind::Delivered { call, learned });
         }
-        match (reply_to, calls.first()) {
-            (ReplyTo::Client { incarnation, waiting }, Some(call)) => {
-                self.client_reply(sender, incarnation, *call, waiting, learned);
+        match reply_to {
+            ReplyTo::Worker { incarnation, ticket } => {
+                let answers = calls.iter().map(|_| answer(learned.clone())).collect();
+                self.deliver_to_worker(sender, incarnation, ticket, answers);
             }
-            (ReplyTo::Caller { incarnation, action, ticket }, _) => {
+            ReplyTo::Caller { incarnation, action, ticket } => {
                 let answers = vec![learned; calls.len()];
                 self.caller_answered(sender, (incarnation, action, ticket), answers);
             }
-            (ReplyTo::Client { .. } | ReplyTo::Engine { .. }, _) => {}
+            ReplyTo::Engine { .. } => {}
         }
     }
 }

@@ -182,6 +182,7 @@ impl World {
             return;
         }
         self.push_to_callers(messages);
+        self.push_to_workers(messages);
         for message in messages {
             let channel = String::from_utf8_lossy(&message.channel);
             let Ok(Some(said)) = Input::pushed(&channel, &message.payload) else { continue };

@@ -18,7 +18,7 @@ use selvedge_core::partition::Partition;
 use crate::actor::Names;
 use crate::actor::caller::Caller;
 use crate::actor::signal::KnownWaitpoint;
-use crate::actor::worker::Worker;
+use crate::actor::worker::{Worker, WorkerWait};
 use crate::canary::{PlantedBug, WorldBug};
 use crate::event::{Actor, Event, EventKind, Phase};
 use crate::fault::timed::FaultEnd;
@@ -171,7 +171,7 @@ impl World {
             self.workers.push(Worker::new(number));
             let wait = self.plan.config.idle.0;
             let wait = self.random(Purpose::Workload, Actor::Worker(number)).within(wait);
-            self.wake_worker(number, wait);
+            self.worker_timer_in(number, wait, WorkerWait::Start);
         }
         for at in 0..self.plan.steps.len() {
             self.schedule(self.plan.steps[at].at_ms, Scheduled::Step(at));

@@ -38,6 +38,9 @@ impl World {
         for number in 1..=u8::try_from(self.engine_slots.len()).unwrap_or(u8::MAX) {
             self.heal_engine(number);
         }
+        for number in 1..=u8::try_from(self.workers.len()).unwrap_or(u8::MAX) {
+            self.heal_worker(number);
+        }
         if self.plan.config.permanent {
             self.break_permanently();
         }

@@ -13,7 +13,6 @@ use super::delivery::{broken, error};
 use super::random_streams::Purpose;
 use super::servers::ServeOptions;
 use super::{Scheduled, World};
-use crate::actor::ClientWait;
 use crate::event::{Actor, Applied, Argv, CallId, EventKind, Learned};
 use crate::fault::Fault;
 use crate::fault::effects::FaultEffects;
@@ -54,8 +53,8 @@ impl Links {
 pub(crate) enum ReplyTo {
     /// An engine, if it was not restarted.
     Engine { incarnation: u32, ticket: Ticket },
-    /// A client, if it was not restarted, and what it waits for.
-    Client { incarnation: u32, waiting: ClientWait },
+    /// A worker, if it was not restarted.
+    Worker { incarnation: u32, ticket: Ticket },
     /// An action of a caller, if the caller was not restarted.
     Caller { incarnation: u32, action: u64, ticket: Ticket },
 }
@@ -110,7 +109,7 @@ impl World {
             let learned = call_effects.request_lost.then(broken);
             calls.push(Call { id: call, node, hops: 0, argv, call_effects, learned });
         }
-        if let ReplyTo::Client { .. } | ReplyTo::Caller { .. } = reply_to {
+        if let ReplyTo::Worker { .. } | ReplyTo::Caller { .. } = reply_to {
             let patience = self.plan.config.patience.0;
             self.schedule(self.now_ms + patience, Scheduled::GiveUp { batch: id });
         }

@@ -82,7 +82,7 @@ fn executions_waiting_for_a_worker_are_named_in_the_result() {
 #[test]
 fn a_stuck_run_that_still_makes_progress_gets_a_hint_to_raise_the_bound() {
     let folder = Folder::new("slow");
-    let slow = "length 5s\nbound 60s\nworkers 1\nidle 9s..10s\nat 0s caller-1 submit F1 chain 25\n";
+    let slow = "length 5s\nbound 60s\npush no\nidle 9s..10s\nat 0s caller-1 submit F1 chain 12\n";
     let (code, output) = folder.replay(slow);
     assert_eq!(code, 12, "{output}");
     assert!(output.contains("raise `bound`?"), "{output}");

@@ -77,7 +77,7 @@ fn damage_also_excuses_related_records() {
     let plan = "signals no\ntask E0 does suspend\nat 1s caller-1 create E0\n";
     let suspension =
         "ff:exec:{fp:0}:{fp:0}:d471743f-69f6-43b3-a125-9d35a2139495:suspension:current";
-    let waitpoint = "ff:wp:{fp:0}:3940206c-56c5-4c86-8832-148dbd3b356c";
+    let waitpoint = "ff:wp:{fp:0}:26f7ee47-847f-4f7f-8ecc-21b9b49c5a39";
     for damage in [
         format!("WrongType at 5s about {suspension}"),
         format!("Eviction at 5s about {suspension}"),

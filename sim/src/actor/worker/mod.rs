@@ -1,137 +1,104 @@
-//! Workers: they claim executions, work on them and report. Faults make them slow, late, or report
-//! twice.
+//! Workers: the production machine, driven by inputs and effects. What handlers do, and what goes
+//! wrong with a worker's process, is scripted; the protocol is not.
 
-mod admission;
-mod claim;
-mod report;
+mod faults;
+mod handlers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use selvedge_core::call::Function;
-use selvedge_core::call::execution::Running;
-use selvedge_core::call::scheduling::ClaimedWork;
 use selvedge_core::capability::Capabilities;
-use selvedge_core::id::{AttemptId, ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanceId};
-use selvedge_core::partition::Partition;
+use selvedge_core::command::Answer;
+use selvedge_core::id::{LeaseId, WorkerId, WorkerInstanceId};
+use selvedge_core::partition::PartitionCounts;
+use selvedge_core::time::LocalTime;
+use selvedge_core::worker::{Effect, HandlerOutcome, Input, Worker as Machine, WorkerConfig};
+use selvedge_lua::host::Message;
 
-use super::{CallResult, ClientWait};
-use crate::event::{Actor, EventKind, Phase};
-use crate::plan::{Span, WorkerAction};
+use super::{ClientWait, lane};
+use crate::canary::{PlantedBug, WorldBug};
+use crate::event::{Actor, EventKind};
+use crate::plan::Span;
+use crate::profile::Part;
 use crate::world::World;
+use crate::world::engines::partition_counts;
 use crate::world::random_streams::Purpose;
+use crate::world::transport::{ReplyTo, argv_of};
 
-/// How often a worker repeats a call without a result.
-pub(super) const TRIES_MAX: u32 = 8;
-/// The pause before that.
-pub(super) const AGAIN_MS: u64 = 150;
+use faults::Snapshot;
+use handlers::Handler;
+
 /// How long a crashed worker stays down.
 const DEAD: Span = Span { from: 100, to: 6_000 };
-/// The retry policy that a failing worker asks for.
-pub(crate) const RETRY: &str = r#"{"max_retries":3,"backoff":{"type":"fixed","delay_ms":500}}"#;
 /// A lease that is longer than any delay of a link.
 const SANE_LEASE_MS: u64 = 10_000;
-/// How long a worker is busy after the faults have ended.
-const QUICK: Span = Span { from: 5, to: 60 };
-/// How much longer a worker pauses in the rest phase, when there is nothing left to claim.
-const REST_PATIENCE: u64 = 8;
-/// After this many claims a task is always completed, so that a run ends.
-const CLAIMS_MAX: usize = 12;
+/// The clock of a worker at the start of a run: larger than any skew.
+const CLOCK_START_MS: u64 = 10_000_000_000;
+/// How long handlers may go on after a drain has begun.
+const DRAIN_WITHIN: Duration = Duration::from_secs(3);
 
 /// What a worker waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum WorkerWait {
-    /// A timer: time to claim.
+    /// Time to start.
+    Start,
+    /// The deadline of the machine.
     Wake,
-    /// The result of a claim.
-    Claim,
-    /// The result of a quota check; whether a budget check follows.
-    Admit(ExecutionId, bool),
-    /// The result of a budget check.
-    Spend(ExecutionId),
-    /// The result of blocking an execution that was not admitted.
-    Blocked,
-    /// A timer: the work is finished.
-    Done,
-    /// A timer: time to renew the lease, and how many renewals are left.
-    Renew(u32),
-    /// The result of a renewal, and how many are left.
-    Renewed(u32),
-    /// The result of creating a waitpoint ahead of a suspension.
-    Ahead,
-    /// The result of a report.
-    Report,
-    /// A timer: time to report a second time.
+    /// An input for the machine.
+    Input(Box<Input>),
+    /// A handler has done its work.
+    Handler(LeaseId),
+    /// Time to report a second time.
     ReportAgain,
-    /// The result of releasing a quota slot.
-    ReleaseSlot(ExecutionId),
 }
 
-/// The state of a worker.
+/// A place for a worker. It stays when the worker dies.
 pub(crate) struct Worker {
     number: u8,
+    machine: Option<Machine>,
+    /// How many workers were started here.
     pub(crate) incarnation: u32,
     /// Whether it is never started again.
     pub(crate) gone: bool,
-    /// Where it claims next: every partition and lane in turn.
-    turn: u64,
-    offset: u32,
-    /// Its last claim found work: claim there again.
-    found: bool,
-    pub(super) claim: Option<Claim>,
-    pub(crate) work: Option<Work>,
-    pub(super) tries: u32,
-    /// Reports its next task this long after the lease has expired.
+    /// Until when it is frozen.
+    pub(crate) frozen_until: u64,
+    /// Until when it gets no pushes.
+    pub(crate) unpushed_until: u64,
+    /// The offset of its clock.
+    pub(crate) skew_ms: i64,
+    wake_ms: Option<u64>,
+    lease_ms: u64,
+    handlers: BTreeMap<LeaseId, Handler>,
+    /// Who asked the questions that are not answered yet.
+    questions: BTreeMap<u64, LeaseId>,
+    next_question: u64,
+    /// The process stops with its next handler, until this long after the lease has expired.
     pub(crate) zombie_ms: Option<u64>,
-    /// Does not repeat the next claim without a result.
-    pub(crate) drops_claim: bool,
-    /// Reports its next result twice.
-    pub(crate) reports_twice: bool,
-}
-
-#[derive(Clone)]
-pub(crate) struct Claim {
-    pub(super) partition: Partition,
-    pub(super) lane: LaneId,
-    pub(super) lease_id: LeaseId,
-    pub(super) attempt_id: AttemptId,
-    pub(super) admitted: Option<ExecutionId>,
-}
-
-/// The execution that a worker holds, as far as it knows.
-#[derive(Clone)]
-pub(crate) struct Work {
-    pub(crate) claimed: ClaimedWork,
-    pub(crate) lane: LaneId,
-    pub(crate) action: WorkerAction,
-    pub(crate) instance: WorkerInstanceId,
-    /// The report; a repeat has the same words.
-    report: Option<(&'static str, Vec<Vec<u8>>)>,
-}
-
-impl Work {
-    fn running(&self) -> Running {
-        Running {
-            execution_id: self.claimed.execution_id.clone(),
-            attempt_index: self.claimed.attempt_index,
-            lane: self.lane.clone(),
-            worker_instance_id: self.instance.clone(),
-        }
-    }
+    /// Leases whose claims are never answered.
+    pub(crate) unheard: BTreeSet<Vec<u8>>,
+    /// The machine before its last report, if the plan lets a worker report twice.
+    before_report: Option<Snapshot>,
 }
 
 impl Worker {
     pub(crate) const fn new(number: u8) -> Self {
         Self {
             number,
-            incarnation: 1,
+            machine: None,
+            incarnation: 0,
             gone: false,
-            turn: 0,
-            offset: 0,
-            found: false,
-            claim: None,
-            work: None,
-            tries: 0,
+            frozen_until: 0,
+            unpushed_until: 0,
+            skew_ms: 0,
+            wake_ms: None,
+            lease_ms: 0,
+            handlers: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            next_question: 0,
             zombie_ms: None,
-            drops_claim: false,
-            reports_twice: false,
+            unheard: BTreeSet::new(),
+            before_report: None,
         }
     }
 
@@ -144,6 +111,11 @@ impl Worker {
         let offered = if self.number % 2 == 1 { "gpu" } else { "" };
         offered.parse().unwrap_or_default()
     }
+
+    /// The time of its clock.
+    fn clock(&self, now_ms: u64) -> LocalTime {
+        LocalTime((CLOCK_START_MS + now_ms).saturating_add_signed(self.skew_ms))
+    }
 }
 
 impl World {
@@ -151,95 +123,228 @@ impl World {
         &mut self.workers[usize::from(number) - 1]
     }
 
-    pub(crate) fn wake_worker(&mut self, number: u8, wait_ms: u64) {
+    pub(crate) fn worker_timer_in(&mut self, number: u8, wait_ms: u64, waiting: WorkerWait) {
         let incarnation = self.worker(number).incarnation;
-        self.set_timer(
-            Actor::Worker(number),
-            incarnation,
-            wait_ms,
-            ClientWait::Worker(WorkerWait::Wake),
-        );
+        self.set_timer(Actor::Worker(number), incarnation, wait_ms, ClientWait::Worker(waiting));
+    }
+
+    pub(crate) fn worker_timer(&mut self, number: u8, incarnation: u32, waiting: WorkerWait) {
+        let now_ms = self.now_ms;
+        let worker = self.worker(number);
+        if worker.incarnation != incarnation || worker.gone {
+            return;
+        }
+        match waiting {
+            WorkerWait::Start => self.start_worker(number),
+            WorkerWait::Wake => {
+                if worker.wake_ms.is_none_or(|wake_ms| wake_ms <= now_ms) {
+                    worker.wake_ms = None;
+                    self.feed_worker(number, Input::Wake);
+                }
+            }
+            WorkerWait::Input(input) => self.feed_worker(number, *input),
+            WorkerWait::Handler(lease) => self.handler_goes_on(number, lease),
+            WorkerWait::ReportAgain => self.report_again(number),
+        }
+    }
+
+    pub(crate) fn start_worker(&mut self, number: u8) {
+        let actor = Actor::Worker(number);
+        let mut seed = [0; 32];
+        for chunk in seed.chunks_exact_mut(8) {
+            chunk.copy_from_slice(&self.random(Purpose::Topology, actor).bits().to_be_bytes());
+        }
+        let (now_ms, lease_ms) = (self.now_ms, self.lease_ms());
+        if self.worker(number).machine.is_some() || self.worker(number).gone {
+            return;
+        }
+        self.worker(number).incarnation += 1;
+        let config = self.worker_config(number, lease_ms);
+        let worker = self.worker(number);
+        let now = worker.clock(now_ms);
+        worker.machine = Some(Machine::new(config, seed, now));
+        (worker.lease_ms, worker.wake_ms, worker.frozen_until) = (lease_ms, None, 0);
+        self.emit(actor, EventKind::Started);
+        self.worker_timer_in(number, 0, WorkerWait::Wake);
+        if self.plan.config.push {
+            let link = self.plan.config.link.0;
+            let wait = self.random(Purpose::Network, actor).within(link);
+            self.worker_timer_in(number, wait, WorkerWait::Input(Box::new(Input::PushGap)));
+        }
+    }
+
+    fn worker_config(&mut self, number: u8, lease_ms: u64) -> WorkerConfig {
+        let config = &self.plan.config;
+        let (lanes, poll) = (config.lanes.max(1), (config.idle.0.from + config.idle.0.to) / 2);
+        let (capacity, patience) = (config.capacity, config.patience.0);
+        let forgotten = self.bug == Some(PlantedBug::World(WorldBug::PartitionNotClaimed));
+        let mut partitions: PartitionCounts = partition_counts(config);
+        if forgotten {
+            let fewer = std::num::NonZeroU16::new(partitions.flow.get() - 1);
+            partitions.flow = fewer.unwrap_or(partitions.flow);
+        }
+        let worker = self.worker(number);
+        let (name, instance) = worker.ids();
+        WorkerConfig {
+            partitions,
+            lanes: (0..lanes).map(lane).collect(),
+            capabilities: worker.capabilities(),
+            capacity: usize::try_from(capacity).unwrap_or(1),
+            lease_ttl: Duration::from_millis(lease_ms),
+            poll_every: Duration::from_millis(poll.max(1)),
+            drain_within: DRAIN_WITHIN,
+            ticket_timeout: Duration::from_millis(patience),
+            ..WorkerConfig::new(name, instance)
+        }
     }
 
     /// A worker crashes and loses its work; after a while a new instance starts.
     pub(crate) fn kill_worker(&mut self, number: u8) {
         let actor = Actor::Worker(number);
         let wait = self.random(Purpose::Faults, actor).within(DEAD);
+        if self.worker(number).machine.is_none() {
+            return;
+        }
         self.emit(actor, EventKind::Died);
         let worker = self.worker(number);
-        let fresh = Worker::new(worker.number);
-        *worker = Worker {
-            incarnation: worker.incarnation + 1,
-            gone: worker.gone,
-            turn: worker.turn,
-            ..fresh
-        };
-        self.wake_worker(number, wait);
+        let Worker { incarnation, gone, skew_ms, unpushed_until, .. } = *worker;
+        // The timers of the dead instance must not reach the next one.
+        let fresh = Worker::new(number);
+        *worker = Worker { incarnation: incarnation + 1, gone, skew_ms, unpushed_until, ..fresh };
+        self.worker_timer_in(number, wait, WorkerWait::Start);
     }
 
-    pub(crate) fn worker_timer(&mut self, number: u8, incarnation: u32, waiting: WorkerWait) {
-        let worker = self.worker(number);
-        if worker.incarnation != incarnation || worker.gone {
-            return;
-        }
-        match waiting {
-            WorkerWait::Wake => self.look_for_work(number),
-            WorkerWait::Done => self.finish_work(number),
-            WorkerWait::Renew(left) => self.renew(number, left),
-            WorkerWait::Report | WorkerWait::ReportAgain => self.send_report(number),
-            WorkerWait::ReleaseSlot(id) => self.release_slot(number, id),
-            WorkerWait::Claim
-            | WorkerWait::Admit(..)
-            | WorkerWait::Spend(_)
-            | WorkerWait::Blocked
-            | WorkerWait::Renewed(_)
-            | WorkerWait::Ahead => {}
-        }
-    }
-
-    pub(crate) fn worker_reply(
-        &mut self,
-        number: u8,
-        incarnation: u32,
-        waiting: WorkerWait,
-        result: CallResult,
-    ) {
-        if self.worker(number).incarnation != incarnation {
-            return;
-        }
-        match waiting {
-            WorkerWait::Claim => self.claim_answered(number, result),
-            WorkerWait::Admit(id, spends) => self.admit_answered(number, id, spends, result),
-            WorkerWait::Spend(id) => self.spend_answered(number, id, result),
-            WorkerWait::Renewed(left) => self.renewed(number, left, &result),
-            WorkerWait::Ahead => self.ahead_answered(number, result),
-            WorkerWait::Report => self.report_answered(number, result),
-            WorkerWait::Blocked => self.wake_worker_later(number),
-            WorkerWait::ReleaseSlot(id) => self.slot_released(number, id, &result),
-            WorkerWait::Wake
-            | WorkerWait::Done
-            | WorkerWait::Renew(_)
-            | WorkerWait::ReportAgain => {}
-        }
-    }
-
-    /// The duration of leases. After the faults it is at least ten seconds, or the run might never
-    /// come to rest.
-    fn lease_ms(&self) -> u64 {
+    /// The duration of leases. After the faults it is long enough for the links, or the run might
+    /// never come to rest.
+    pub(super) fn lease_ms(&self) -> u64 {
         let lease_ms = self.plan.config.lease.0;
-        if self.faults_are_on() { lease_ms } else { lease_ms.max(SANE_LEASE_MS) }
+        if self.faults_are_on() || self.lease_is_sane() {
+            lease_ms
+        } else {
+            lease_ms.max(SANE_LEASE_MS)
+        }
     }
 
-    pub(super) fn wake_worker_later(&mut self, number: u8) {
-        let (actor, span) = (Actor::Worker(number), self.plan.config.idle.0);
-        self.worker(number).claim = None;
-        let wait = self.random(Purpose::Workload, actor).within(span);
-        let patience = if self.phase == Phase::Rest { REST_PATIENCE } else { 1 };
-        self.wake_worker(number, wait * patience);
+    /// Whether leases can be renewed several times before they end.
+    fn lease_is_sane(&self) -> bool {
+        self.plan.config.lease.0 >= 500 + 12 * self.plan.config.link.0.to
     }
-}
 
-/// The function and the words of a call.
-pub(crate) fn command_of<F: Function>(call: &F) -> (&'static str, Vec<Vec<u8>>) {
-    (F::NAME, call.command())
+    /// The faults have ended: frozen workers go on, and those with leases that are too short for
+    /// their links are replaced.
+    pub(crate) fn heal_worker(&mut self, number: u8) {
+        let (now_ms, sane) = (self.now_ms, self.lease_is_sane());
+        let worker = self.worker(number);
+        worker.frozen_until = worker.frozen_until.min(now_ms);
+        worker.unpushed_until = worker.unpushed_until.min(now_ms);
+        (worker.zombie_ms, worker.before_report) = (None, None);
+        worker.unheard.clear();
+        if !sane {
+            self.kill_worker(number);
+        }
+    }
+
+    /// Pushes messages to the workers that subscribe to their channels.
+    pub(crate) fn push_to_workers(&mut self, messages: &[Message]) {
+        for message in messages {
+            let channel = String::from_utf8_lossy(&message.channel).into_owned();
+            let Ok(Some(input)) = Input::pushed(&channel, &message.payload) else { continue };
+            for number in 1..=u8::try_from(self.workers.len()).unwrap_or(u8::MAX) {
+                let now_ms = self.now_ms;
+                let lanes = (0..self.plan.config.lanes.max(1)).map(lane).collect::<Vec<_>>();
+                let worker = self.worker(number);
+                let subscribed = Input::channels(&lanes, &worker.ids().1).contains(&channel);
+                if worker.machine.is_none() || worker.unpushed_until > now_ms || !subscribed {
+                    continue;
+                }
+                let actor = Actor::Worker(number);
+                let link = self.plan.config.link.0;
+                let wait = self.random(Purpose::Network, actor).within(link);
+                let input = WorkerWait::Input(Box::new(input.clone()));
+                self.worker_timer_in(number, wait, input);
+            }
+        }
+    }
+
+    /// Delivers the results of a batch to the worker that sent it.
+    pub(crate) fn deliver_to_worker(
+        &mut self,
+        actor: Actor,
+        incarnation: u32,
+        ticket: selvedge_core::command::Ticket,
+        answers: Vec<Answer>,
+    ) {
+        let Actor::Worker(number) = actor else { return };
+        if self.worker(number).incarnation == incarnation && !self.worker(number).gone {
+            self.feed_worker(number, Input::Settled { ticket, answers });
+        }
+    }
+
+    /// Gives a worker an input, carries out its effects, and schedules its next deadline.
+    pub(super) fn feed_worker(&mut self, number: u8, input: Input) {
+        let now_ms = self.now_ms;
+        let worker = self.worker(number);
+        if worker.frozen_until > now_ms {
+            // Inputs for a frozen process wait in its buffers.
+            let wait = worker.frozen_until - now_ms;
+            return self.worker_timer_in(number, wait, WorkerWait::Input(Box::new(input)));
+        }
+        let now = worker.clock(now_ms);
+        let before = self.profiler.enter(Part::Engines);
+        self.snapshot_before(number, now, &input);
+        if let Some(machine) = &mut self.worker(number).machine {
+            machine.handle(now, input);
+        }
+        self.profiler.enter(before);
+        let incarnation = self.worker(number).incarnation;
+        while let Some(effect) = self.next_effect(number, incarnation) {
+            self.carry_out(number, effect);
+        }
+        self.set_worker_alarm(number);
+    }
+
+    /// The next effect, unless the worker died from the last one.
+    fn next_effect(&mut self, number: u8, incarnation: u32) -> Option<Effect> {
+        let worker = self.worker(number);
+        if worker.incarnation != incarnation {
+            return None;
+        }
+        worker.machine.as_mut()?.next_effect()
+    }
+
+    fn carry_out(&mut self, number: u8, effect: Effect) {
+        let actor = Actor::Worker(number);
+        match effect {
+            Effect::Send { ticket, slot, batch } => {
+                let commands = argv_of(batch);
+                let incarnation = self.worker(number).incarnation;
+                let Some(effects) = self.fault_effects(actor, &commands) else { return };
+                let effects = self.worker_effects(number, &commands, effects);
+                let reply_to = ReplyTo::Worker { incarnation, ticket };
+                self.send(actor, slot, commands, effects, reply_to);
+            }
+            Effect::Start { lane: _, work } => self.start_handler(number, work),
+            Effect::Cancel { lease, .. } => self.cancel_handler(number, lease),
+            Effect::Abort { lease } => drop(self.worker(number).handlers.remove(&lease)),
+            Effect::Answer { question, answer } => self.answer_handler(number, question, answer),
+            Effect::Observe(fact) => self.emit(actor, EventKind::WorkerObserved(fact)),
+        }
+    }
+
+    fn set_worker_alarm(&mut self, number: u8) {
+        let now_ms = self.now_ms;
+        let worker = self.worker(number);
+        let Some(deadline) = worker.machine.as_ref().and_then(Machine::deadline) else { return };
+        let wait_ms = deadline.0.saturating_sub(worker.clock(now_ms).0).max(1);
+        let wake_ms = now_ms.saturating_add(wait_ms);
+        if worker.wake_ms.is_none_or(|known| wake_ms < known || known <= now_ms) {
+            worker.wake_ms = Some(wake_ms);
+            self.worker_timer_in(number, wait_ms, WorkerWait::Wake);
+        }
+    }
+
+    fn handler_ended(&mut self, number: u8, lease: LeaseId, outcome: HandlerOutcome) {
+        self.worker(number).handlers.remove(&lease);
+        self.feed_worker(number, Input::Ended { lease, outcome });
+    }
 }

@@ -64,6 +64,7 @@ fn config(seed: Seed, stream: &mut Draws) -> Config {
         engines: knob(stream, &[2, 1, 3, 4, 5, 7]),
         shards: knob(stream, &[1, 2, 3]),
         workers: knob(stream, &[2, 1, 3, 5]),
+        capacity: knob(stream, &[1, 2, 4, 16]),
         habits: habits(stream),
         signals: knob(stream, &[true, true, false]),
         tenants: knob(stream, &[1, 2]),

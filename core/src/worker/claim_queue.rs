@@ -3,11 +3,12 @@
 //! Three sources fill it: pushes about executions that became ready, a count of all ready
 //! executions after pushes may have been missed, and a slow poll of one pair at a time.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 
-use selvedge_core::id::LaneId;
-use selvedge_core::partition::Partition;
+use crate::id::LaneId;
+use crate::partition::{Family, Partition};
 
 /// One lane of one partition, to claim executions from.
 #[derive(Clone, Debug)]
@@ -20,7 +21,14 @@ pub(super) struct ClaimTarget {
     pub(super) offset: u32,
 }
 
+impl ClaimTarget {
+    pub(super) fn key(&self) -> TargetKey {
+        (self.lane.clone(), self.partition)
+    }
+}
+
 /// The targets to claim from, in order; each is queued at most once.
+#[derive(Clone, Debug)]
 pub(super) struct ClaimQueue {
     queue: VecDeque<ClaimTarget>,
     /// The offsets of the queued targets.
@@ -39,7 +47,7 @@ pub(super) struct ClaimQueue {
     polled_revisit: bool,
 }
 
-type TargetKey = (LaneId, Partition);
+pub(super) type TargetKey = (LaneId, Partition);
 
 impl ClaimQueue {
     /// An empty queue. `start` sets where polling begins.
@@ -70,7 +78,7 @@ impl ClaimQueue {
 
     /// Appends a target, unless it is queued already.
     pub(super) fn push(&mut self, target: ClaimTarget) {
-        let key = (target.lane.clone(), target.partition);
+        let key = target.key();
         if target.offset == 0 {
             self.restart.remove(&key);
         }
@@ -82,7 +90,7 @@ impl ClaimQueue {
 
     /// Drops a target that has nothing more to claim for now.
     pub(super) fn finish(&mut self, target: ClaimTarget) {
-        let key = (target.lane, target.partition);
+        let key = target.key();
         if self.restart.remove(&key) {
             self.push_from_start(key);
         } else if target.offset > 0 && !self.revisit.contains(&key) {
@@ -92,13 +100,6 @@ impl ClaimQueue {
 
     fn push_from_start(&mut self, (lane, partition): TargetKey) {
         self.push(ClaimTarget { lane, partition, claims_at_once: 1, offset: 0 });
-    }
-
-    /// All targets, beginning with the one that is polled next. That one differs by worker, so
-    /// workers that start together do not claim from the same targets in the same order.
-    pub(super) fn all_targets(&self) -> Vec<TargetKey> {
-        let count = self.target_count();
-        (0..count).filter_map(|nth| self.target_at((self.poll_index + nth) % count)).collect()
     }
 
     /// Queues one target to poll: alternately the next one in order and one to revisit.
@@ -123,15 +124,27 @@ impl ClaimQueue {
         Some((self.lanes.get(index / partitions)?.clone(), Partition::flow(partition)))
     }
 
-    /// Takes the first target.
-    pub(super) fn pop(&mut self) -> Option<ClaimTarget> {
-        let target = self.queue.pop_front()?;
-        self.queued.remove(&(target.lane.clone(), target.partition));
+    /// Takes the first target that may be claimed from now.
+    pub(super) fn pop(&mut self, may: impl Fn(&ClaimTarget) -> bool) -> Option<ClaimTarget> {
+        let at = self.queue.iter().position(may)?;
+        let target = self.queue.remove(at)?;
+        self.queued.remove(&target.key());
         Some(target)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
+    /// Whether this is a lane of a partition that the worker serves.
+    pub(super) fn serves(&self, lane: &LaneId, partition: Partition) -> bool {
+        partition.family == Family::Flow
+            && partition.index < self.partitions
+            && self.lanes.contains(lane)
+    }
+
+    /// Drops all targets.
+    pub(super) fn clear(&mut self) {
+        self.queue.clear();
+        self.queued.clear();
+        self.restart.clear();
+        self.revisit.clear();
     }
 }
 
@@ -150,54 +163,53 @@ mod tests {
 
     #[test]
     fn a_target_is_queued_once_and_popped_in_order() {
-        let mut queue = ClaimQueue::new(vec![lane("a")], 4, 0);
+        let mut queue = ClaimQueue::new(alloc::vec![lane("a")], 4, 0);
         for partition in [2, 1, 2] {
             queue.mark_ready(lane("a"), Partition::flow(partition));
         }
-        let order: Vec<u16> =
-            std::iter::from_fn(|| queue.pop()).map(|target| target.partition.index).collect();
+        let order: Vec<u16> = core::iter::from_fn(|| queue.pop(|_| true))
+            .map(|target| target.partition.index)
+            .collect();
         assert_eq!(order, [2, 1]);
     }
 
     #[test]
     fn a_target_that_becomes_ready_while_queued_with_an_offset_is_restarted_once() {
-        let mut queue = ClaimQueue::new(vec![lane("a")], 4, 0);
+        let mut queue = ClaimQueue::new(alloc::vec![lane("a")], 4, 0);
         let mut offsets = Vec::new();
         queue.push(target(1, 64));
         queue.mark_ready(lane("a"), Partition::flow(1));
         for _ in 0..2 {
-            let Some(target) = queue.pop() else { break };
+            let Some(target) = queue.pop(|_| true) else { break };
             offsets.push(target.offset);
             queue.finish(target);
         }
         assert_eq!(offsets, [64, 0]);
-        assert!(queue.is_empty(), "restarted only once");
+        assert!(queue.pop(|_| true).is_none(), "restarted only once");
     }
 
     #[test]
     fn polling_returns_early_to_a_target_where_paging_found_nothing() {
-        let mut queue = ClaimQueue::new(vec![lane("a")], 4, 0);
+        let mut queue = ClaimQueue::new(alloc::vec![lane("a")], 4, 0);
         queue.finish(target(3, 64));
         let mut seen = Vec::new();
         for _ in 0..4 {
             queue.poll_next_target();
-            seen.extend(queue.pop().map(|target| (target.partition.index, target.offset)));
+            seen.extend(queue.pop(|_| true).map(|target| (target.partition.index, target.offset)));
         }
         assert_eq!(seen, [(3, 0), (0, 0), (1, 0), (2, 0)]);
     }
 
     #[test]
     fn polling_visits_every_lane_and_partition() {
-        let mut queue = ClaimQueue::new(vec![lane("a"), lane("b")], 3, 4);
-        let all = queue.all_targets();
-        assert_eq!(all.first(), Some(&(lane("b"), Partition::flow(1))), "begins at `start`");
+        let mut queue = ClaimQueue::new(alloc::vec![lane("a"), lane("b")], 3, 4);
         for _ in 0..6 {
             queue.poll_next_target();
         }
-        let polled: Vec<_> = std::iter::from_fn(|| queue.pop())
+        let polled: Vec<_> = core::iter::from_fn(|| queue.pop(|_| true))
             .map(|target| (target.lane, target.partition))
             .collect();
-        assert_eq!(polled, all);
+        assert_eq!(polled.first(), Some(&(lane("b"), Partition::flow(1))), "begins at `start`");
         assert_eq!(polled.into_iter().collect::<BTreeSet<_>>().len(), 6, "each of them once");
     }
 }

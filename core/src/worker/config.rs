@@ -1,0 +1,59 @@
+//! The configuration of a worker.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::capability::Capabilities;
+use crate::id::{LaneId, WorkerId, WorkerInstanceId};
+use crate::partition::PartitionCounts;
+
+/// The configuration of a worker.
+#[derive(Clone, Debug)]
+pub struct WorkerConfig {
+    /// Its name.
+    pub worker: WorkerId,
+    /// This instance of it. Leases belong to an instance, so every start needs a new one.
+    pub instance: WorkerInstanceId,
+    /// How many partitions the deployment has.
+    pub partitions: PartitionCounts,
+    /// The lanes that it serves.
+    pub lanes: Vec<LaneId>,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// How many handlers may run at the same time.
+    pub capacity: usize,
+    /// How long a lease lasts without renewal.
+    pub lease_ttl: Duration,
+    /// How often one lane of one partition is polled without a push.
+    pub poll_every: Duration,
+    /// How long handlers may go on running after [`Input::Drain`](super::Input::Drain).
+    pub drain_within: Duration,
+    /// How long a batch may stay unanswered.
+    pub ticket_timeout: Duration,
+    /// How long what a handler asks for, an admission and the release of a slot are repeated.
+    pub retry_for: Duration,
+}
+
+impl WorkerConfig {
+    /// A configuration with the defaults of a worker of this name.
+    #[must_use]
+    pub fn new(worker: WorkerId, instance: WorkerInstanceId) -> Self {
+        Self {
+            worker,
+            instance,
+            partitions: PartitionCounts::DEFAULT,
+            lanes: alloc::vec!["default".parse().expect("`default` is printable ASCII")],
+            capabilities: Capabilities::default(),
+            capacity: 16,
+            lease_ttl: Duration::from_secs(30),
+            poll_every: Duration::from_secs(1),
+            drain_within: Duration::from_secs(20),
+            ticket_timeout: Duration::from_secs(5),
+            retry_for: Duration::from_secs(15),
+        }
+    }
+
+    pub(super) fn lease_ttl_ms(&self) -> u64 {
+        u64::try_from(self.lease_ttl.as_millis()).unwrap_or(u64::MAX)
+    }
+}

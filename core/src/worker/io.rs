@@ -1,0 +1,196 @@
+//! What every part of a worker uses: the time, requests, timers, effects and random numbers.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use uuid::Uuid;
+
+use super::claiming::RoundKey;
+use super::observe::Observation;
+use super::wire::Effect;
+use crate::call::Function;
+use crate::command::{Command, Reply};
+use crate::error::{CallError, ServerError};
+use crate::id::{ExecutionId, LeaseId};
+use crate::partition::Partition;
+use crate::requests::{Priority, ReadyBatch, RequestLimits, Requests};
+use crate::retry::RetryDelays;
+use crate::time::{LocalTime, ServerTime};
+use crate::value::Value;
+
+use super::config::WorkerConfig;
+use super::timers::Timers;
+
+/// Which part goes on when the replies of a request are there.
+#[derive(Clone, Debug)]
+pub(super) enum Continuation {
+    Survey(Partition),
+    Round(RoundKey),
+    Admission(ExecutionId),
+    Renewal { lease: LeaseId, sent: LocalTime },
+    Report(LeaseId),
+    Ask(u64),
+    Release(u64),
+}
+
+/// What is due at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Alarm {
+    /// Leases expire before anything else that is due at the same time.
+    Expire(LeaseId),
+    Renew(LeaseId),
+    PutBack(LeaseId),
+    Report(LeaseId),
+    Poll,
+    /// The backoff of a partition is over.
+    Partition(Partition),
+    /// Claims are unanswered for long.
+    Slow(RoundKey),
+    Repeat(RoundKey),
+    Admission(ExecutionId),
+    Ask(u64),
+    Release(u64),
+    Drain(super::drain::Step),
+}
+
+#[derive(Clone)]
+pub(super) struct Io {
+    pub(super) now: LocalTime,
+    pub(super) requests: Requests<Continuation>,
+    pub(super) alarms: Timers<Alarm>,
+    pub(super) effects: VecDeque<Effect>,
+    random: ChaCha8Rng,
+}
+
+impl Io {
+    pub(super) fn new(config: &WorkerConfig, seed: [u8; 32], now: LocalTime) -> Self {
+        let mut random = ChaCha8Rng::from_seed(seed);
+        let limits = RequestLimits {
+            window: WINDOW,
+            window_per_slot: WINDOW_PER_SLOT,
+            timeout: config.ticket_timeout,
+        };
+        Self {
+            now,
+            requests: Requests::new(limits, random.next_u64()),
+            alarms: Timers::new(),
+            effects: VecDeque::new(),
+            random,
+        }
+    }
+
+    pub(super) fn request(&mut self, commands: Vec<Command>, continuation: Continuation) {
+        self.requests.add(commands, Priority::Due, continuation);
+    }
+
+    /// Requests one call.
+    pub(super) fn call<F: Function>(&mut self, call: &F, continuation: Continuation) {
+        self.request(alloc::vec![Command::call(call)], continuation);
+    }
+
+    pub(super) fn request_in_background(
+        &mut self,
+        commands: Vec<Command>,
+        continuation: Continuation,
+    ) {
+        self.requests.add(commands, Priority::Background, continuation);
+    }
+
+    /// Sends what was requested.
+    pub(super) fn send(&mut self) {
+        let send =
+            |ReadyBatch { ticket, slot, commands }| Effect::Send { ticket, slot, batch: commands };
+        self.effects.extend(self.requests.send(self.now).into_iter().map(send));
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        self.effects.push_back(effect);
+    }
+
+    pub(super) fn observe(&mut self, observation: Observation) {
+        self.effect(Effect::Observe(observation));
+    }
+
+    pub(super) fn set(&mut self, alarm: Alarm, at: LocalTime) {
+        self.alarms.set(alarm, at);
+    }
+
+    /// Sets an alarm after the next delay of a backoff.
+    pub(super) fn back_off(&mut self, alarm: Alarm, delays: &mut RetryDelays) {
+        let at = self.now.after(delays.next(self.random.next_u64()));
+        self.alarms.set(alarm, at);
+    }
+
+    pub(super) fn bits(&mut self) -> u64 {
+        self.random.next_u64()
+    }
+
+    pub(super) fn id(&mut self) -> Uuid {
+        let mut bytes = [0; 16];
+        self.random.fill_bytes(&mut bytes);
+        uuid::Builder::from_random_bytes(bytes).into_uuid()
+    }
+}
+
+/// Most batches in flight: more than one for every partition of a large deployment.
+const WINDOW: usize = 8_192;
+/// Most batches in flight for one slot. Unanswered claims must leave room for renewals and reports.
+const WINDOW_PER_SLOT: usize = 16;
+
+/// Reads the only reply of a call.
+pub(super) fn only<F: Function>(replies: Vec<Reply>) -> Result<F::Reply, CallError> {
+    parse::<F>(replies.into_iter().next())
+}
+
+pub(super) fn parse<F: Function>(reply: Option<Reply>) -> Result<F::Reply, CallError> {
+    F::parse(value(reply)?)
+}
+
+pub(super) fn value(reply: Option<Reply>) -> Result<Value, CallError> {
+    match reply {
+        Some(reply) => Ok(reply?),
+        None => Err(ServerError::silence("not answered").into()),
+    }
+}
+
+/// Asks the server of this slot for its time.
+pub(super) fn time_command(slot: u16) -> Command {
+    Command { slot, argv: alloc::vec![b"TIME".to_vec()], reads: true }
+}
+
+/// Reads the reply of `TIME`: seconds and microseconds, as texts.
+pub(super) fn read_time(reply: Option<Reply>) -> Result<ServerTime, CallError> {
+    let reply = value(reply)?;
+    let number = |part: &Value| match part {
+        Value::Bulk(text) => core::str::from_utf8(text).ok()?.parse::<i64>().ok(),
+        Value::Nil | Value::Int(_) | Value::Status(_) | Value::Error(_) | Value::Array(_) => None,
+    };
+    let time = match &reply {
+        Value::Array(parts) if parts.len() == 2 => {
+            parts.first().and_then(number).zip(parts.get(1).and_then(number))
+        }
+        Value::Array(_)
+        | Value::Nil
+        | Value::Int(_)
+        | Value::Bulk(_)
+        | Value::Status(_)
+        | Value::Error(_) => None,
+    };
+    let ms =
+        time.and_then(|(seconds, micros)| seconds.checked_mul(1_000)?.checked_add(micros / 1_000));
+    let broken = || crate::error::Broken { expected: "a time", got: reply.clone() };
+    Ok(ServerTime(ms.ok_or_else(broken)?))
+}
+
+/// A server's time plus a duration, never past the end of time.
+pub(super) fn later(time: ServerTime, by: Duration) -> ServerTime {
+    let ms = i64::try_from(by.min(DURATION_MAX).as_millis()).unwrap_or(i64::MAX);
+    ServerTime(time.0.saturating_add(ms))
+}
+
+/// The longest delay or timeout: a thousand years. Added to the current time, it is still exact in a
+/// Lua number.
+const DURATION_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);

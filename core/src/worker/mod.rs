@@ -1,0 +1,365 @@
+//! The worker as a pure machine: it claims executions of its lanes, has their handlers run, keeps
+//! their leases and reports their outcomes.
+//!
+//! It has no clock, socket, thread or random source of its own. Give it one input, then take
+//! effects until none is left, then sleep until the deadline or the next input:
+//!
+//! ```
+//! use selvedge_core::id::{WorkerId, WorkerInstanceId};
+//! use selvedge_core::time::LocalTime;
+//! use selvedge_core::worker::{Effect, Input, Worker, WorkerConfig};
+//!
+//! let config = WorkerConfig::new(WorkerId::new("w"), WorkerInstanceId::new("w-1"));
+//! let mut worker = Worker::new(config, [7; 32], LocalTime(0));
+//! worker.handle(LocalTime(0), Input::Wake);
+//! while let Some(effect) = worker.next_effect() {
+//!     match effect {
+//!         Effect::Send { ticket, slot, batch } => { /* one slot, one pipeline */ }
+//!         Effect::Start { lane, work } => { /* run the handler */ }
+//!         Effect::Cancel { lease, reason } => { /* tell the handler to stop */ }
+//!         Effect::Abort { lease } => { /* drop the handler */ }
+//!         Effect::Answer { question, answer } => { /* what the handler asked for */ }
+//!         Effect::Observe(observation) => { /* a log line, a metric, a trace event */ }
+//!     }
+//! }
+//! let wake_at = worker.deadline();
+//! ```
+//!
+//! Each part owns its state and hands back events; [`Worker`] carries them from one to another.
+//!
+//! | part | what it owns |
+//! | --- | --- |
+//! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `rounds`: what their answers mean; `survey`: after a gap in the pushes |
+//! | `admissions` | executions whose budgets and quota are being asked |
+//! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are told |
+//! | `asks` | what handlers have asked for |
+//! | `releases` | quota slots to give back |
+//! | `drain` | the phases of a drain |
+//! | `io` | requests in flight, timers, effects, random numbers |
+
+mod admissions;
+mod asks;
+mod attempts;
+mod claim_queue;
+mod claiming;
+mod config;
+mod drain;
+mod io;
+mod leases;
+mod observe;
+mod releases;
+mod reports;
+mod rounds;
+mod survey;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod wire;
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+pub use config::WorkerConfig;
+pub use observe::{AttemptOutcome, Observation};
+pub use reports::{PANIC, PERMANENT, RESULT_BYTES_MAX};
+pub use wire::{Ask, AskError, AskReply, CancelReason, Effect, HandlerOutcome, Input, Suspension};
+
+use admissions::Admissions;
+use asks::Asks;
+use attempts::Attempts;
+use claiming::Claiming;
+use drain::{END_WITHIN, LINGER, Phase, STOP_WITHIN, Step};
+use io::{Alarm, Continuation, Io};
+use releases::{Releases, Slot};
+
+use crate::id::LaneId;
+use crate::partition::Partition;
+use crate::requests;
+use crate::time::LocalTime;
+
+/// The machine. See the module for how to drive it.
+#[derive(Clone)]
+pub struct Worker {
+    io: Io,
+    capacity: usize,
+    claiming: Claiming,
+    admissions: Admissions,
+    attempts: Attempts,
+    asks: Asks,
+    releases: Releases,
+    phase: Phase,
+}
+
+impl Worker {
+    /// A new worker. `seed` feeds its ids, its jitter and the number of its first ticket. Workers
+    /// must not share a seed: their leases would have the same ids.
+    #[must_use]
+    pub fn new(config: WorkerConfig, seed: [u8; 32], now: LocalTime) -> Self {
+        let mut io = Io::new(&config, seed, now);
+        let config = Arc::new(config);
+        Self {
+            capacity: config.capacity,
+            claiming: Claiming::new(config.clone(), &mut io),
+            admissions: Admissions::new(config.clone()),
+            attempts: Attempts::new(config.clone()),
+            asks: Asks::new(config.clone()),
+            releases: Releases::new(config),
+            phase: Phase::Open,
+            io,
+        }
+    }
+
+    /// Feeds one thing that happened. `now` never runs backwards; if it does, the latest time so
+    /// far counts. Being woken early changes nothing.
+    pub fn handle(&mut self, now: LocalTime, input: Input) {
+        self.io.now = self.io.now.max(now);
+        // An answer may have come in time for a lease that seems to be over. Nothing else has.
+        let settled = matches!(input, Input::Settled { .. });
+        if !settled {
+            self.on_alarms();
+        }
+        match input {
+            Input::Wake => {}
+            Input::Settled { ticket, answers } => {
+                let events = self.io.requests.settle(ticket, answers);
+                self.on_requests(events);
+            }
+            Input::Ready(lane, partition) => self.on_ready(lane, partition),
+            Input::Lost(execution) => self.attempts.renew_now(&mut self.io, &execution),
+            Input::PushGap => {
+                self.claiming.survey(&mut self.io);
+                self.attempts.renew_all(&mut self.io);
+            }
+            Input::Ended { lease, outcome } => {
+                let slot = self.attempts.ended(&mut self.io, lease, outcome);
+                self.release(slot);
+            }
+            Input::Asked { lease, question, ask } => {
+                self.asks.ask(&mut self.io, &mut self.attempts, lease, question, ask);
+            }
+            Input::Capacity(capacity) => self.capacity = capacity,
+            Input::Drain => self.drain(),
+        }
+        if settled {
+            self.on_alarms();
+        }
+        while let Some(events) = self.io.requests.expire_next(self.io.now) {
+            self.on_requests(events);
+        }
+        if self.phase.is_open() {
+            let free = self.free_permits();
+            self.attempts.start_waiting(&mut self.io, free);
+            let free = self.free_permits();
+            self.claiming.claim(&mut self.io, free);
+        }
+        self.io.send();
+        self.check_drained();
+    }
+
+    /// Takes the next effect. Commands of one ticket are to be carried out in their order.
+    #[must_use]
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        self.io.effects.pop_front()
+    }
+
+    /// When to feed [`Input::Wake`]. May change after every [`Self::handle`].
+    #[must_use]
+    pub fn deadline(&self) -> Option<LocalTime> {
+        if self.is_drained() {
+            return None;
+        }
+        [self.io.alarms.next(), self.io.requests.deadline()].into_iter().flatten().min()
+    }
+
+    /// Whether nothing is left to do, after a drain.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.phase == Phase::Drained
+    }
+
+    /// Permits that are in use: handlers that run, reports and claims that are not answered.
+    #[must_use]
+    pub const fn permits_used(&self) -> usize {
+        self.attempts.permits() + self.claiming.permits()
+    }
+
+    const fn free_permits(&self) -> usize {
+        self.capacity.saturating_sub(self.permits_used())
+    }
+
+    fn on_ready(&mut self, lane: LaneId, partition: Partition) {
+        if self.free_permits() == 0 {
+            self.io.observe(Observation::AtCapacity);
+        }
+        self.claiming.mark_ready(lane, partition);
+    }
+
+    fn on_alarms(&mut self) {
+        while let Some(alarm) = self.io.alarms.take_due(self.io.now) {
+            let io = &mut self.io;
+            match alarm {
+                Alarm::Expire(lease) => {
+                    let slot = self.attempts.expire(io, lease);
+                    self.release(slot);
+                }
+                Alarm::Renew(lease) => self.attempts.renew(io, lease),
+                Alarm::PutBack(lease) => self.attempts.put_back(io, lease),
+                Alarm::Report(lease) => self.attempts.send_report(io, lease),
+                Alarm::Poll => self.claiming.poll(io),
+                // What waits for it is claimed at the end of every input.
+                Alarm::Partition(_) => {}
+                Alarm::Slow(key) => self.claiming.on_slow(io, key),
+                Alarm::Repeat(key) => {
+                    let events = self.claiming.repeat(io, &key);
+                    self.on_claiming(events);
+                }
+                Alarm::Admission(id) => {
+                    let event = self.admissions.on_alarm(io, &id);
+                    self.on_admission(event);
+                }
+                Alarm::Ask(question) => self.asks.send(io, question),
+                Alarm::Release(number) => self.releases.send(io, number),
+                Alarm::Drain(step) => self.drain_step(step),
+            }
+        }
+    }
+
+    fn on_requests(&mut self, events: Vec<requests::Event<Continuation>>) {
+        for event in events {
+            match event {
+                requests::Event::Replied(continuation, replies) => {
+                    self.on_replies(continuation, replies);
+                }
+                requests::Event::AnswerIgnored(ticket) => {
+                    self.io.observe(Observation::AnswerIgnored(ticket));
+                }
+                requests::Event::TicketExpired(ticket) => {
+                    self.io.observe(Observation::TicketExpired(ticket));
+                }
+            }
+        }
+    }
+
+    fn on_replies(&mut self, continuation: Continuation, replies: Vec<crate::command::Reply>) {
+        let io = &mut self.io;
+        match continuation {
+            Continuation::Survey(partition) => self.claiming.on_survey(io, partition, &replies),
+            Continuation::Round(key) => {
+                let events = self.claiming.on_round(io, &key, replies);
+                self.on_claiming(events);
+            }
+            Continuation::Admission(id) => {
+                let event = self.admissions.on_replies(io, &id, replies);
+                self.on_admission(event);
+            }
+            Continuation::Renewal { lease, sent } => {
+                let slot = self.attempts.on_renewal(io, lease, sent, replies);
+                self.release(slot);
+            }
+            Continuation::Report(lease) => {
+                let slot = self.attempts.on_report(io, lease, replies);
+                self.release(slot);
+            }
+            Continuation::Ask(question) => {
+                let slot = self.asks.on_replies(io, &mut self.attempts, question, replies);
+                self.release(slot);
+            }
+            Continuation::Release(number) => self.releases.on_replies(io, number, replies),
+        }
+    }
+
+    fn on_claiming(&mut self, events: Vec<claiming::Event>) {
+        for event in events {
+            match event {
+                claiming::Event::Granted(granted) => self.attempts.granted(&mut self.io, granted),
+                claiming::Event::NeedsAdmission(candidate) if self.phase.is_open() => {
+                    self.admissions.begin(&mut self.io, candidate);
+                }
+                claiming::Event::NeedsAdmission(_) => {}
+                claiming::Event::MayLookBehind(target) => {
+                    if self.admissions.has_room(&target.key()) {
+                        self.claiming.queue(target);
+                    }
+                }
+                claiming::Event::SlotUnneeded(execution, quota) => {
+                    self.release(Some(Slot { execution, quota, ended: false }));
+                }
+            }
+        }
+    }
+
+    fn on_admission(&mut self, event: Option<admissions::Event>) {
+        match event {
+            Some(admissions::Event::Admitted(admitted)) => self.claiming.add_admitted(admitted),
+            Some(admissions::Event::Held((lane, partition))) => {
+                self.claiming.mark_ready(lane, partition);
+            }
+            Some(admissions::Event::GivenUp((lane, partition), slot)) => {
+                self.claiming.back_off(&mut self.io, partition);
+                self.claiming.mark_ready(lane, partition);
+                let slot = slot.map(|(execution, quota)| Slot { execution, quota, ended: false });
+                self.release(slot);
+            }
+            None => {}
+        }
+    }
+
+    fn release(&mut self, slot: Option<Slot>) {
+        if let Some(slot) = slot {
+            self.releases.begin(&mut self.io, slot);
+        }
+    }
+
+    fn drain(&mut self) {
+        if !self.phase.is_open() {
+            return;
+        }
+        let now = self.io.now;
+        self.phase = Phase::Draining(now);
+        let drain_within = self.attempts.config.drain_within;
+        self.io.set(Alarm::Drain(Step::Stop), now.after(drain_within));
+        self.io.set(Alarm::Drain(Step::Linger), now.after(LINGER));
+        let events = self.claiming.drain(&mut self.io);
+        self.on_claiming(events);
+        for (execution, quota) in self.admissions.drain(&mut self.io) {
+            self.release(Some(Slot { execution, quota, ended: false }));
+        }
+        self.attempts.drain(&mut self.io);
+    }
+
+    fn drain_step(&mut self, step: Step) {
+        let now = self.io.now;
+        match step {
+            Step::Stop => {
+                self.io.observe(Observation::DrainTimeOver);
+                self.attempts.stop_handlers(&mut self.io);
+                self.io.set(Alarm::Drain(Step::Abort), now.after(STOP_WITHIN));
+                self.io.set(Alarm::Drain(Step::End), now.after(END_WITHIN));
+            }
+            Step::Abort => {
+                for slot in self.attempts.abort_handlers(&mut self.io) {
+                    self.release(Some(slot));
+                }
+            }
+            Step::End => self.attempts.clear(&mut self.io),
+            Step::Linger => {}
+        }
+    }
+
+    fn check_drained(&mut self) {
+        if self.is_drained() {
+            return;
+        }
+        let waits = self.claiming.is_busy() || self.releases.is_busy();
+        if self.phase.is_over(self.io.now, !self.attempts.is_empty(), waits) {
+            self.phase = Phase::Drained;
+            self.io.observe(Observation::Drained);
+        }
+    }
+}
+
+// The shell moves it between threads.
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Worker>();
+};

@@ -1,0 +1,90 @@
+use super::*;
+
+const BUDGET: &str = "650e8400-e29b-41d4-a716-446655440000";
+
+/// A candidate of partition 0 needs admission.
+fn needs_admission(budgets: &str, quota: &str) -> Bench {
+    let mut bench = Bench::new(1, 1);
+    bench.ready(0);
+    let id = execution(0);
+    bench.answer("claim_next", |_| ok(&["needs_admission", &id, budgets, quota]));
+    bench
+}
+
+fn hash(fields: &[&str]) -> Value {
+    Value::Array(fields.iter().map(|field| bulk(field)).collect())
+}
+
+/// Answers the reads of an admission with these limits of the budget, and a cap of two.
+fn read(bench: &mut Bench, used: &str) {
+    while bench.is_sent("HGETALL") || bench.is_sent("HMGET") {
+        let name = if bench.is_sent("HGETALL") { "HGETALL" } else { "HMGET" };
+        bench.answer(name, |command| {
+            let key = String::from_utf8_lossy(command.argv.get(1).map_or(b"", Vec::as_slice));
+            match () {
+                () if is(command, "TIME") => time(),
+                () if is(command, "HMGET") => hash(&["0", "60", "2", "0"]),
+                () if key.ends_with("limits") => hash(&["hard:tokens", "10"]),
+                () => hash(&["tokens", used]),
+            }
+        });
+    }
+}
+
+#[test]
+fn an_exhausted_budget_holds_the_execution_back_before_a_slot_is_taken() {
+    let mut bench = needs_admission(BUDGET, QUOTA);
+    read(&mut bench, "10");
+    assert!(!bench.is_sent("check_admission_and_record"));
+    bench.answer("TIME", |_| time());
+    let block = bench.answer("block_execution_for_admission", |_| ok(&["blocked"]));
+    assert_eq!(argument(&block[0], 1), "waiting_for_budget");
+    assert_eq!(argument(&block[0], 3), "1700000000123");
+    assert!(bench.is_sent("claim_next"), "there may be others");
+}
+
+#[test]
+fn a_slot_of_the_quota_is_taken_and_the_execution_claimed() {
+    let mut bench = needs_admission(BUDGET, QUOTA);
+    read(&mut bench, "9");
+    bench.lose("check_admission_and_record");
+    bench.pass(100);
+    bench.answer("check_admission_and_record", |_| Value::Array(vec![bulk("ALREADY_ADMITTED")]));
+    while bench.is_sent("claim_next") {
+        let (ticket, batch) = bench.take("claim_next");
+        let reply = |command: &Command| {
+            let admitted = argument(command, 9) == execution(0);
+            Answer::Applied(if admitted { claimed(command, 0, POLICY) } else { ok(&["empty"]) })
+        };
+        bench.feed(Input::Settled { ticket, answers: batch.iter().map(reply).collect() });
+    }
+    assert!(bench.effects.iter().any(|effect| matches!(effect, Effect::Start { .. })));
+}
+
+#[test]
+fn the_slot_of_an_admitted_execution_that_nobody_runs_is_given_back() {
+    for (phase, kept) in [("terminal", false), ("active", true)] {
+        let mut bench = needs_admission("", QUOTA);
+        read(&mut bench, "0");
+        bench.answer("check_admission_and_record", |_| Value::Array(vec![bulk("ADMITTED")]));
+        while bench.is_sent("claim_next") {
+            bench.answer("claim_next", |command| {
+                if is(command, "HMGET") { hash(&[phase, ""]) } else { ok(&["empty"]) }
+            });
+        }
+        assert_eq!(bench.is_sent("release_admission"), !kept, "{phase}");
+    }
+}
+
+#[test]
+fn an_admission_holds_no_permit() {
+    let mut bench = Bench::new(2, 1);
+    bench.ready(0);
+    let id = execution(0);
+    bench.answer("claim_next", |_| ok(&["needs_admission", &id, "", QUOTA]));
+    assert!(bench.is_sent("HMGET"), "it is being admitted");
+    while bench.is_sent("claim_next") {
+        bench.answer("claim_next", |_| ok(&["none_claimable", "0"]));
+    }
+    bench.start(1, "");
+}

@@ -1,0 +1,180 @@
+use super::super::{Ask, AskError, AskReply, AttemptOutcome, CancelReason, Suspension};
+use super::*;
+use crate::call::suspension::SuspensionReason;
+
+fn cancelled(bench: &Bench, lease: LeaseId) -> Option<CancelReason> {
+    bench.effects.iter().find_map(|effect| match effect {
+        Effect::Cancel { lease: of, reason } if *of == lease => Some(*reason),
+        Effect::Cancel { .. }
+        | Effect::Send { .. }
+        | Effect::Start { .. }
+        | Effect::Abort { .. }
+        | Effect::Answer { .. }
+        | Effect::Observe(_) => None,
+    })
+}
+
+fn ended(bench: &Bench) -> Vec<AttemptOutcome> {
+    let outcome = |effect: &Effect| match effect {
+        Effect::Observe(Observation::AttemptEnded { outcome, .. }) => Some(*outcome),
+        Effect::Observe(_)
+        | Effect::Cancel { .. }
+        | Effect::Send { .. }
+        | Effect::Start { .. }
+        | Effect::Abort { .. }
+        | Effect::Answer { .. } => None,
+    };
+    bench.effects.iter().filter_map(outcome).collect()
+}
+
+#[test]
+fn leases_are_renewed_and_their_handlers_told_when_they_are_lost() {
+    let mut bench = Bench::new(2, 2);
+    let leases = [bench.start(0, ""), bench.start(1, "")];
+    bench.pass(4_000);
+    for _ in 0..2 {
+        bench.answer("renew_lease", |command| match argument(command, 0) == execution(0) {
+            true => ok(&["1700000016000"]),
+            false => refused(&["execution_not_active", "cancelled", "1"]),
+        });
+    }
+    assert_eq!(cancelled(&bench, leases[0]), None);
+    assert_eq!(cancelled(&bench, leases[1]), Some(CancelReason::LeaseLost));
+    bench.end(leases[1], HandlerOutcome::Completed(vec![]));
+    assert!(!bench.is_sent("complete_execution"), "its outcome is discarded");
+    assert_eq!(ended(&bench), [AttemptOutcome::Cancelled]);
+}
+
+#[test]
+fn a_renewal_without_a_reply_is_repeated_until_the_lease_is_over() {
+    let mut bench = Bench::new(1, 1);
+    let lease = bench.start(0, "");
+    bench.pass(11_999);
+    let renewals = bench.sent.iter().filter(|(_, batch)| is(&batch[0], "renew_lease")).count();
+    assert!((4..=6).contains(&renewals), "{renewals}");
+    assert_eq!(cancelled(&bench, lease), None);
+    bench.pass(1);
+    assert_eq!(cancelled(&bench, lease), Some(CancelReason::LeaseExpired));
+}
+
+#[test]
+fn an_answer_that_came_in_time_saves_a_lease_after_a_pause_of_the_process() {
+    let mut bench = Bench::new(1, 1);
+    let lease = bench.start(0, "");
+    bench.pass(4_000);
+    let (ticket, _) = bench.take("renew_lease");
+    // The process stops here, and goes on after the first lease would have ended.
+    bench.now_ms = 13_000;
+    let answers = vec![Answer::Applied(ok(&["1700000016000"]))];
+    bench.feed(Input::Settled { ticket, answers });
+    assert_eq!(cancelled(&bench, lease), None);
+    bench.now_ms = 17_000;
+    bench.end(lease, HandlerOutcome::Completed(vec![]));
+    assert!(!bench.is_sent("complete_execution"), "by now it is over");
+}
+
+#[test]
+fn a_completion_is_repeated_after_silence_and_found_under_its_lease() {
+    let mut bench = Bench::new(1, 1);
+    let lease = bench.start(0, POLICY);
+    bench.end(lease, HandlerOutcome::Completed(b"out".to_vec()));
+    let first = bench.lose("complete_execution");
+    bench.pass(100);
+    let attempt = argument(&first[0], 3);
+    let applied = ["execution_not_active", "success", "1", "terminal", &attempt];
+    let again = bench.answer("complete_execution", |_| refused(&applied));
+    assert_eq!(first, again);
+    assert_eq!(ended(&bench), [AttemptOutcome::Ok]);
+    bench.answer("release_admission", |_| ok(&["released"]));
+    assert!(bench.observed(|fact| matches!(fact, Observation::SlotReleased(_))));
+}
+
+#[test]
+fn a_panic_fails_the_attempt_and_gives_its_slot_back() {
+    let mut bench = Bench::new(1, 1);
+    let lease = bench.start(0, POLICY);
+    bench.end(lease, HandlerOutcome::Panicked("it broke".to_string()));
+    let report = bench.answer("fail_execution", |_| ok(&["terminal_failed"]));
+    assert_eq!(argument(&report[0], 5), "panic");
+    bench.lose("release_admission");
+    bench.pass(100);
+    bench.answer("release_admission", |_| ok(&["released"]));
+    assert!(bench.observed(|fact| matches!(fact, Observation::SlotReleased(_))));
+}
+
+#[test]
+fn a_suspension_is_not_taken_for_a_lost_lease() {
+    let mut bench = Bench::new(1, 1);
+    let lease = bench.start(0, POLICY);
+    bench.pass(4_000);
+    let (renewal, _) = bench.take("renew_lease");
+    let ask = Ask::Suspend(Suspension {
+        waitpoint: None,
+        condition_json: "{}".to_string(),
+        reason: SuspensionReason::WaitingForSignal,
+        timeout: None,
+    });
+    bench.feed(Input::Asked { lease, question: 5, ask });
+    let refusal = Answer::Applied(refused(&["execution_not_active", "", "1", "suspended"]));
+    bench.feed(Input::Settled { ticket: renewal, answers: vec![refusal] });
+    assert_eq!(cancelled(&bench, lease), None);
+    bench.lose("suspend_execution");
+    bench.pass(100);
+    let id = "750e8400-e29b-41d4-a716-446655440000";
+    let token = format!("k1:{}", "0".repeat(40));
+    bench.answer("suspend_execution", |_| ok(&[id, id, "wpk", &token, "0"]));
+    let told = |effect: &Effect| {
+        matches!(
+            effect,
+            Effect::Answer { question: 5, answer: Ok(AskReply::Suspended(waitpoints)) }
+                if waitpoints.len() == 1
+        )
+    };
+    assert!(bench.effects.iter().any(told), "{:?}", bench.effects);
+    assert!(bench.is_sent("HMGET"), "its slot may not be needed");
+    bench.end(lease, HandlerOutcome::Suspended);
+    assert!(ended(&bench).is_empty());
+    let late = Ask::Progress { percent: 1, message: String::new() };
+    bench.feed(Input::Asked { lease, question: 6, ask: late });
+    let lost = |effect: &Effect| {
+        matches!(effect, Effect::Answer { question: 6, answer: Err(AskError::LeaseLost) })
+    };
+    assert!(bench.effects.iter().any(lost));
+}
+
+#[test]
+fn a_drain_waits_then_stops_then_drops_and_puts_back() {
+    let mut bench = Bench::new(2, 2);
+    let (quick, stuck) = (bench.start(0, ""), bench.start(1, ""));
+    bench.feed(Input::Drain);
+    bench.ready(0);
+    assert!(!bench.is_sent("claim_next"), "nothing more is claimed");
+    bench.end(quick, HandlerOutcome::Completed(vec![]));
+    bench.answer("complete_execution", |_| ok(&["completed"]));
+    for _ in 0..19 {
+        bench.pass(1_000);
+        while bench.is_sent("renew_lease") {
+            bench.answer("renew_lease", |_| ok(&["1700000016000"]));
+        }
+    }
+    assert_eq!(cancelled(&bench, stuck), None);
+    bench.pass(1_000);
+    assert_eq!(cancelled(&bench, stuck), Some(CancelReason::Draining));
+    bench.pass(2_000);
+    let dropped = |effect: &Effect| matches!(effect, Effect::Abort { lease } if *lease == stuck);
+    assert!(bench.effects.iter().any(dropped));
+    bench.answer("TIME", |_| time());
+    assert!(!bench.worker.is_drained());
+    bench.answer("delay_execution", |_| ok(&["1700000000123"]));
+    assert!(bench.worker.is_drained());
+    assert_eq!(bench.worker.deadline(), None);
+}
+
+#[test]
+fn a_drain_ends_even_if_the_store_is_gone() {
+    let mut bench = Bench::new(2, 2);
+    bench.start(0, "");
+    bench.feed(Input::Drain);
+    bench.pass(60_000);
+    assert!(bench.worker.is_drained());
+}

@@ -1,0 +1,109 @@
+//! Turns the observations of a worker into log lines and metrics.
+
+use std::time::Duration;
+
+use selvedge_core::worker::Observation;
+
+use crate::observe::worker_metrics;
+
+pub(super) fn observe(fact: &Observation) {
+    count(fact);
+    log(fact);
+}
+
+fn count(fact: &Observation) {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others have no metric")]
+    match fact {
+        Observation::Claimed { lane, took_ms, waited_ms, .. } => {
+            worker_metrics::claimed(lane, Duration::from_millis(*took_ms), *waited_ms);
+        }
+        Observation::AtCapacity => worker_metrics::at_capacity(),
+        Observation::Renewed { ok } => worker_metrics::renewed(*ok),
+        Observation::AttemptEnded { lane, outcome, .. } => worker_metrics::ended(lane, *outcome),
+        _ => {}
+    }
+}
+
+fn log(fact: &Observation) {
+    match fact {
+        Observation::Claimed { execution, kind, .. } => {
+            tracing::debug!(%execution, kind, "claimed");
+        }
+        Observation::ClaimFailed { partition, error } => {
+            tracing::warn!(%partition, %error, "claim failed, retrying");
+        }
+        Observation::ClaimSlow(partition) => tracing::debug!(%partition, "claims unanswered"),
+        Observation::ClaimRepeated(partition) => {
+            tracing::debug!(%partition, "claim without a reply repeated");
+        }
+        Observation::ClaimGivenUp(partition) => {
+            tracing::warn!(%partition, "claim without a reply given up, its lease has lapsed");
+        }
+        Observation::NoPermit(execution) => {
+            tracing::debug!(%execution, "claimed late, waiting for a free handler");
+        }
+        Observation::PutBack(execution) => tracing::info!(%execution, "execution put back"),
+        Observation::Surveyed => {
+            tracing::debug!("pushes may have been missed, counting ready work")
+        }
+        Observation::Admitted(execution) => tracing::debug!(%execution, "admitted"),
+        Observation::NotAdmitted { execution, reason, detail } => {
+            tracing::debug!(%execution, %reason, detail, "not admitted, blocked");
+        }
+        Observation::NotBlocked { execution, refusal } => {
+            tracing::debug!(%execution, %refusal, "execution not blocked: its state has changed");
+        }
+        Observation::AdmissionFailed { execution, error } => {
+            tracing::warn!(%execution, %error, "admission check failed, retrying");
+        }
+        Observation::RenewalFailed { execution, error } => {
+            tracing::debug!(%execution, %error, "lease renewal failed, retrying");
+        }
+        Observation::LeaseLost { execution, refusal: Some(refusal) } => {
+            tracing::info!(%execution, %refusal, "lease lost");
+        }
+        Observation::LeaseLost { execution, refusal: None } => {
+            tracing::warn!(%execution, "lease expired before it could be renewed");
+        }
+        Observation::ReportUnanswered { execution, error } => {
+            tracing::warn!(%execution, %error, "outcome not acknowledged, retrying");
+        }
+        Observation::ReportFound(execution) => {
+            tracing::debug!(%execution, "outcome had been acknowledged, its reply was lost");
+        }
+        Observation::ReportRejected { execution, refusal } => {
+            tracing::warn!(%execution, %refusal, "outcome rejected by the store");
+        }
+        Observation::OutcomeDiscarded { execution, outcome } => {
+            let outcome = outcome.as_ref().map(outcome_word);
+            tracing::info!(%execution, ?outcome, "lease given up or lost, outcome discarded");
+        }
+        Observation::AttemptEnded { execution, outcome, .. } => {
+            tracing::info!(%execution, outcome = outcome.as_str(), "attempt ended");
+        }
+        Observation::Suspended(execution) => tracing::debug!(%execution, "suspended"),
+        Observation::SlotReleased(execution) => tracing::debug!(%execution, "quota slot released"),
+        Observation::SlotKept(execution) => tracing::debug!(%execution, "quota slot still needed"),
+        Observation::SlotNotReleased { execution, error } => {
+            tracing::debug!(%execution, %error, "quota slot not released, left to the engine");
+        }
+        Observation::DrainTimeOver => tracing::info!("drain time is over, stopping handlers"),
+        Observation::AtCapacity
+        | Observation::Renewed { .. }
+        | Observation::AnswerIgnored(_)
+        | Observation::TicketExpired(_)
+        | Observation::Drained => {}
+    }
+}
+
+/// Results and reasons may be long or confidential: only the kind of an outcome is logged.
+const fn outcome_word(outcome: &selvedge_core::worker::HandlerOutcome) -> &'static str {
+    use selvedge_core::worker::HandlerOutcome;
+    match outcome {
+        HandlerOutcome::Completed(_) => "completed",
+        HandlerOutcome::Failed { .. } => "failed",
+        HandlerOutcome::Panicked(_) => "panicked",
+        HandlerOutcome::Later(_) => "later",
+        HandlerOutcome::Suspended => "suspended",
+    }
+}

@@ -1,0 +1,112 @@
+//! Faults of a worker's process.
+
+use selvedge_core::id::LeaseId;
+use selvedge_core::time::LocalTime;
+use selvedge_core::worker::{Ask, Effect, HandlerOutcome, Input, PERMANENT, Worker as Machine};
+
+use crate::event::{Actor, arguments_of, function_of};
+use crate::fault::Fault;
+use crate::fault::effects::FaultEffects;
+use crate::world::World;
+use crate::world::random_streams::Purpose;
+use crate::world::transport::{ReplyTo, argv_of};
+
+/// A machine before it reported the outcome of a handler.
+pub(crate) struct Snapshot {
+    machine: Machine,
+    at: LocalTime,
+    lease: LeaseId,
+    /// What led to the report.
+    input: Input,
+}
+
+impl World {
+    /// The process and its clock stop until the lease of its last claim has expired for this long,
+    /// as when a virtual machine is suspended: afterwards it does not know that time has passed.
+    pub(super) fn freeze_zombie(&mut self, number: u8) {
+        let now_ms = self.now_ms;
+        let worker = self.worker(number);
+        let Some(late_ms) = worker.zombie_ms.take() else { return };
+        let pause_ms = worker.lease_ms + late_ms;
+        worker.frozen_until = worker.frozen_until.max(now_ms + pause_ms);
+        worker.skew_ms = worker.skew_ms.saturating_sub_unsigned(pause_ms);
+    }
+
+    /// Replies to the claims with an unheard lease id are lost, also when they are repeated.
+    pub(super) fn worker_effects(
+        &mut self,
+        number: u8,
+        commands: &[Vec<Vec<u8>>],
+        mut effects: Vec<FaultEffects>,
+    ) -> Vec<FaultEffects> {
+        let worker = self.worker(number);
+        for (argv, call_effects) in commands.iter().zip(&mut effects) {
+            let claim = function_of(argv) == Some("ff_claim_next");
+            let Some(lease) = arguments_of(argv).get(LEASE_ARGUMENT).filter(|_| claim) else {
+                continue;
+            };
+            if call_effects.claim_unheard {
+                worker.unheard.insert(lease.clone());
+            }
+            if worker.unheard.contains(lease) {
+                (call_effects.reply_lost, call_effects.silent) = (true, true);
+            }
+        }
+        effects
+    }
+
+    /// Keeps the machine as it is before a report, if the plan may need it.
+    pub(super) fn snapshot_before(&mut self, number: u8, at: LocalTime, input: &Input) {
+        let lease = match input {
+            Input::Ended { lease, outcome } if *outcome != HandlerOutcome::Suspended => *lease,
+            Input::Asked { lease, ask: Ask::Suspend(_), .. } => *lease,
+            Input::Ended { .. }
+            | Input::Asked { .. }
+            | Input::Wake
+            | Input::Settled { .. }
+            | Input::Ready(..)
+            | Input::Lost(_)
+            | Input::PushGap
+            | Input::Capacity(_)
+            | Input::Drain => return,
+        };
+        let wanted = |rule: &crate::plan::FaultRule| rule.fault == Fault::WorkerDoubleReport;
+        if !self.faults_are_on() || !self.plan.faults.iter().any(wanted) {
+            return;
+        }
+        let worker = self.worker(number);
+        let Some(machine) = worker.machine.clone() else { return };
+        worker.before_report = Some(Snapshot { machine, at, lease, input: input.clone() });
+    }
+
+    /// A copy of the worker, restored from before its last report, reports once more: the same, or
+    /// something else. Its replies reach nobody.
+    pub(super) fn report_again(&mut self, number: u8) {
+        let actor = Actor::Worker(number);
+        let Some(Snapshot { mut machine, at, lease, input }) =
+            self.worker(number).before_report.take()
+        else {
+            return;
+        };
+        let other = self.random(Purpose::Workload, actor).below(2) == 0;
+        let input = if other {
+            let (category, reason) = (PERMANENT.to_owned(), "another result".to_owned());
+            Input::Ended { lease, outcome: HandlerOutcome::Failed { category, reason } }
+        } else {
+            input
+        };
+        machine.handle(at, input);
+        while let Some(effect) = machine.next_effect() {
+            let Effect::Send { ticket, slot, batch } = effect else { continue };
+            let commands = argv_of(batch);
+            let effects = vec![FaultEffects::default(); commands.len()];
+            let reply_to = ReplyTo::Worker { incarnation: NOBODY, ticket };
+            self.send(actor, slot, commands, effects, reply_to);
+        }
+    }
+}
+
+/// No worker was started this often.
+const NOBODY: u32 = u32::MAX;
+/// The position of the lease id among the arguments of a claim.
+const LEASE_ARGUMENT: usize = 4;

@@ -1,0 +1,192 @@
+//! What handlers do, as the plan says.
+
+use std::time::Duration;
+
+use selvedge_core::call::budget::Delta;
+use selvedge_core::call::scheduling::ClaimedWork;
+use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
+use selvedge_core::id::{ExecutionId, LeaseId, WaitpointId};
+use selvedge_core::policy::ExecutionPolicy;
+use selvedge_core::worker::{
+    Ask, AskError, AskReply, HandlerOutcome, Input, PERMANENT, Suspension,
+};
+
+use super::WorkerWait;
+use crate::event::Actor;
+use crate::plan::{Span, WorkerAction};
+use crate::world::World;
+use crate::world::random_streams::Purpose;
+
+/// How long a handler takes after the faults have ended.
+const QUICK: Span = Span { from: 5, to: 60 };
+/// How long a handler takes to stop after it was told to.
+const STOPS: Span = Span { from: 1, to: 50 };
+/// After this many claims a task is always completed, so that a run ends.
+const CLAIMS_MAX: usize = 12;
+/// What a handler of an execution with a budget spends: five of them use up the shared one.
+const TOKENS: i64 = 4;
+/// How long a waitpoint that is created ahead is open.
+const AHEAD: Duration = Duration::from_secs(3);
+/// The timeout of a suspension.
+const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// A handler that runs.
+pub(crate) struct Handler {
+    execution: ExecutionId,
+    action: WorkerAction,
+    /// How long it works.
+    work_ms: u64,
+    /// It was told to stop.
+    cancelled: bool,
+}
+
+impl World {
+    pub(super) fn start_handler(&mut self, number: u8, work: ClaimedWork) {
+        let actor = Actor::Worker(number);
+        let action = self.draw_action(number, &work.execution_id);
+        let span = if self.faults_are_on() { self.plan.config.work.0 } else { QUICK };
+        let mut work_ms = self.random(Purpose::Workload, actor).within(span);
+        let worker = self.worker(number);
+        if action == WorkerAction::Slow {
+            work_ms = worker.lease_ms * 5 / 3;
+        }
+        let lease = work.fence.lease_id;
+        let execution = work.execution_id;
+        worker.handlers.insert(lease, Handler { execution, action, work_ms, cancelled: false });
+        self.freeze_zombie(number);
+        let policy = ExecutionPolicy::read(&work.policy_json).unwrap_or_default();
+        if policy.budget_ids.is_empty() {
+            self.worker_timer_in(number, work_ms, WorkerWait::Handler(lease));
+        } else {
+            let deltas = vec![Delta { dimension: "tokens".to_owned(), delta: TOKENS }];
+            self.ask_worker(number, lease, Ask::Spend { report: "work".to_owned(), deltas });
+        }
+    }
+
+    pub(super) fn draw_action(&mut self, number: u8, id: &ExecutionId) -> WorkerAction {
+        let claims = self.claims.entry(id.clone()).or_default();
+        *claims += 1;
+        let claims = *claims;
+        let name = self.names.name_of(id).unwrap_or_default();
+        let told = self.plan.tasks.iter().find(|task| task.name == name);
+        if let Some(task) = told {
+            return task.does.get(claims - 1).copied().unwrap_or(WorkerAction::Complete);
+        }
+        if !self.faults_are_on() || claims > CLAIMS_MAX {
+            return WorkerAction::Complete;
+        }
+        let habits = self.plan.config.habits.0.clone();
+        let stream = self.random(Purpose::Workload, Actor::Worker(number));
+        stream.weighted(&habits).unwrap_or(WorkerAction::Complete)
+    }
+
+    /// A handler was told to stop, and does so soon.
+    pub(super) fn cancel_handler(&mut self, number: u8, lease: LeaseId) {
+        if let Some(handler) = self.worker(number).handlers.get_mut(&lease) {
+            handler.cancelled = true;
+            let wait = self.random(Purpose::Workload, Actor::Worker(number)).within(STOPS);
+            self.worker_timer_in(number, wait, WorkerWait::Handler(lease));
+        }
+    }
+
+    /// A handler has worked as long as it wanted to, or was told to stop.
+    pub(super) fn handler_goes_on(&mut self, number: u8, lease: LeaseId) {
+        let now_ms = self.now_ms;
+        let worker = self.worker(number);
+        let Some(handler) = worker.handlers.get(&lease) else { return };
+        if worker.frozen_until > now_ms {
+            let wait = worker.frozen_until - now_ms;
+            return self.worker_timer_in(number, wait, WorkerWait::Handler(lease));
+        }
+        if handler.cancelled {
+            return self.handler_ended(number, lease, failed("transient", "told to stop"));
+        }
+        match handler.action {
+            WorkerAction::Die => self.kill_worker(number),
+            WorkerAction::Complete | WorkerAction::Slow => {
+                let outcome = HandlerOutcome::Completed(b"done".to_vec());
+                self.handler_ended(number, lease, outcome);
+            }
+            WorkerAction::Fail => {
+                self.handler_ended(number, lease, failed("transient", "as planned"));
+            }
+            WorkerAction::FailForGood => {
+                self.handler_ended(number, lease, failed(PERMANENT, "as planned"));
+            }
+            WorkerAction::Delay => {
+                let by = self.random(Purpose::Workload, Actor::Worker(number)).below(3_000);
+                let pause = Duration::from_millis(by.saturating_sub(500));
+                self.handler_ended(number, lease, HandlerOutcome::Later(pause));
+            }
+            WorkerAction::Suspend => self.suspend(number, lease, None, false),
+            WorkerAction::SuspendTimed => self.suspend(number, lease, None, true),
+            WorkerAction::SuspendAhead => {
+                self.ask_worker(number, lease, Ask::Waitpoint { expires_in: AHEAD });
+            }
+        }
+    }
+
+    fn suspend(&mut self, number: u8, lease: LeaseId, waitpoint: Option<WaitpointId>, timed: bool) {
+        let behaviors = TimeoutBehavior::ALL;
+        let drawn = self.random(Purpose::Workload, Actor::Worker(number)).bits();
+        // The last behaviour escalates to an operator and would never end.
+        let pick = (drawn % (behaviors.len() as u64 - 1)) as usize;
+        let ask = Ask::Suspend(Suspension {
+            waitpoint,
+            condition_json: r#"{"signal_match_mode":"any"}"#.to_owned(),
+            reason: SuspensionReason::WaitingForSignal,
+            timeout: timed.then_some((TIMEOUT, behaviors[pick])),
+        });
+        self.ask_worker(number, lease, ask);
+    }
+
+    fn ask_worker(&mut self, number: u8, lease: LeaseId, ask: Ask) {
+        let worker = self.worker(number);
+        let question = worker.next_question;
+        worker.next_question += 1;
+        worker.questions.insert(question, lease);
+        self.feed_worker_soon(number, Input::Asked { lease, question, ask });
+    }
+
+    /// An input that another one led to comes right after it.
+    fn feed_worker_soon(&mut self, number: u8, input: Input) {
+        self.worker_timer_in(number, 0, WorkerWait::Input(Box::new(input)));
+    }
+
+    /// A handler got what it asked for, or not.
+    pub(super) fn answer_handler(
+        &mut self,
+        number: u8,
+        question: u64,
+        answer: Result<AskReply, AskError>,
+    ) {
+        let worker = self.worker(number);
+        let Some(lease) = worker.questions.remove(&question) else { return };
+        let Some(handler) = worker.handlers.get(&lease) else { return };
+        let (execution, work_ms) = (handler.execution.clone(), handler.work_ms);
+        let outcome = match answer {
+            Ok(AskReply::Done) => return,
+            Ok(AskReply::Spent(_)) => {
+                return self.worker_timer_in(number, work_ms, WorkerWait::Handler(lease));
+            }
+            Ok(AskReply::Waitpoint(bound)) => {
+                let id = bound.id;
+                self.learn_waitpoint(&execution, bound);
+                return self.suspend(number, lease, Some(id), true);
+            }
+            Ok(AskReply::Suspended(waitpoints)) => {
+                for bound in waitpoints {
+                    self.learn_waitpoint(&execution, bound);
+                }
+                HandlerOutcome::Suspended
+            }
+            Err(error) => failed("transient", &error.to_string()),
+        };
+        self.worker(number).handlers.remove(&lease);
+        self.feed_worker_soon(number, Input::Ended { lease, outcome });
+    }
+}
+
+fn failed(category: &str, reason: &str) -> HandlerOutcome {
+    HandlerOutcome::Failed { category: category.to_owned(), reason: reason.to_owned() }
+}
