@@ -7,7 +7,6 @@ mod handlers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use selvedge_core::call::Function;
 use selvedge_core::capability::Capabilities;
 use selvedge_core::command::Answer;
 use selvedge_core::id::{LeaseId, WorkerId, WorkerInstanceId};
