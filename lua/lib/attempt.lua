@@ -7,15 +7,19 @@ function attempt.key(tag, execution_id, index)
 end
 
 -- Points k.attempt and k.stream_meta at the current attempt of `core`, since the caller's keys come
--- from an earlier read. Without a current attempt they stay. Answers the refusal of a key of
--- another type.
-function attempt.locate(k, id, core)
+-- from an earlier read. Without a current attempt they stay.
+function attempt.point(k, id, core)
   local index = core.current_attempt_index
   if text.set(index) then
     local tag = text.tag(k.exec_core)
     k.attempt = attempt.key(tag, id, index)
     k.stream_meta = stream.meta(tag, id, index)
   end
+end
+
+-- The same, and answers the refusal of a key of another type.
+function attempt.locate(k, id, core)
+  attempt.point(k, id, core)
   return guard.mismatch(k.attempt, "hash") or guard.mismatch(k.stream_meta, "hash")
 end
 

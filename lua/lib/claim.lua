@@ -15,18 +15,17 @@ claim.NOTE_MS = 60000
 -- What the first claim of an execution needs of its record, and what the search of a worker needs.
 claim.FIRST = {
   "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome", "attempt_state",
-  "lane_id", "current_lane", "total_attempt_count", "current_lease_epoch", "flow_id",
-  "started_at",
+  "lane_id", "total_attempt_count", "current_lease_epoch", "flow_id",
 }
 claim.SEARCH = {
   "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome", "attempt_state",
-  "lane_id", "current_lane", "total_attempt_count", "current_lease_epoch", "flow_id",
-  "started_at", "execution_kind", "last_transition_at", "required_capabilities", "budget_ids",
+  "lane_id", "total_attempt_count", "current_lease_epoch", "flow_id", "execution_kind", "last_transition_at", "required_capabilities", "budget_ids",
   "quota_policy_id",
 }
 
 -- The record of an execution that may be claimed: the fields `names`, or all of them unless its
--- first attempt is next. Nil if there is none, or nil and the refusal of a key of another type.
+-- first attempt is next: then it never started, in no lane. Nil if there is none, or nil and the
+-- refusal of a key of another type.
 function claim.read(core_key, names)
   local core, refused = record.select(core_key, names)
   if core and core.attempt_state ~= "pending_first_attempt" then

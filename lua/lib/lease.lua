@@ -132,15 +132,22 @@ end
 -- the right to act, and points the keys at what the record names instead of what the caller read
 -- earlier. `whole` = read the whole record. Answers { core, now, stale_keys }, or nil and a refusal.
 function lease.begin_call(k, a, lanes, whole)
+  local act, refused = lease.begin_end(k, a, lanes, whole)
+  refused = refused or attempt.locate(k, a.execution_id, act.core)
+  if refused then
+    return nil, refused
+  end
+  return act
+end
+
+-- The same for a caller that looks up k.attempt and k.stream_meta itself.
+function lease.begin_end(k, a, lanes, whole)
   local now = number.now()
   local core, refused = read_as_holder(k, a, now, whole)
   if not core then
     return nil, refused
   end
-  refused = attempt.locate(k, a.execution_id, core)
-  if refused then
-    return nil, refused
-  end
+  attempt.point(k, a.execution_id, core)
   local stale_keys
   stale_keys, refused = lane.locate(k, core, lanes)
   if not stale_keys then

@@ -44,12 +44,14 @@ end
 
 -- Checks the records of the ended execution that most often do not exist; answers nil or a refusal.
 local function look_at_leftovers(e)
-  if call("EXISTS", e.lease_current, e.lease_history) == 0
+  if call("EXISTS", e.lease_current, e.lease_history, e.stream_meta) == 0
     and guard.note_missing(e.lease_current, "hash")
-    and guard.note_missing(e.lease_history, "stream") then
+    and guard.note_missing(e.lease_history, "stream")
+    and guard.note_missing(e.stream_meta, "hash") then
     return nil
   end
   return guard.clash(e.lease_current, "hash") or guard.mismatch(e.lease_history, "stream")
+    or guard.mismatch(e.stream_meta, "hash")
 end
 
 -- What the ended record notes about the claims: `next_claim` = the first lease id and how the run
@@ -92,9 +94,12 @@ local function plan_end(k, a)
   if not fails and a.ending ~= "complete" then
     return nil, err("invalid_input", "ending must be complete or fail, got: " .. a.ending)
   end
-  local act, refused = lease.begin_call(e, a, fails and LANES_OF_RETRY or LANES)
+  local act, refused = lease.begin_end(e, a, fails and LANES_OF_RETRY or LANES)
   if not act then return nil, refused end
-  refused = look_at_limits(e) or look_at_leftovers(e) or fails and guard.mismatch(e.delayed, "zset")
+  if not e.attempt then
+    e.attempt, e.stream_meta = attempt.key(tag, id, "0"), stream.meta(tag, id, "0")
+  end
+  refused = guard.mismatch(e.attempt, "hash") or look_at_limits(e) or look_at_leftovers(e) or fails and guard.mismatch(e.delayed, "zset")
   if refused then return nil, refused end
   if not fails then return { keys = e, act = act, code = "c", retry_at = "" } end
   local failure = completion.failure(id, act, a.outcome, a.failure_category, a.retry_policy_json)
