@@ -98,8 +98,8 @@ function attempt.open(k, id, plan, held, kind, lineage)
   end
 end
 
--- Writes the usage record of an opened attempt: no function and no reader uses it, but the contract's
--- claims write it.
+-- Writes the usage record of an opened attempt: no function and no reader uses it, but the
+-- contract's claims write it.
 function attempt.open_usage(plan)
   call("HSET", plan.usage, "last_usage_report_seq", "0")
 end
@@ -135,8 +135,8 @@ end
 
 -- When the next attempt and the whole execution have to end, nil without a limit: the caller's
 -- arguments first, then the stored policy (`policy_text`, read unless it is passed). An existing
--- deadline is kept unless the caller passes one. Answers { timeout_at, clears, deadline_at }, or nil
--- and a refusal.
+-- deadline is kept unless the caller passes one. Answers { timeout_at, clears, deadline_at }, or
+-- nil and a refusal.
 function attempt.limits(k, id, core, a, now, policy_text)
   local timeout, refused = number.optional_span(a.attempt_timeout_ms, "attempt_timeout_ms")
   if refused then

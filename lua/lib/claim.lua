@@ -14,13 +14,13 @@ claim.NOTE_MS = 60000
 
 -- What the first claim of an execution needs of its record, and what the search of a worker needs.
 claim.FIRST = {
-  "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome", "attempt_state",
-  "lane_id", "total_attempt_count", "current_lease_epoch", "flow_id",
+  "lane_id", "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome",
+  "total_attempt_count", "current_lease_epoch", "flow_id", "attempt_state",
 }
 claim.SEARCH = {
-  "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome", "attempt_state",
-  "lane_id", "total_attempt_count", "current_lease_epoch", "flow_id", "execution_kind", "last_transition_at", "required_capabilities", "budget_ids",
-  "quota_policy_id",
+  "lane_id", "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome",
+  "total_attempt_count", "current_lease_epoch", "flow_id", "execution_kind", "attempt_state",
+  "last_transition_at", "required_capabilities", "budget_ids", "quota_policy_id",
 }
 
 -- The record of an execution that may be claimed: the fields `names`, or all of them unless its
@@ -35,8 +35,8 @@ function claim.read(core_key, names)
 end
 
 -- Looks at once at the keys that the first claim of an execution writes to: none of them exists,
--- unless something was left behind. Saves as many lookups of their types, and two deletions. Whether
--- that is so.
+-- unless something was left behind. Saves as many lookups of their types, and two deletions.
+-- Whether that is so.
 function claim.is_untouched(k, id, core)
   if core.total_attempt_count ~= "0" then return false end
   local opened = attempt.key(text.tag(k.exec_core), id, "0")
@@ -112,9 +112,10 @@ function claim.plan(k, id, core, a, now, ttl, policy_text)
   return planned
 end
 
--- Carries out a plan. `by` is claim.BY_WORKER or claim.BY_OPERATOR. Our own claims leave out what no
--- function and no reader of the contract looks at: the usage record; the lease record, which repeats
--- the core until a renewal writes it; the history of a first run, which its attempt repeats.
+-- Carries out a plan. `by` is claim.BY_WORKER or claim.BY_OPERATOR. Our own claims leave out what
+-- no function and no reader of the contract looks at: the usage record; the lease record, which
+-- repeats the core until a renewal writes it; the history of a first run, which its attempt
+-- repeats.
 function claim.carry_out(k, id, planned, by)
   local held = planned.held
   if planned.resumes then

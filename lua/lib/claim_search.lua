@@ -34,8 +34,8 @@ function claim.type_refusal(k)
 end
 
 -- Looks at one candidate for `taker` = { lane, worker_id, worker_instance_id,
--- worker_capabilities_csv, lease_id, attempt_id, admitted_execution_id }: a plan to claim it, or nil
--- and why not (skip, drop, admit).
+-- worker_capabilities_csv, lease_id, attempt_id, admitted_execution_id }: a plan to claim it, or
+-- nil and why not (skip, drop, admit).
 local function consider(k, taker, tag, id, now, ttl)
   local keys = claim.keys(k, tag, id)
   local core, refused = claim.read(keys.exec_core, claim.SEARCH)
@@ -146,7 +146,8 @@ function claim.note(plans)
   return table.concat(parts, "|")
 end
 
--- Appends the claims of a note that are still valid to `reply`, each as an array; how many there are.
+-- Appends the claims of a note that are still valid to `reply`, each as an array; how many there
+-- are.
 function claim.append_noted(reply, k, tag, takers, note, now)
   local count, found = 0, 0
   for id, waited_ms in note:gmatch("([^|]+)|(%d+)") do

@@ -1,7 +1,7 @@
 -- Creating an execution: everything is checked first, then its record, payload, policy, tags and
 -- index entries are written together. Shared by ff_create_execution and ff_submit_flow, so that
--- both write the same records. Fields that are empty at first are not written: a missing field means
--- the same to every reader.
+-- both write the same records. Fields that are empty at first are not written: a missing field
+-- means the same to every reader.
 
 local NOTHING = {}
 

@@ -7,8 +7,8 @@ lease.RELEASED = {
   "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
 }
 
--- Core fields about a lost lease, emptied when a new lease or run begins. Before and under the first
--- lease none was ever lost, and they are not there.
+-- Core fields about a lost lease, emptied when a new lease or run begins. Before and under the
+-- first lease none was ever lost, and they are not there.
 lease.CLEAR_LOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
 local NOTHING = {}
 function lease.clear_lost(lease_epoch)
@@ -101,7 +101,7 @@ end
 
 -- What the holder of a lease needs of the record to end or pause its run.
 local HELD = {
-  "lifecycle_phase", "ownership_state", "lane_id", "current_lane", "current_attempt_id",
+  "lane_id", "lifecycle_phase", "ownership_state", "current_lane", "current_attempt_id",
   "current_attempt_index", "current_lease_id", "current_lease_epoch",
   "current_worker_instance_id", "lease_expires_at", "flow_id", "retry_count",
 }
@@ -130,7 +130,8 @@ end
 
 -- The start of a call by the holder of a lease (or an operator for it): reads the record, checks
 -- the right to act, and points the keys at what the record names instead of what the caller read
--- earlier. `whole` = read the whole record. Answers { core, now, stale_keys }, or nil and a refusal.
+-- earlier. `whole` = read the whole record. Answers { core, now, stale_keys }, or nil and a
+-- refusal.
 function lease.begin_call(k, a, lanes, whole)
   local act, refused = lease.begin_end(k, a, lanes, whole)
   refused = refused or attempt.locate(k, a.execution_id, act.core)

@@ -1,8 +1,9 @@
 -- Granting and renewing a lease: its terms, its record, and the claim grant that it spends.
 
 -- The terms of a new lease, as texts: everything that its record, the core, the attempt and the
--- history store about it. `at` is the time of the grant. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt that
--- will run under it; `is_first` = no lease was lost before; `renew_within` defaults to two thirds of the time to live.
+-- history store about it. `at` is the time of the grant, `is_first` says that no lease was lost
+-- before. `a` has worker_id, worker_instance_id, lane, lease_id; `attempt_id` is the attempt that
+-- will run under it; `renew_within` defaults to two thirds of the time to live.
 function lease.terms(core, a, attempt_id, now, ttl, renew_within)
   local epoch = math.max(0, number.floor(core.current_lease_epoch, 0)) + 1
   return {
@@ -20,10 +21,11 @@ function lease.terms(core, a, attempt_id, now, ttl, renew_within)
   }
 end
 
--- Grants the lease `held` and makes the execution active: deletes the grant, writes the state vector
--- with the core's lease fields and `more` (as texts), and moves it from the eligible index and from
--- `stale_keys` to the active one. Needs k.exec_core, claim_grant, eligible, active, lease_expiry,
--- worker_leases. The caller writes the lease record and the event, where there are to be any.
+-- Grants the lease `held` and makes the execution active: deletes the grant, writes the state
+-- vector with the core's lease fields and `more` (as texts), and moves it from the eligible index
+-- and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, eligible, active,
+-- lease_expiry, worker_leases. The caller writes the lease record and the event, where there are to
+-- be any.
 function lease.grant(k, id, held, more, stale_keys)
   if not guard.found_missing(k.claim_grant) then
     call("DEL", k.claim_grant)

@@ -23,8 +23,8 @@ function record.fields(key, ...)
   return fields
 end
 
--- The fields in the list `names` of a hash as a table, or nil if the key does not exist. Nil and the
--- server's refusal for a key that holds, or is used as, another type.
+-- The fields in the list `names` of a hash as a table, or nil if the key does not exist. Nil and
+-- the server's refusal for a key that holds, or is used as, another type.
 function record.part(key, names)
   local values, fields = try("HMGET", key, unpack(names)), nil
   local refused = guard.clash(key, "hash") or guard.refusal(values)
@@ -40,8 +40,8 @@ function record.part(key, names)
   return fields or (call("EXISTS", key) == 1 and {} or nil)
 end
 
--- The source of a function that reads the fields `names` of a hash. A table whose fields are spelled
--- out is made in one piece, at a third of the cost of filling it in a loop.
+-- The source of a function that reads the fields `names` of a hash. A table whose fields are
+-- spelled out is made in one piece, at a third of the cost of filling it in a loop.
 local function source_of_reader(names)
   local asked, fields, found = {}, {}, {}
   for i = 1, #names do

@@ -19,7 +19,8 @@ function completion.succeed(k, id, act, result, more)
   })
 end
 
--- What a failure means: { reason, category, retry_at = when it is tried again, nil if it is final }.
+-- What a failure means: { reason, category, retry_at = when it is tried again, nil if it is final
+-- }.
 function completion.failure(id, act, reason, category, retry_policy_json)
   local failure = { reason = text.present(reason, ""), category = text.present(category, "") }
   failure.retry_at = attempt.retry_at(id, act.core,

@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
+use crate::id::ExecutionId;
 use crate::key::Key;
 use crate::state::{LifecyclePhase, OwnershipState};
 
@@ -31,9 +32,15 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     let lease = snapshot.hash(&Key::execution(execution.id).lease());
     let leased = vector.ownership == OwnershipState::Leased;
     let stands = leased && core.number("lease_expires_at") > snapshot.now().0;
+    if stands {
+        look_at_id(snapshot, execution.id, core.text("current_lease_id"), findings);
+    }
     let Some(lease) = lease else {
-        return findings
-            .expect(!stands, execution.id, || String::from("is leased without a lease"));
+        // A worker's claim leaves this record to the first renewal.
+        let renewed = core.number("lease_last_renewed_at") != core.number("lease_acquired_at");
+        return findings.expect(!(stands && renewed), execution.id, || {
+            String::from("has renewed its lease without a record of it")
+        });
     };
     let held = leased || vector.ownership == OwnershipState::LeaseExpiredReclaimable;
     findings.expect(held && vector.phase == LifecyclePhase::Active, execution.id, || {
@@ -45,8 +52,15 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
             format!("its lease says {of_lease} `{lease}`, its record `{core}`")
         });
     }
-    let lease = lease.text("lease_id");
-    if let Some(other) = snapshot.holders_of(lease).find(|other| *other != execution.id) {
-        findings.add(execution.id, format!("shares its lease with {other}"));
+    if !stands {
+        look_at_id(snapshot, execution.id, lease.text("lease_id"), findings);
+    }
+}
+
+/// Whether a lease has an id, and nobody else has the same.
+fn look_at_id(snapshot: &Snapshot, id: &ExecutionId, lease: &str, findings: &mut Findings) {
+    findings.expect(!lease.is_empty(), id, || String::from("is leased without a lease"));
+    if let Some(other) = snapshot.holders_of(lease).find(|other| *other != id) {
+        findings.add(id, format!("shares its lease with {other}"));
     }
 }

@@ -125,9 +125,11 @@ impl Snapshot {
     }
 
     fn track_holders(&mut self, key: &Key, stored: [Option<&Stored>; 2]) {
-        let Key::Execution(id, ExecutionPart::Lease) = key else { return };
+        let Key::Execution(id, ExecutionPart::Core) = key else { return };
         let [was, is] = stored.map(|stored| match stored {
-            Some(Stored::Hash(fields)) => Some(Fields::new(fields).text("lease_id")),
+            Some(Stored::Hash(fields)) => {
+                Some(Fields::new(fields).text("current_lease_id")).filter(|lease| !lease.is_empty())
+            }
             _ => None,
         });
         if let Some(holders) = was.and_then(|lease| self.holders.get_mut(lease)) {

@@ -94,8 +94,10 @@ fn in_order() -> Store {
     let lease = "current_lease_id=l current_lease_epoch=1 current_attempt_id=a \
                  current_worker_id=w current_worker_instance_id=w-1";
     let until = NOW + 5_000;
-    let more =
-        format!("{lease} lease_expires_at={until} total_attempt_count=1 current_attempt_index=0");
+    let more = format!(
+        "{lease} lease_acquired_at=1 lease_last_renewed_at=2 lease_expires_at={until} \
+                 total_attempt_count=1 current_attempt_index=0"
+    );
     store.hash("ff:exec:{fp:1}:FIRST:core", &core(RUNNING, &more));
     store.hash(
         "ff:exec:{fp:1}:FIRST:lease:current",
@@ -159,6 +161,7 @@ const BROKEN: &[(&str, Break)] = &[
     ("OneHome", |s| s.drop("ff:exec:{fp:1}:SECOND:core")),
     ("OneHome", |s| s.drop("ff:idx:{fp:1}:flow_index")),
     ("OneHolder", |s| s.drop("ff:exec:{fp:1}:FIRST:lease:current")),
+    ("OneHolder", |s| s.field("ff:exec:{fp:1}:FIRST:core", "current_lease_id", "")),
     ("OneHolder", |s| s.field("ff:exec:{fp:1}:FIRST:lease:current", "lease_epoch", "2")),
     ("OneHolder", |s| s.hash("ff:exec:{fp:1}:SECOND:lease:current", "lease_id=l")),
     ("AttemptsHonest", |s| s.field("ff:attempt:{fp:1}:FIRST:0", "attempt_state", "ended_success")),

@@ -1,8 +1,8 @@
 -- Claims up to `n` eligible executions of a lane that this worker can run, in one call: as
--- ff_claim_next does for one. The lease and attempt ids follow the named arguments in pairs, one pair
--- for each execution that is wanted, at most 64. Stops at an execution that must be admitted first;
--- that is answered when nothing stands before it. A repeated call with the same lease ids gets the
--- claims that are still valid. An added function.
+-- ff_claim_next does for one. The lease and attempt ids follow the named arguments in pairs, one
+-- pair for each execution that is wanted, at most 64. Stops at an execution that must be admitted
+-- first; that is answered when nothing stands before it. A repeated call with the same lease ids
+-- gets the claims that are still valid. An added function.
 -- Keys: eligible (zset), active (zset), lease_expiry (zset), worker_leases (set),
 --   attempt_timeout (zset), execution_deadline (zset), claim_note (string, remembers what the first
 --   lease id and its followers got, and how long each had waited)

@@ -1,13 +1,13 @@
--- Reports the end of a run, as ff_complete_execution or ff_fail_execution does, and claims up to `n`
--- eligible executions of a lane of the same partition, as ff_claim_many does: one call per task. The
--- lease and attempt ids follow the named arguments in pairs. If the end is refused, nothing is
--- claimed. What was claimed is noted in the ended record, so a repeated call with the same lease ids
--- gets the same answer, as far as the claims are still valid; a repetition of a call that claimed
--- nothing is refused as ff_complete_execution refuses it. The lease history gets an entry only if
--- there is one already: the attempt says the same. An added function.
+-- Reports the end of a run, as ff_complete_execution or ff_fail_execution does, and claims up to
+-- `n` eligible executions of a lane of the same partition, as ff_claim_many does: one call per
+-- task. The lease and attempt ids follow the named arguments in pairs. If the end is refused,
+-- nothing is claimed. What was claimed is noted in the ended record, so a repeated call with the
+-- same lease ids gets the same answer, as far as the claims are still valid; a repetition of a call
+-- that claimed nothing is refused as ff_complete_execution refuses it. The lease history gets an
+-- entry only if there is one already: the attempt says the same. An added function.
 -- Keys: exec_core (hash, of the ended execution), result (string), terminal (zset), delayed (zset),
---   eligible (zset), active (zset), lease_expiry (zset), worker_leases (set), attempt_timeout (zset),
---   execution_deadline (zset)
+--   eligible (zset), active (zset), lease_expiry (zset), worker_leases (set), attempt_timeout
+--   (zset), execution_deadline (zset)
 -- Arguments: execution_id, lease_id, lease_epoch, attempt_id, ending (complete or fail),
 --   outcome (the result, or why it failed), failure_category, retry_policy_json, lane, worker_id,
 --   worker_instance_id, worker_capabilities_csv, lease_ttl_ms, window, offset, then lease_id and
@@ -99,7 +99,8 @@ local function plan_end(k, a)
   if not e.attempt then
     e.attempt, e.stream_meta = attempt.key(tag, id, "0"), stream.meta(tag, id, "0")
   end
-  refused = guard.mismatch(e.attempt, "hash") or look_at_limits(e) or look_at_leftovers(e) or fails and guard.mismatch(e.delayed, "zset")
+  refused = guard.mismatch(e.attempt, "hash") or look_at_limits(e) or look_at_leftovers(e)
+    or fails and guard.mismatch(e.delayed, "zset")
   if refused then return nil, refused end
   if not fails then return { keys = e, act = act, code = "c", retry_at = "" } end
   local failure = completion.failure(id, act, a.outcome, a.failure_category, a.retry_policy_json)
