@@ -9,7 +9,7 @@ use std::{fs, io};
 const FIRST: [&str; 3] = ["prelude.lua", "define.lua", "reply.lua"];
 
 /// See [`crate::library::REVISION`]; here, because the build writes it into the text.
-pub(crate) const REVISION: u32 = 4;
+pub(crate) const REVISION: u32 = 5;
 
 /// Joins `lib/*.lua` and `fn/<domain>/*.lua` below `root` into one library.
 ///
