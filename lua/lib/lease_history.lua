@@ -14,14 +14,14 @@ function lease.history(key, event, names, values, maxlen)
   call("XADD", key, "MAXLEN", "~", number.digits(maxlen or HISTORY_KEPT), "*", unpack(flat))
 end
 
--- Appends that the current lease of `core` was released because its run ended. Nil, or the refusal
--- of a key of another type: as the first write of a call it needs no lookup.
+-- Appends that the current lease of `core` was released because its run ended. As the first write
+-- of a call it needs no lookup: the server raises for a key of another type, and nothing is
+-- written.
 function lease.add_released(key, core, reason, now)
-  local id = try("XADD", key, "MAXLEN", "~", "1000", "*", "event", "released",
+  call("XADD", key, "MAXLEN", "~", "1000", "*", "event", "released",
     "lease_id", core.current_lease_id or "", "lease_epoch", core.current_lease_epoch or "",
     "attempt_index", core.current_attempt_index or "", "reason", reason,
     "ts", number.digits(now))
-  return type(id) == "table" and guard.refusal(id) or nil
 end
 
 -- Appends that the lease `held` was acquired for a new attempt; `reason` only where one is given.

@@ -24,9 +24,7 @@ define("ff_fail_execution",
     if not act then return refused end
     local failure = completion.failure(a.execution_id, act, a.failure_reason, a.failure_category,
       a.retry_policy_json)
-    refused = lease.add_released(k.lease_history, act.core, completion.release_reason(failure),
-      act.now)
-    if refused then return refused end
+    lease.add_released(k.lease_history, act.core, completion.release_reason(failure), act.now)
     -- write; nothing below can fail
     completion.fail(k, a.execution_id, act, failure)
     if failure.retry_at then return ok("retry_scheduled", failure.retry_at) end
