@@ -1,6 +1,7 @@
 //! What the actions of a plan are for the client: which procedure, with which arguments, and what
 //! its success means.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use selvedge_core::call::execution::CreateExecution;
@@ -147,22 +148,20 @@ impl World {
         Needs { counts: self.names.counts(), counts_known, lanes, limits }
     }
 
-    /// The executions that a wait is for: one, or all members of a flow.
+    /// The executions that a wait is for: one, or all members of a flow. If several steps make
+    /// flows of this name, the members of all of them: it is not known which one is there.
     pub(super) fn waited_for(&mut self, name: &str) -> Vec<ExecutionId> {
-        let flow = self.plan.steps.iter().find_map(|step| match &step.action {
-            Action::Submit(flow) | Action::Build(flow) if flow.name == name => Some(flow.clone()),
-            Action::Submit(_)
-            | Action::Build(_)
-            | Action::Create(_)
-            | Action::Cancel(_)
-            | Action::CancelFlow(_)
-            | Action::Replay(_)
-            | Action::Signal(..)
-            | Action::Wait(_) => None,
-        });
-        let Some(flow) = flow else { return vec![self.names.execution(name)] };
-        let members = flow.members().into_iter().map(|(member, ..)| format!("{name}.{member}"));
-        members.map(|member| self.names.execution(&member)).collect()
+        let mut members = BTreeSet::new();
+        for step in &self.plan.steps {
+            let (Action::Submit(flow) | Action::Build(flow)) = &step.action else { continue };
+            if flow.name == name {
+                members.extend(flow.members().into_iter().map(|(member, ..)| member));
+            }
+        }
+        if members.is_empty() {
+            return vec![self.names.execution(name)];
+        }
+        members.iter().map(|member| self.names.execution(&format!("{name}.{member}"))).collect()
     }
 
     fn lane_of_task(&self, task: &TaskSpec) -> LaneId {
