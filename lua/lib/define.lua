@@ -112,16 +112,14 @@ local function define(name, keys, args, body, options)
       number.begin()
       push.begin()
       edge_group.begin()
+      local refused
       if whole and #arg_list >= least_args and not (known[""] and known[""].required) then
         guard.begin(known)
-        guard.look_up(key_list, lookups)
+        refused = guard.look_up(key_list, lookups)
       else
-        local refused = refusal(k, a, uses, keys_needed, args_needed)
-        if refused then
-          return refused
-        end
+        refused = refusal(k, a, uses, keys_needed, args_needed)
       end
-      return body(k, a, key_list, arg_list)
+      return refused or body(k, a, key_list, arg_list)
     end,
   })
 end

@@ -40,16 +40,20 @@ function guard.begin(known_keys)
   known = known_keys
 end
 
--- Looks up the types of the keys of this call. The server raises for a key of another type, which
--- refuses the call: nothing is written yet.
+-- Looks up the types of the keys of this call. The server's refusal of a key of another type, else
+-- nil.
 function guard.look_up(key_list, lookups)
   for i = 1, #lookups do
     local lookup = lookups[i]
     local key = key_list[lookup.at]
-    if key ~= "" and call(lookup.command, key) == 0 then
+    local size = key ~= "" and try(lookup.command, key)
+    if size == 0 then
       known[key] = lookup.missing
+    elseif type(size) == "table" then
+      return guard.refusal(size)
     end
   end
+  return nil
 end
 
 -- Notes that a lookup of several keys at once found that this one does not exist. Whether it may be

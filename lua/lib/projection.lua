@@ -17,6 +17,9 @@ local PURGED = "purged_"
 function projection.has_purged(summary_key)
   local noted = try("HMGET", summary_key, PURGED .. "completed", PURGED .. "failed",
     PURGED .. "cancelled", PURGED .. "expired", PURGED .. "skipped")
+  if guard.refusal(noted) then
+    return false
+  end
   for i = 1, #noted do
     if noted[i] then
       return true

@@ -74,11 +74,11 @@ async fn killed_to_running(fixture: &Fixture, url: &str) -> Duration {
     let id = fixture.client.start(Task::new("x", "hang").lane("killed")).await.unwrap();
     fixture.until_running(&id).await.unwrap();
     let first = fixture.client.execution(&id).await.unwrap().worker;
-    let heir = fixture.worker("killed").handler("hang", |context: Context| async move {
+    let successor = fixture.worker("killed").handler("hang", |context: Context| async move {
         context.cancelled().await;
         Ok::<_, Failed>(())
     });
-    let heir = fixture.serve(heir);
+    let successor = fixture.serve(successor);
     // The lease was just renewed, or is about to be: the worst case is a whole one.
     tokio::time::sleep(Duration::from_millis(300)).await;
     child.kill().unwrap();
@@ -90,13 +90,13 @@ async fn killed_to_running(fixture: &Fixture, url: &str) -> Duration {
         .unwrap();
     let took = killed.elapsed();
     fixture.client.cancel(&id, "seen").await.unwrap();
-    heir.stop().await.unwrap();
+    successor.stop().await.unwrap();
     took
 }
 
 fn child(url: &str) -> Child {
     Command::new(env::current_exe().unwrap())
-        .args(["--exact", "processes::child_process", "--nocapture"])
+        .args(["--exact", "worker_processes::child_process", "--nocapture"])
         .env(CHILD_WORKS_FOR, url)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -56,7 +56,7 @@ fn defects_put_into_the_library_are_found() {
         ),
         ("err(\"execution_not_found\")", "err(\"nobody\")", "does not list this code"),
         ("ok(\"unblocked\")", "ok(\"freed\")", "does not list this reply"),
-        ("reply[i + 2] = number.text(field)", "reply[i + 2] = field", "in the spec"),
+        ("reply[i] = number.text(reply[i])", "reply[i] = reply[i]", "in the spec"),
     ];
     let mut runner = runner();
     for (sound, defect, fault) in defects {
