@@ -117,7 +117,8 @@ local MEMBER = { "flow_id", "purging_since", "lifecycle_phase", "terminal_outcom
 function projection.is_purged(prefix, flow_id, id)
   local values = try("HMGET", dependency.front(text.tag(prefix), id) .. ":core", unpack(MEMBER))
   local core = {}
-  for i = 1, #values do
+  -- A key of another type counts as no record.
+  for i = 1, guard.refusal(values) and 0 or #values do
     core[MEMBER[i]] = values[i] or nil
   end
   local outcome = dependency.outcome_of(core)
