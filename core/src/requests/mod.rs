@@ -2,7 +2,7 @@
 //!
 //! A request is a list of commands and a continuation. The commands are sent in batches, one hash
 //! slot each; when the last reply of a request is there, the continuation is handed back with all
-//! of them in an [`Event::Replied`]. What a continuation means is the caller's business.
+//! of them in an `Event::Replied`. What a continuation means is the caller's business.
 
 mod batch;
 mod in_flight;

@@ -3,8 +3,8 @@
 //!
 //! `tests/costs/ledger.txt` is the ledger of the sources as they are; a test fails when a line of
 //! it has grown. `tests/costs/release.txt` is that of the last release. The usual path of a
-//! function is a case of its spec file, the first one unless [`usual_path`] names another;
-//! [`shapes`] adds whole flows.
+//! function is a case of its spec file, the first one unless `usual_path` names another;
+//! `shapes` adds whole flows.
 
 mod shapes;
 mod table;
