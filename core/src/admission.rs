@@ -49,7 +49,7 @@ impl fmt::Display for Exhausted<'_> {
 }
 
 /// The first hard limit of a budget that is used up; none while the budget has room. A limit of
-/// zero, or one that is not a number, does not limit.
+/// zero or less, or one that is not a number, does not limit.
 #[must_use]
 pub fn exhausted<'a>(
     limits: &'a BTreeMap<String, String>,
@@ -57,10 +57,23 @@ pub fn exhausted<'a>(
 ) -> Option<Exhausted<'a>> {
     limits.iter().find_map(|(name, limit)| {
         let dimension = name.strip_prefix("hard:")?;
-        let limit = limit.parse().unwrap_or(0);
-        let used = usage.get(dimension).and_then(|used| used.parse().ok()).unwrap_or(0);
+        // Usage is counted in whole units: a limit of 10.5 is reached with 11.
+        let limit = number(limit).map_or(0, |limit| -floor(-limit));
+        let used = usage.get(dimension).and_then(|used| number(used)).map_or(0, floor);
         (limit > 0 && used >= limit).then_some(Exhausted { dimension, used, limit })
     })
+}
+
+/// A stored amount, which other programs may write in any form that the store's functions read.
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|number: &f64| !number.is_nan())
+}
+
+/// The largest whole number that is not above `number`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "saturates")]
+const fn floor(number: f64) -> i64 {
+    let whole = number as i64;
+    if number < whole as f64 { whole.saturating_sub(1) } else { whole }
 }
 
 /// What a quota admits, as its stored policy defines it.
@@ -149,6 +162,25 @@ mod tests {
         let usage = hash(&[("tokens", "10")]);
         let found = exhausted(&limits, &usage).unwrap();
         assert_eq!(found.to_string(), "tokens 10/10");
+    }
+
+    #[test]
+    fn amounts_are_read_as_the_stores_functions_read_them() {
+        for (limit, used, is_exhausted) in [
+            ("10.5", "10", false),
+            ("10.5", "11", true),
+            ("0.5", "0", false),
+            ("0.5", "1", true),
+            ("1e1", "10", true),
+            ("10", "10.9", true),
+            ("10", "9.9", false),
+            ("-1", "5", false),
+            ("9007199254740993", "9007199254740991", false),
+            ("inf", "5", false),
+        ] {
+            let (limits, usage) = (hash(&[("hard:tokens", limit)]), hash(&[("tokens", used)]));
+            assert_eq!(exhausted(&limits, &usage).is_some(), is_exhausted, "{used} of {limit}");
+        }
     }
 
     #[test]

@@ -100,6 +100,7 @@ fn check(token: &str) -> Result<(), InvalidCapabilities> {
 
 /// A list that breaks the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum InvalidCapabilities {
     /// One token is wrong.
     #[error("capability `{token}` {what}")]

@@ -26,6 +26,7 @@ pub struct Completion {
 /// A message that is no completion; it is dropped, the reconciler finds the work anyway.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("invalid completion message: {reason}")]
+#[non_exhaustive]
 pub struct InvalidCompletion {
     /// What is wrong with it.
     pub reason: String,

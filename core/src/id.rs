@@ -264,6 +264,7 @@ pub struct Fence {
 
 /// A text that is not the id it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum InvalidId {
     /// Not a UUID in any standard spelling.
     #[error("`{text}` is not a valid {kind}: it must be a UUID")]

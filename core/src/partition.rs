@@ -96,6 +96,7 @@ impl fmt::Display for Partition {
 #[error(
     "`{text}` is not a valid partition: expected {{fp:N}}, {{b:N}} or {{q:N}} with N below 65536"
 )]
+#[non_exhaustive]
 pub struct InvalidPartition {
     /// What was given.
     pub text: String,

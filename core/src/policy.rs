@@ -15,6 +15,7 @@ use crate::strict_json::{self, Object};
 /// Everything that an execution's author may decide.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct ExecutionPolicy {
     /// Higher is served first; the argument of the call counts, this one is informational.
     pub priority: i64,
@@ -97,6 +98,7 @@ impl Default for ExecutionPolicy {
 /// Whether and when to try again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct RetryPolicy {
     /// How often, after the first attempt.
     pub max_retries: u32,
@@ -105,6 +107,21 @@ pub struct RetryPolicy {
     pub backoff: Backoff,
     /// Only failures of these categories; empty means all.
     pub retryable_categories: Vec<String>,
+}
+
+impl RetryPolicy {
+    /// Up to so many retries, of failures of every category.
+    #[must_use]
+    pub const fn new(max_retries: u32, backoff: Backoff) -> Self {
+        Self { max_retries, backoff, retryable_categories: Vec::new() }
+    }
+
+    /// The same policy for failures of these categories only.
+    #[must_use]
+    pub fn categories<T: Into<String>>(mut self, names: impl IntoIterator<Item = T>) -> Self {
+        self.retryable_categories = names.into_iter().map(Into::into).collect();
+        self
+    }
 }
 
 impl Default for RetryPolicy {
@@ -116,6 +133,7 @@ impl Default for RetryPolicy {
 /// How long to wait before the next try.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Backoff {
     /// Longer each time, up to a limit.
     Exponential {
@@ -141,6 +159,17 @@ pub enum Backoff {
 }
 
 impl Backoff {
+    /// The longest pause.
+    #[must_use]
+    pub fn longest_ms(&self) -> u64 {
+        match *self {
+            Self::Exponential { initial_delay_ms, max_delay_ms, .. } => {
+                initial_delay_ms.max(max_delay_ms)
+            }
+            Self::Fixed { delay_ms } => delay_ms,
+        }
+    }
+
     const fn initial_delay_ms() -> u64 {
         1_000
     }
@@ -168,6 +197,7 @@ impl Default for Backoff {
 /// How long an attempt, or the whole execution, may take.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct TimeoutPolicy {
     /// For one attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,6 +218,7 @@ impl Default for TimeoutPolicy {
 /// What a suspension does by default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct SuspensionPolicy {
     /// How long it lasts at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,6 +236,7 @@ impl Default for SuspensionPolicy {
 /// What to fall back to, in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct FallbackPolicy {
     /// The tiers.
     #[serde(deserialize_with = "strict_json::objects")]
@@ -214,6 +246,7 @@ pub struct FallbackPolicy {
 /// One thing to fall back to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct FallbackTier {
     /// Who provides it.
     pub provider: String,
@@ -227,6 +260,7 @@ pub struct FallbackTier {
 /// Who may run it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct RoutingRequirements {
     /// Every one of these, verbatim.
     pub required_capabilities: Vec<String>,
@@ -241,6 +275,7 @@ pub struct RoutingRequirements {
 /// How output is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
+#[non_exhaustive]
 pub struct StreamPolicy {
     /// How durable.
     pub durability_mode: String,
@@ -264,6 +299,7 @@ impl Default for StreamPolicy {
 /// A text that is no policy.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("the policy cannot be read: {reason}")]
+#[non_exhaustive]
 pub struct InvalidPolicy {
     /// What is wrong, and where.
     pub reason: String,

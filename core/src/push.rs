@@ -77,6 +77,7 @@ pub enum Hint {
 /// A message that cannot be read; it is dropped.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("invalid message on channel `{channel}`")]
+#[non_exhaustive]
 pub struct InvalidHint {
     /// The channel it came on.
     pub channel: String,

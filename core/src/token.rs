@@ -38,6 +38,7 @@ impl fmt::Debug for WaitpointToken {
 
 /// Why a text is no token; it does not repeat the text, which may be a credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum InvalidToken {
     /// Nothing there.
     #[error("the waitpoint token is empty")]

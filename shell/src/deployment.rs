@@ -66,8 +66,7 @@ impl DeploymentError {
         match self {
             Self::InvalidConfig { .. } | Self::ShortInterval { .. } | Self::Counts { .. } => None,
             Self::Secret(error) => error.server(),
-            Self::Call(CallError::Server(error)) => Some(error),
-            Self::Call(CallError::Refused(_) | CallError::Broken(_)) => None,
+            Self::Call(error) => error.server(),
         }
     }
 

@@ -50,15 +50,15 @@
 //! | [`worker`] | claim executions and run their handlers |
 //! | [`engine`] | the background work of a deployment, and its health |
 //! | [`store`] | one handle for the store: in this process, a server, a cluster |
+//! | [`low_level`] | single commands, keys and calls of store functions, for tools |
 //! | [`deployment`] | what all programs of a deployment agree on: partition counts, lanes, secrets |
 //! | [`secret`] | the secrets that sign waitpoint tokens |
 //! | [`observe`] | log lines and metrics |
 //! | `flow_file` | flows as TOML and JSON files (feature `flow-file`) |
 //! | `inspect` | lanes, workers, graphs, what an execution waits for, checks of the data (feature `inspect`) |
 //!
-//! Ids, times, errors and the typed calls of the store are those of the crate `selvedge-core`,
-//! re-exported here: [`id`], [`time`], [`error`], [`partition`], [`policy`], [`state`], [`call`],
-//! [`command`], [`key`] and [`value`].
+//! Ids, times, errors, partitions, policies and states are those of the crate `selvedge-core`,
+//! re-exported here: [`id`], [`time`], [`error`], [`partition`], [`policy`] and [`state`].
 //!
 //! # Features
 //!
@@ -95,9 +95,15 @@ pub mod worker;
 pub use client::{Client, ClientError, Flow, Task};
 pub use engine::Engine;
 pub use secret_text::SecretText;
-pub use selvedge_core::{call, command, error, id, key, partition, policy, state, time, value};
+pub use selvedge_core::{error, id, partition, policy, state, time};
 pub use store::Store;
 pub use worker::{Context, Done, Failed, Worker};
+
+/// Single commands, keys and calls of store functions, for [`Store::call`] and [`Store::command`]: for tools that read or
+/// change records directly. Everything else is easier and safer with a [`Client`].
+pub mod low_level {
+    pub use selvedge_core::{call, command, key, value};
+}
 
 /// The code of the README, run with the tests of the documentation.
 #[cfg(doctest)]

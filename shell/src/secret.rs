@@ -62,14 +62,10 @@ impl SecretError {
     /// The server error behind it, if there is one.
     #[must_use]
     pub fn server(&self) -> Option<&ServerError> {
-        let error = match self {
-            Self::NotHex | Self::Missing { .. } => return None,
-            Self::Partial { error, .. } => error,
-            Self::Call(error) => error,
-        };
-        match error {
-            CallError::Server(error) => Some(error),
-            CallError::Refused(_) | CallError::Broken(_) => None,
+        match self {
+            Self::NotHex | Self::Missing { .. } => None,
+            Self::Partial { error, .. } => error.server(),
+            Self::Call(error) => error.server(),
         }
     }
 }

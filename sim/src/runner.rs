@@ -130,7 +130,7 @@ fn come_to_rest(world: &mut World, patient_ms: u64, end_ms: u64) -> Vec<String> 
                 return pending;
             }
         }
-        let next = (world.now_ms + LOOK_EVERY_MS).min(end_ms);
+        let next = (world.now_ms + CHECK_EVERY_MS).min(end_ms);
         run_until(world, next);
     }
 }
@@ -174,4 +174,4 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
 }
 
 /// How often to check whether everything has come to rest.
-const LOOK_EVERY_MS: u64 = 1_000;
+const CHECK_EVERY_MS: u64 = 1_000;

@@ -61,6 +61,7 @@ impl Default for EngineConfig {
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{variable}=`{text}`: {reason}")]
+#[non_exhaustive]
 pub struct InvalidSetting {
     /// The variable.
     pub variable: String,
@@ -68,6 +69,14 @@ pub struct InvalidSetting {
     pub text: String,
     /// What is wrong with it.
     pub reason: &'static str,
+}
+
+impl InvalidSetting {
+    /// A variable whose value cannot be used for this reason.
+    #[must_use]
+    pub fn new(variable: &str, text: &str, reason: &'static str) -> Self {
+        Self { variable: variable.to_string(), text: text.to_string(), reason }
+    }
 }
 
 impl EngineConfig {
@@ -127,7 +136,7 @@ impl EngineConfig {
         ] {
             if let Some(text) = lookup(variable) {
                 *count = text.parse::<NonZeroU16>().map_err(|_| {
-                    invalid(variable, &text, "expected a whole number from 1 to 65535")
+                    InvalidSetting::new(variable, &text, "expected a whole number from 1 to 65535")
                 })?;
             }
         }
@@ -165,9 +174,11 @@ fn read_lanes(text: &str) -> Result<Vec<LaneId>, InvalidSetting> {
         .filter(|lane| !lane.is_empty())
         .map(str::parse)
         .collect::<Result<_, _>>()
-        .map_err(|_| invalid("FF_LANES", text, "a lane is 1 to 64 printable ASCII characters"))?;
+        .map_err(|_| {
+            InvalidSetting::new("FF_LANES", text, "a lane is 1 to 64 printable ASCII characters")
+        })?;
     if lanes.is_empty() {
-        return Err(invalid("FF_LANES", text, "at least one lane is needed"));
+        return Err(InvalidSetting::new("FF_LANES", text, "at least one lane is needed"));
     }
     Ok(lanes)
 }
@@ -175,7 +186,7 @@ fn read_lanes(text: &str) -> Result<Vec<LaneId>, InvalidSetting> {
 /// The unit is part of the variable's name: `…_MS` or `…_S`.
 fn read_interval(variable: &str, text: &str) -> Result<Duration, InvalidSetting> {
     let number: u64 =
-        text.parse().map_err(|_| invalid(variable, text, "expected a whole number"))?;
+        text.parse().map_err(|_| InvalidSetting::new(variable, text, "expected a whole number"))?;
     let interval = if variable.ends_with("_MS") {
         Duration::from_millis(number)
     } else {
@@ -184,15 +195,13 @@ fn read_interval(variable: &str, text: &str) -> Result<Duration, InvalidSetting>
     match interval {
         // As often as a scanner may run. Variables in seconds cannot say that otherwise.
         Duration::ZERO => Ok(INTERVAL_FLOOR),
-        short if short < INTERVAL_FLOOR => {
-            Err(invalid(variable, text, "the shortest interval is 100 ms; 0 means that"))
-        }
+        short if short < INTERVAL_FLOOR => Err(InvalidSetting::new(
+            variable,
+            text,
+            "the shortest interval is 100 ms; 0 means that",
+        )),
         interval => Ok(interval),
     }
-}
-
-fn invalid(variable: &str, text: &str, reason: &'static str) -> InvalidSetting {
-    InvalidSetting { variable: variable.to_string(), text: text.to_string(), reason }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::value::Value;
 /// A text that is none of the fixed texts of a wire enum.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a valid {kind}")]
+#[non_exhaustive]
 pub struct UnknownWord {
     /// The name of the enum.
     pub kind: &'static str,
@@ -30,6 +31,7 @@ pub struct UnknownWord {
 /// A text that is not a number, or not one in range.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a valid {kind}")]
+#[non_exhaustive]
 pub struct InvalidNumber {
     /// What it should be.
     pub kind: &'static str,
@@ -46,6 +48,7 @@ impl InvalidNumber {
 /// A function refused a call: the code and its details. Nothing was written, except what the
 /// contract ties to the code.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub struct Refusal {
     /// The error code.
     pub code: Code,
@@ -54,6 +57,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// A refusal with this code and these details.
+    #[must_use]
+    pub const fn new(code: Code, details: Vec<Vec<u8>>) -> Self {
+        Self { code, details }
+    }
+
     /// The detail at `index` as text; empty if there is none.
     #[must_use]
     pub fn detail(&self, index: usize) -> String {
@@ -77,6 +86,7 @@ impl fmt::Display for Refusal {
 /// A reply of an unexpected shape. It is kept, for diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("unreadable reply: expected {expected}, got {got:?}")]
+#[non_exhaustive]
 pub struct Broken {
     /// What was expected.
     pub expected: &'static str,
@@ -84,7 +94,15 @@ pub struct Broken {
     pub got: Value,
 }
 
-/// Why a call has no reply.
+impl Broken {
+    /// A reply that is not what was expected.
+    #[must_use]
+    pub const fn new(expected: &'static str, got: Value) -> Self {
+        Self { expected, got }
+    }
+}
+
+/// Why a call has no reply. There is no fourth way.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CallError {
     /// The function refused. The caller decides: the work may be done already, or be impossible.
@@ -96,4 +114,15 @@ pub enum CallError {
     /// The reply cannot be read: a bug, or another version of the library.
     #[error(transparent)]
     Broken(#[from] Broken),
+}
+
+impl CallError {
+    /// The error of the server, if that is what it is.
+    #[must_use]
+    pub const fn server(&self) -> Option<&ServerError> {
+        match self {
+            Self::Server(error) => Some(error),
+            Self::Refused(_) | Self::Broken(_) => None,
+        }
+    }
 }

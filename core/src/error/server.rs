@@ -33,6 +33,7 @@ pub enum Class {
 
 /// One error reply of a server, or the failure to get any reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub struct ServerError {
     /// Its class.
     pub class: Class,
@@ -66,7 +67,13 @@ impl ServerError {
     /// The failure of a call that was never sent.
     #[must_use]
     pub fn never_sent(text: impl Into<String>) -> Self {
-        Self { class: Class::NotNow, applied: Applied::No, text: text.into() }
+        Self::not_applied(Class::NotNow, text)
+    }
+
+    /// A failure of this class, of a call that has certainly not taken effect.
+    #[must_use]
+    pub fn not_applied(class: Class, text: impl Into<String>) -> Self {
+        Self { class, applied: Applied::No, text: text.into() }
     }
 }
 

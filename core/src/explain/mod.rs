@@ -30,6 +30,7 @@ use crate::time::ServerTime;
 
 /// Why an execution is in its state.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The execution.
     pub execution_id: ExecutionId,
@@ -43,6 +44,7 @@ pub struct Explanation {
 
 /// One thing that an execution waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Wait {
     /// What it waits for.
     pub on: String,

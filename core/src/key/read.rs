@@ -15,6 +15,7 @@ use crate::partition::Partition;
 /// A text that is no key of ours.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is not a key of this keyspace")]
+#[non_exhaustive]
 pub struct InvalidKey {
     /// What was given.
     pub text: String,

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::config::WorkerConfig;
 use super::io::{Alarm, Continuation, Io, only, value};
 use super::observe::Observation;
-use crate::call::quota::{ReleaseAdmission, STANDING, needs_no_slot};
+use crate::call::quota::{HOLDER_FIELDS, ReleaseAdmission, needs_no_slot};
 use crate::command::{Command, Reply};
 use crate::error::CallError;
 use crate::id::{ExecutionId, QuotaPolicyId};
@@ -75,7 +75,7 @@ impl Releases {
                 execution_id: execution.clone(),
             })
         } else {
-            Command::read("HMGET", &Key::execution(execution).core(), &STANDING)
+            Command::read("HMGET", &Key::execution(execution).core(), &HOLDER_FIELDS)
         };
         io.request(alloc::vec![command], Continuation::Release(number));
     }

@@ -176,11 +176,9 @@ impl Settings {
         let engine = EngineConfig::from_env(lookup)?;
         let mut seen = BTreeSet::new();
         if engine.lanes.iter().any(|lane| !seen.insert(lane)) {
-            return Err(SettingsError::Engine(InvalidSetting {
-                variable: "FF_LANES".to_owned(),
-                text: lookup("FF_LANES").unwrap_or_default(),
-                reason: "a lane is named twice",
-            }));
+            let text = lookup("FF_LANES").unwrap_or_default();
+            let invalid = InvalidSetting::new("FF_LANES", &text, "a lane is named twice");
+            return Err(SettingsError::Engine(invalid));
         }
         let partitions_named = PARTITION_VARIABLES.iter().any(|name| lookup(name).is_some());
         Ok(Self {

@@ -86,9 +86,9 @@ impl ClientError {
         match self {
             Self::TimedOut(_) => true,
             Self::Unavailable(error) | Self::Store(StoreError::Server(error)) => {
-                error.retry(Idempotency::Idempotent) == Retry::AfterPause
+                passes_by_itself(error)
             }
-            Self::Deployment(error) => error.is_retryable(),
+            Self::Deployment(error) => error.server().is_some_and(passes_by_itself),
             Self::Refused(refusal) => refusal.code.retry_class() == RetryClass::Retryable,
             Self::Store(_)
             | Self::Url(_)
@@ -119,6 +119,10 @@ impl ClientError {
     pub fn refusal(&self) -> Option<Code> {
         if let Self::Refused(refusal) = self { Some(refusal.code) } else { None }
     }
+}
+
+fn passes_by_itself(error: &ServerError) -> bool {
+    error.retry(Idempotency::Idempotent) == Retry::AfterPause
 }
 
 /// Tells an error reply, which begins with a word in capitals, from no reply.
@@ -171,9 +175,13 @@ mod tests {
         let silence = ClientError::from(ServerError::silence("gone"));
         assert_eq!(silence.code(), "unavailable");
         assert!(silence.is_retryable());
-        let refusal = Refusal { code: Code::FlowNotFound, details: Vec::new() };
+        let refusal = Refusal::new(Code::FlowNotFound, Vec::new());
         let refused = ClientError::from(CallError::Refused(refusal));
         assert_eq!(refused.code(), "flow_not_found");
         assert!(!refused.is_retryable());
+        let denied = ServerError::from_reply("NOPERM no permissions");
+        let deployment = DeploymentError::Call(CallError::Server(denied.clone()));
+        assert!(!ClientError::from(denied).is_retryable());
+        assert!(!ClientError::Deployment(deployment).is_retryable());
     }
 }

@@ -20,7 +20,7 @@ use selvedge_core::value::Value;
 use uuid::Uuid;
 
 use super::millis;
-use super::task::Task;
+use super::task::{DURATION_MAX, Task};
 use super::{Client, ClientError};
 
 /// A budget to create: limits on usage by dimension.
@@ -38,7 +38,7 @@ use super::{Client, ClientError};
 #[derive(Clone, Debug, Default)]
 pub struct BudgetSpec {
     limits: BTreeMap<String, (u64, u64)>,
-    reset_interval: Duration,
+    reset_interval: Option<Duration>,
     scope: (String, String),
 }
 
@@ -63,10 +63,10 @@ impl BudgetSpec {
         self
     }
 
-    /// Resets the usage at this interval.
+    /// Resets the usage at this interval: at least a millisecond, at most [`DURATION_MAX`].
     #[must_use]
     pub fn resets_every(mut self, interval: Duration) -> Self {
-        self.reset_interval = interval;
+        self.reset_interval = Some(interval);
         self
     }
 
@@ -144,8 +144,9 @@ impl Client {
     /// Creates a budget with a random id.
     ///
     /// # Errors
-    /// When the store refuses it or does not answer.
+    /// When its interval is too short or too long; when the store refuses it or does not answer.
     pub async fn create_budget(&self, spec: BudgetSpec) -> Result<BudgetId, ClientError> {
+        let reset_interval_ms = spec.reset_interval.map_or(Ok(0), reset_interval_ms)?;
         let id = BudgetId::from(Uuid::new_v4());
         let partition = self.partitions().of_budget(id);
         let limits: Vec<DimensionLimits> = spec
@@ -161,7 +162,7 @@ impl Client {
             enforcement_mode: "strict".to_owned(),
             on_hard_limit: "block".to_owned(),
             on_soft_limit: "warn".to_owned(),
-            reset_interval_ms: millis(spec.reset_interval),
+            reset_interval_ms,
             now,
             limits: limits.clone(),
         };
@@ -301,6 +302,14 @@ impl Client {
         let needs = Needs::counts(*self.partitions(), true);
         self.run(CallAt::new(needs, partition.slot(), build)).await
     }
+}
+
+fn reset_interval_ms(interval: Duration) -> Result<u64, ClientError> {
+    let range = Duration::from_millis(1)..=DURATION_MAX;
+    range.contains(&interval).then(|| millis(interval)).ok_or_else(|| {
+        let reason = "a budget resets at an interval from 1 ms to 1,000 years, or never";
+        ClientError::InvalidInput(reason.to_owned())
+    })
 }
 
 /// The budgets and quotas of tasks.

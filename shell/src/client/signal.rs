@@ -21,6 +21,7 @@ use super::{Client, ClientError};
 /// It is a credential: [`SignalTicket::expose`] returns it as text to hand out; `Debug` hides the
 /// token.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SignalTicket {
     /// The execution that waits.
     pub execution_id: ExecutionId,

@@ -129,11 +129,7 @@ impl Task {
     #[must_use]
     pub fn retries(self, retries: u32, pause: Duration) -> Self {
         let delay_ms = millis(pause);
-        self.retry_policy(RetryPolicy {
-            max_retries: retries,
-            backoff: Backoff::Fixed { delay_ms },
-            retryable_categories: Vec::new(),
-        })
+        self.retry_policy(RetryPolicy::new(retries, Backoff::Fixed { delay_ms }))
     }
 
     /// Sets the whole retry policy.
@@ -160,10 +156,8 @@ impl Task {
     /// The capabilities a worker must have to run it.
     #[must_use]
     pub fn needs<T: Into<String>>(mut self, capabilities: impl IntoIterator<Item = T>) -> Self {
-        let routing = RoutingRequirements {
-            required_capabilities: capabilities.into_iter().map(Into::into).collect(),
-            ..RoutingRequirements::default()
-        };
+        let mut routing = RoutingRequirements::default();
+        routing.required_capabilities = capabilities.into_iter().map(Into::into).collect();
         self.policy_mut().routing_requirements = Some(routing);
         self
     }
@@ -298,12 +292,7 @@ impl Task {
             // A time, checked as the duration since the epoch.
             StartTime::NotBefore(time) => u64::try_from(time.0).ok(),
         };
-        let pause = self.policy.retry_policy.as_ref().map(|retry| match retry.backoff {
-            Backoff::Exponential { initial_delay_ms, max_delay_ms, .. } => {
-                initial_delay_ms.max(max_delay_ms)
-            }
-            Backoff::Fixed { delay_ms } => delay_ms,
-        });
+        let pause = self.policy.retry_policy.as_ref().map(|retry| retry.backoff.longest_ms());
         let timeouts = self.policy.timeout_policy.as_ref();
         let spans = [
             ("delay", delay),

@@ -10,7 +10,7 @@ use futures_util::stream::FuturesUnordered;
 use selvedge_core::call::library::CountsFixed;
 use selvedge_core::command::{Answer, Ticket};
 use selvedge_core::engine::{Effect, Engine as Machine, EngineConfig, Input};
-use selvedge_core::error::{Applied, Class, ServerError};
+use selvedge_core::error::{Class, ServerError};
 use selvedge_core::id::LaneId;
 use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
@@ -206,7 +206,7 @@ async fn check_deployment(parts: &Parts, was_healthy: bool) -> Result<(), Server
         // What may pass is tried again with the next heartbeat, from the beginning: the counts may
         // have been written and the secrets not.
         let class = if error.is_retryable() { Class::NotNow } else { Class::Denied };
-        ServerError { class, applied: Applied::No, text: error.to_string() }
+        ServerError::not_applied(class, error.to_string())
     })
 }
 

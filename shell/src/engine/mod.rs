@@ -32,7 +32,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
 
 pub use health::{Health, Phase};
-pub use selvedge_core::engine::{EngineConfig, Observation, ScannerName};
+pub use selvedge_core::engine::{
+    EngineConfig, Filter, InvalidSetting, Observation, ScanCounts, ScannerName,
+};
 
 pub(crate) use health::HealthRecord;
 

@@ -16,7 +16,7 @@ use selvedge_core::call::library::{
     DeclaredSignature, Edition, LibraryRevision, LibrarySignatures, Version,
 };
 use selvedge_core::call::{Function, Signature, signatures};
-use selvedge_core::error::{Applied, CallError, Class, ServerError};
+use selvedge_core::error::{CallError, Class, ServerError};
 use selvedge_core::value::Value;
 use selvedge_lua::library;
 use tokio::sync::{Mutex, watch};
@@ -174,7 +174,7 @@ fn program_too_old(missing: &str) -> ServerError {
          not offer {missing} as this program calls it: upgrade this program",
         library::REVISION
     );
-    ServerError { class: Class::Denied, applied: Applied::No, text }
+    ServerError::not_applied(Class::Denied, text)
 }
 
 async fn installed(connection: &Connection, within: Duration) -> Result<Installed, ServerError> {

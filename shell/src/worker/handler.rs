@@ -11,6 +11,7 @@ use super::context::Context;
 
 /// The outcome of a handler that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Done {
     /// The execution succeeded, with this result: any bytes, at most
     /// [`PAYLOAD_BYTES_MAX`](crate::client::PAYLOAD_BYTES_MAX). A larger result fails the execution
@@ -18,7 +19,8 @@ pub enum Done {
     Completed(Vec<u8>),
     /// The handler has suspended the execution with [`Context::suspend`]. A signal resumes it.
     Suspended,
-    /// Run the handler again after this delay, as the same attempt, on any worker.
+    /// Run the handler again after this delay, as the same attempt, on any worker. A delay of more
+    /// than [`DURATION_MAX`](crate::client::DURATION_MAX) fails the execution permanently.
     Later(Duration),
 }
 

@@ -12,7 +12,9 @@ use selvedge_core::worker::{Ask, AskReply, Suspension};
 use serde_json::json;
 
 use super::context::Context;
-use crate::client::{ClientError, SignalTicket, as_bytes, check_name, fields, text_hash};
+use crate::client::{
+    ClientError, DURATION_MAX, SignalTicket, as_bytes, check_name, fields, text_hash,
+};
 
 /// Which signals resume a suspended execution, and what happens if they do not arrive in time.
 ///
@@ -63,14 +65,13 @@ impl Suspend {
         self
     }
 
-    /// Fails the execution if it is not resumed within this time.
+    /// Fails the execution if it is not resumed within this time, at most [`DURATION_MAX`].
     #[must_use]
     pub fn timeout(self, after: Duration) -> Self {
         self.timeout_then(after, TimeoutBehavior::Fail)
     }
 
-    /// Does this if the execution is not resumed within this time, at most
-    /// [`DURATION_MAX`](crate::client::DURATION_MAX).
+    /// Does this if the execution is not resumed within this time, at most [`DURATION_MAX`].
     #[must_use]
     pub fn timeout_then(mut self, after: Duration, behavior: TimeoutBehavior) -> Self {
         self.timeout = Some((after, behavior));
@@ -97,8 +98,8 @@ impl Context {
     /// again from the start, as the same attempt.
     ///
     /// # Errors
-    /// When a signal name is invalid or none is given, the lease is lost, no waitpoint secret is
-    /// installed, or the store does not answer.
+    /// When a signal name is invalid or none is given, the timeout is too long, the lease is lost,
+    /// no waitpoint secret is installed, or the store does not answer.
     pub async fn suspend(&self, suspend: Suspend) -> Result<SignalTicket, ClientError> {
         suspend.check()?;
         let suspension = Suspension {
@@ -111,10 +112,9 @@ impl Context {
             AskReply::Suspended(waitpoints) => waitpoints,
             AskReply::Done | AskReply::Spent(_) | AskReply::Waitpoint(_) => Vec::new(),
         };
-        let bound = waitpoints.into_iter().next().ok_or(ClientError::Unreadable(Broken {
-            expected: "the waitpoint of the suspension",
-            got: Value::Nil,
-        }))?;
+        let bound = waitpoints.into_iter().next().ok_or_else(|| {
+            ClientError::Unreadable(Broken::new("the waitpoint of the suspension", Value::Nil))
+        })?;
         Ok(SignalTicket {
             execution_id: self.id().clone(),
             waitpoint_id: bound.id,
@@ -153,7 +153,7 @@ impl Context {
 }
 
 impl Suspend {
-    /// Checks the signal names. An empty list is refused, because to the library it means "any
+    /// Checks the timeout and the signal names. An empty list is refused, because to the library it means "any
     /// signal".
     fn check(&self) -> Result<(), ClientError> {
         if self.signals.is_empty() {
@@ -165,6 +165,10 @@ impl Suspend {
             check_name(name).map_err(|why| {
                 ClientError::InvalidInput(format!("invalid signal name {name:?}: {why}"))
             })?;
+        }
+        if self.timeout.is_some_and(|(after, _)| after > DURATION_MAX) {
+            let reason = "the timeout of a suspension is longer than 1,000 years";
+            return Err(ClientError::InvalidInput(reason.to_owned()));
         }
         Ok(())
     }
@@ -189,12 +193,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signal_names_are_checked() {
+    fn signal_names_and_timeout_are_checked() {
         assert!(Suspend::for_any(["a", "größer"]).check().is_ok());
         for (bad, says) in [
             (Suspend::for_all(Vec::<String>::new()), "no signal to wait for"),
             (Suspend::for_signal(""), "empty"),
             (Suspend::for_any(["a", "b\n"]), "\"b\\n\""),
+            (Suspend::for_signal("a").timeout(DURATION_MAX * 2), "the timeout"),
         ] {
             let refused = bad.check().unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");

@@ -73,7 +73,7 @@ fn meant(function: &str, reply: &Value) -> Option<Refusal> {
     let text =
         |detail: &Value| if let Value::Bulk(text) = detail { Some(text.clone()) } else { None };
     let details = details.iter().map(text).collect::<Option<_>>()?;
-    (!BARE.contains(&function)).then_some(Refusal { code, details })
+    (!BARE.contains(&function)).then(|| Refusal::new(code, details))
 }
 
 /// Whether a reply refuses with this code, which may carry its detail behind a colon.

@@ -19,7 +19,7 @@ fn demo(arguments: &[&str]) {
     let ran = selvedge(&[&["demo"], arguments].concat());
     let told = text(&ran.stdout);
     assert!(ran.status.success(), "{told}{}", text(&ran.stderr));
-    for shown in ["is killed in the middle", "finishes `mortal`, attempt 2", "3 cancelled"] {
+    for shown in ["is killed in the middle", "finishes `recover`, attempt 2", "3 cancelled"] {
         assert!(told.contains(shown), "{shown}: {told}");
     }
     let (_, verdict) = told.split_once("All ended as expected, in ").expect("it says so");
@@ -70,7 +70,7 @@ fn a_dry_run_of_the_demo_lists_its_flows() {
     let ran = selvedge(&["demo", "--dry-run"]);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let told = text(&ran.stdout);
-    for shown in ["fan-out", "render-de", "mirror-5", "flaky", "approval", "mortal"] {
+    for shown in ["fan-out", "render-de", "mirror-5", "flaky", "approval", "recover"] {
         assert!(told.contains(shown), "{shown}: {told}");
     }
     assert!(text(&ran.stderr).contains("nothing was submitted"), "{}", text(&ran.stderr));

@@ -174,9 +174,8 @@ async fn debt(fixture: &Fixture) -> Served {
 
 /// What is kept for a moment only is gone afterwards (retention trimmer).
 pub(crate) async fn retention(fixture: Fixture) -> Served {
-    let stream_policy = StreamPolicy { retention_ttl_ms: Some(1), ..StreamPolicy::default() };
-    let policy =
-        ExecutionPolicy { stream_policy: Some(stream_policy), ..ExecutionPolicy::default() };
+    let mut policy = ExecutionPolicy::default();
+    policy.stream_policy.get_or_insert_with(StreamPolicy::default).retention_ttl_ms = Some(1);
     let client = &fixture.client;
     let id = client.start(Task::new("x", "noop").lane("brief").policy(policy)).await?;
     client.cancel(&id, "it is not needed").await?;

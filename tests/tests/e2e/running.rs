@@ -193,17 +193,16 @@ pub(crate) async fn output(fixture: Fixture) -> Served {
 /// The work of a worker that dies in the middle comes back after its lease, once.
 pub(crate) async fn lost_worker(fixture: Fixture) -> Served {
     let lease = Duration::from_millis(500);
-    let dying = fixture.worker("lost").lease(lease).handler("mortal", |_: Context| async {
+    let dying = fixture.worker("lost").lease(lease).handler("lost", |_: Context| async {
         std::future::pending::<()>().await;
         Ok::<_, Failed>(())
     });
     let dying = fixture.serve(dying);
-    let id = fixture.client.start(Task::new("m", "mortal").lane("lost")).await?;
+    let id = fixture.client.start(Task::new("m", "lost").lane("lost")).await?;
     fixture.until_running(&id).await?;
     dying.kill();
-    let heir = fixture
-        .worker("lost")
-        .handler("mortal", |_: Context| async { Ok::<_, Failed>("came back") });
+    let heir =
+        fixture.worker("lost").handler("lost", |_: Context| async { Ok::<_, Failed>("came back") });
     let heir = fixture.serve(heir);
     let ended = fixture.client.wait_within(&id, PATIENCE).await?;
     check(ended.result == b"came back", || format!("{ended:?}"))?;

@@ -3,13 +3,13 @@
 use crate::value::Value;
 
 /// The fields of an execution's record that tell its state, for an `HMGET`.
-pub const STANDING: [&[u8]; 2] = [b"lifecycle_phase", b"eligibility_state"];
+pub const HOLDER_FIELDS: [&[u8]; 2] = [b"lifecycle_phase", b"eligibility_state"];
 
 /// Whether an execution in this state neither runs nor can be claimed: it must be admitted again
 /// before it runs. True only if the record says so or there is no record.
 #[must_use]
-pub fn needs_no_slot(standing: &Value) -> bool {
-    let Value::Array(words) = standing else { return false };
+pub fn needs_no_slot(fields: &Value) -> bool {
+    let Value::Array(words) = fields else { return false };
     match words.as_slice() {
         [Value::Nil, Value::Nil] => true,
         [Value::Bulk(phase), eligibility] => match phase.as_slice() {

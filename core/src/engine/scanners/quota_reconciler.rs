@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
 use crate::call::quota::{
-    QuotaState, ReconcileQuota, Reconciliation, ReleaseAdmission, STANDING, needs_no_slot,
+    HOLDER_FIELDS, QuotaState, ReconcileQuota, Reconciliation, ReleaseAdmission, needs_no_slot,
 };
 use crate::command::Command;
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
@@ -75,7 +75,7 @@ impl Policy {
             state.holders.iter().filter_map(|holder| holder.parse().ok()).collect();
         let reads = holders
             .iter()
-            .map(|id| Command::read("HMGET", &Key::execution(id).core(), &STANDING))
+            .map(|id| Command::read("HMGET", &Key::execution(id).core(), &HOLDER_FIELDS))
             .collect();
         let next = state.next_cursor;
         ScanStep::read(reads, move |standings| {

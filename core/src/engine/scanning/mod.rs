@@ -46,8 +46,8 @@ use crate::partition::Partition;
 use crate::requests::Priority;
 use crate::time::{LocalTime, ServerTime};
 
-/// One look serves everything that is held, and every slot that is freed, within this time.
-const LOOK_AFTER: Duration = Duration::from_millis(20);
+/// How long a visit that a push asks for is put off: one visit serves all pushes of that time.
+const EXPEDITE_DELAY: Duration = Duration::from_millis(20);
 
 /// How soon the dependency reconciler looks after what dispatch handed over.
 const HAND_OVER_PAUSE: Duration = Duration::from_millis(500);
@@ -126,7 +126,7 @@ impl Scanning {
     pub(super) fn execution_held(&mut self, now: LocalTime, partition: Partition) {
         let scanner = scanners::position(ScannerName::Unblock);
         self.cadence.mark_occupied(partition, scanner);
-        self.cadence.expedite(now.after(LOOK_AFTER), partition, scanner);
+        self.cadence.expedite(now.after(EXPEDITE_DELAY), partition, scanner);
     }
 
     /// A slot is free: looks for executions that wait for it, wherever some are known to wait.
@@ -134,7 +134,7 @@ impl Scanning {
         let scanner = scanners::position(ScannerName::Unblock);
         self.states.scratch(scanner).reset_prefix(&quota.to_string());
         for partition in self.cadence.occupied(scanner) {
-            self.cadence.expedite(now.after(LOOK_AFTER), partition, scanner);
+            self.cadence.expedite(now.after(EXPEDITE_DELAY), partition, scanner);
         }
     }
 

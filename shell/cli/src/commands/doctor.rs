@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::context::Context;
 use super::failure::{Exit, Failure};
-use super::output::harmless;
+use super::output::escape_control;
 
 /// What to check.
 #[derive(Args)]
@@ -46,20 +46,20 @@ impl From<RoleName> for Role {
 pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
     if let Some(role) = options.print_acl {
         let rule = acl_rule(role.into(), library::SOURCE);
-        return Ok(context.output.say(&rule, json!({ "acl": rule }))?);
+        return Ok(context.output.message(&rule, json!({ "acl": rule }))?);
     }
     let store = context.store().await?;
     let configured = context.settings.partitions();
     let findings = inspect::examine(&store, configured, options.user.as_deref()).await?;
     for finding in &findings {
-        context.output.say(&sentence(finding), object(finding))?;
+        context.output.message(&sentence(finding), object(finding))?;
     }
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let notes = count(Severity::Note);
     let summary = format!("{errors} errors, {warnings} warnings, {notes} notes");
     let object = json!({ "errors": errors, "warnings": warnings, "notes": notes });
-    context.output.say(&summary, object)?;
+    context.output.message(&summary, object)?;
     if errors + warnings == 0 {
         return Ok(());
     }
@@ -70,10 +70,10 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
 fn sentence(finding: &Finding) -> String {
     let Finding { severity, check, server, what, why, command } = finding;
     let server = server.as_ref().map(|server| format!("{server}: ")).unwrap_or_default();
-    let mut text = format!("{:<8}{server}{check}: {}", severity.as_str(), harmless(what));
+    let mut text = format!("{:<8}{server}{check}: {}", severity.as_str(), escape_control(what));
     for (label, line) in [("why: ", why), ("run: ", command)] {
         if !line.is_empty() {
-            text.push_str(&format!("\n          {label}{}", harmless(line)));
+            text.push_str(&format!("\n          {label}{}", escape_control(line)));
         }
     }
     text

@@ -198,10 +198,12 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
         let object = json!({
             "would": "signal", "execution_id": id.to_string(), "signal": name, "effect": effect,
         });
-        return Ok(context.output.say(&format!("would signal {name} to {id}: {does}"), object)?);
+        return Ok(context
+            .output
+            .message(&format!("would signal {name} to {id}: {does}"), object)?);
     }
     let object = json!({ "execution_id": id.to_string(), "signal": name, "effect": effect });
-    Ok(context.output.say(&format!("signal {name} to {id}: {does}"), object)?)
+    Ok(context.output.message(&format!("signal {name} to {id}: {does}"), object)?)
 }
 
 /// What the signal did, for people; `None` when nothing waited for it.
@@ -256,10 +258,10 @@ fn would(
     let (id, state) = (&execution.id, execution.state);
     tried.map_err(|error| would_not(verb, id, error))?;
     let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state.as_str() });
-    Ok(context.output.say(&format!("would {verb} {id}, which is {state}"), object)?)
+    Ok(context.output.message(&format!("would {verb} {id}, which is {state}"), object)?)
 }
 
 fn done(context: &Context, done: &str, id: &ExecutionId) -> Result<(), Failure> {
     let object = json!({ "done": done, "execution_id": id.to_string() });
-    Ok(context.output.say(&format!("{done} {id}"), object)?)
+    Ok(context.output.message(&format!("{done} {id}"), object)?)
 }

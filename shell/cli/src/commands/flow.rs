@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::failure::{Exit, Failure};
-use super::output::harmless;
+use super::output::escape_control;
 use super::{file, tree};
 
 /// The subcommands.
@@ -95,9 +95,9 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
     let flow = read(&submit.file)?;
     if submit.dry_run {
         let names: Vec<&str> = flow.names().collect();
-        let listed: Vec<String> = names.iter().map(|name| harmless(name)).collect();
+        let listed: Vec<String> = names.iter().map(|name| escape_control(name)).collect();
         let sentence = format!("a flow of {}: {}", tasks_of(names.len()), listed.join(", "));
-        return Ok(context.output.say(&sentence, json!({ "tasks": names }))?);
+        return Ok(context.output.message(&sentence, json!({ "tasks": names }))?);
     }
     let client = context.client().await?;
     let submitted = client.submit(flow).await?;
@@ -108,7 +108,7 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
         .collect();
     let sentence = format!("flow {} with {}", submitted.id, tasks_of(tasks.len()));
     let object = json!({ "flow_id": submitted.id.to_string(), "tasks": tasks });
-    context.output.say(&sentence, object)?;
+    context.output.message(&sentence, object)?;
     if submit.wait {
         wait(context, &client, submitted.id, submit.timeout).await?;
     }
@@ -145,7 +145,7 @@ async fn wait(
         .collect();
     let object = json!({ "flow_id": id.to_string(), "outcomes": outcomes });
     let graph = client.flow_graph(id, 1_000).await?;
-    context.output.say(&tree::tree(&graph), object)?;
+    context.output.message(&tree::tree(&graph), object)?;
     if ended.is_success() {
         return Ok(());
     }
@@ -163,7 +163,7 @@ async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
     loop {
         let graph = client.flow_graph(show.id, show.limit).await?;
         if show.mermaid {
-            return Ok(context.output.say(&tree::mermaid(&graph), Value::Null)?);
+            return Ok(context.output.message(&tree::mermaid(&graph), Value::Null)?);
         }
         let drawing = tree::tree(&graph);
         if drawing != drawn {
@@ -171,7 +171,7 @@ async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
                 // Clears the terminal; anstream leaves it out where there is none.
                 anstream::print!("\x1b[2J\x1b[H");
             }
-            context.output.say(&drawing, as_json(&graph))?;
+            context.output.message(&drawing, as_json(&graph))?;
             drawn = drawing;
         }
         if !show.watch || has_ended(&client, &graph).await? {
@@ -187,7 +187,7 @@ async fn has_ended(client: &Client, graph: &FlowGraph) -> Result<bool, Failure> 
     if !drawn || !graph.is_truncated {
         return Ok(drawn);
     }
-    match client.wait_flow_within(graph.flow.id, LOOK_AGAIN).await {
+    match client.wait_flow_within(graph.flow.id, READ_EVERY).await {
         Ok(_) => Ok(true),
         Err(ClientError::TimedOut(_)) => Ok(false),
         Err(error) => Err(error.into()),
@@ -254,14 +254,14 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
     context.output.rows(&columns, rows)?;
     if of_others > 0 {
         let sentence = format!("{of_others} of other namespaces; name theirs with --namespace");
-        context.output.remark(&sentence, json!({ "of_other_namespaces": of_others }));
+        context.output.note(&sentence, json!({ "of_other_namespaces": of_others }));
     }
     // The partitions behind the cursor may hold no flow.
     if let Some(next) = next
         && !client.flows(next, 1).await?.0.is_empty()
     {
         let sentence = "there are more; raise --limit to see them";
-        context.output.remark(sentence, json!({ "is_cut": true }));
+        context.output.note(sentence, json!({ "is_cut": true }));
     }
     Ok(())
 }
@@ -287,7 +287,7 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
             "of": of,
             "left_out": left_out,
         });
-        return Ok(context.output.say(&sentence, object)?);
+        return Ok(context.output.message(&sentence, object)?);
     }
     let done = client.cancel_flow(id, &cancel.reason).await?;
     let sentence = format!(
@@ -300,10 +300,10 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
         "ended_before": done.ended_before,
         "left_to_engine": done.left_to_engine,
     });
-    Ok(context.output.say(&sentence, object)?)
+    Ok(context.output.message(&sentence, object)?)
 }
 
 /// How long to wait for the end of a flow that is only drawn in part.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
+const READ_EVERY: Duration = Duration::from_secs(10);
 /// How often a watched flow is read.
 const WATCH_PAUSE: Duration = Duration::from_millis(500);

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::context::Context;
 use super::failure::{Exit, Failure};
-use super::output::harmless;
+use super::output::escape_control;
 use super::scan;
 
 /// Whether to repair.
@@ -30,7 +30,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         scan::scan_once(context, &client).await?;
         report = fsck::check(&client, progress).await?;
         let repaired = before.saturating_sub(report.violations.len());
-        context.output.say(
+        context.output.message(
             &format!("one pass of all scanners repaired {repaired} of {before}"),
             json!({ "repaired": repaired, "before": before }),
         )?;
@@ -38,7 +38,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     let mut advised = BTreeSet::new();
     for violation in &report.violations {
         let remedy = options.repair.then(|| remedy(violation));
-        let mut sentence = harmless(&violation.to_string());
+        let mut sentence = escape_control(&violation.to_string());
         if let Some(remedy) = remedy.filter(|remedy| advised.insert(*remedy)) {
             sentence.push_str(&format!("\n  to do: {remedy}"));
         }
@@ -48,17 +48,17 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             "what": violation.what,
             "to_do": remedy,
         });
-        context.output.say(&sentence, object)?;
+        context.output.message(&sentence, object)?;
     }
     for fsck::SetAsideEntry { key, entry, reason, .. } in &report.set_aside {
         let sentence = format!(
             "set aside in {key}: `{}`, {}; look at it, then HDEL it",
-            harmless(entry),
-            harmless(reason)
+            escape_control(entry),
+            escape_control(reason)
         );
         context
             .output
-            .say(&sentence, json!({ "set_aside": entry, "in": key, "reason": reason }))?;
+            .message(&sentence, json!({ "set_aside": entry, "in": key, "reason": reason }))?;
     }
     let count = report.violations.len();
     let found = match count {
@@ -74,7 +74,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         "violations": count,
         "set_aside": report.set_aside.len(),
     });
-    context.output.say(&summary, object)?;
+    context.output.message(&summary, object)?;
     if report.is_clean() {
         return Ok(());
     }

@@ -29,7 +29,7 @@ pub(crate) fn run(context: &Context, options: &Options) -> io::Result<()> {
             "digest": library::DIGEST,
             "source": text,
         });
-        return context.output.say("", object);
+        return context.output.message("", object);
     }
     io::stdout().lock().write_all(text.as_bytes())
 }

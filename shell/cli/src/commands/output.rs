@@ -30,7 +30,7 @@ impl Output {
         table.load_style(presets::NOTHING);
         table.set_header(columns.iter().map(|name| name.to_uppercase()));
         for row in rows {
-            table.add_row(columns.iter().zip(&row).map(|(name, value)| told(name, value)));
+            table.add_row(columns.iter().zip(&row).map(|(name, value)| display(name, value)));
         }
         for line in table.to_string().lines() {
             writeln!(out, "{}", line.trim())?;
@@ -48,7 +48,7 @@ impl Output {
         }
         let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
         for (name, value) in fields {
-            let value = told(name, &value);
+            let value = display(name, &value);
             if !value.is_empty() {
                 writeln!(out, "{name:width$}  {value}")?;
             }
@@ -56,8 +56,8 @@ impl Output {
         Ok(())
     }
 
-    /// Prints a remark to standard error, as a sentence or an object.
-    pub(crate) fn remark(self, sentence: &str, object: Value) {
+    /// Prints a note to standard error, as a sentence or an object.
+    pub(crate) fn note(self, sentence: &str, object: Value) {
         match self.json {
             true => anstream::eprintln!("{object}"),
             false => anstream::eprintln!("{sentence}"),
@@ -65,34 +65,34 @@ impl Output {
     }
 
     /// Prints a sentence for people; programs get the object.
-    pub(crate) fn say(self, sentence: &str, object: Value) -> io::Result<()> {
+    pub(crate) fn message(self, sentence: &str, object: Value) -> io::Result<()> {
         let mut out = anstream::stdout().lock();
         if self.json { writeln!(out, "{object}") } else { writeln!(out, "{sentence}") }
     }
 }
 
-/// A named value as people read it: what happened `at` some millisecond is told as a time.
-fn told(name: &str, value: &Value) -> String {
+/// A named value as people read it: what happened `at` some millisecond is shown as a time.
+fn display(name: &str, value: &Value) -> String {
     let time = value.as_u64().filter(|_| name.ends_with(" at")).and_then(as_time);
     time.unwrap_or_else(|| plain(value))
 }
 
-/// A sentence with its times as people read them. The machine tells times in milliseconds since
+/// A sentence with its times as people read them. Times are in milliseconds since
 /// 1970: thirteen digits, for some centuries, and no other number of a sentence has so many.
 pub(crate) fn with_times(sentence: &str) -> String {
-    let mut told = String::new();
+    let mut shown = String::new();
     let mut rest = sentence;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let (before, from) = rest.split_at(start);
         let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
         let (digits, after) = from.split_at(end);
         let time = digits.parse().ok().filter(|_| digits.len() == 13).and_then(as_time);
-        told.push_str(before);
-        told.push_str(time.as_deref().unwrap_or(digits));
+        shown.push_str(before);
+        shown.push_str(time.as_deref().unwrap_or(digits));
         rest = after;
     }
-    told.push_str(rest);
-    told
+    shown.push_str(rest);
+    shown
 }
 
 fn as_time(ms: u64) -> Option<String> {
@@ -100,24 +100,24 @@ fn as_time(ms: u64) -> Option<String> {
         .then(|| format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string())
 }
 
-/// Foreign text made safe for a terminal: control characters are escaped.
-pub(crate) fn harmless(text: &str) -> String {
-    let mut told = String::with_capacity(text.len());
+/// Text from the store, made safe for a terminal: control characters are escaped.
+pub(crate) fn escape_control(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
         if letter.is_control() {
-            told.extend(letter.escape_default());
+            shown.extend(letter.escape_default());
         } else {
-            told.push(letter);
+            shown.push(letter);
         }
     }
-    told
+    shown
 }
 
 /// A value as text for people.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => harmless(text),
+        Value::String(text) => escape_control(text),
         Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join(", "),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
     }
@@ -131,12 +131,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_steers_a_terminal_is_spelled_out() {
-        assert_eq!(harmless("it's \"né\"\u{1b}[2J\n"), "it's \"né\"\\u{1b}[2J\\n");
+    fn control_characters_are_escaped() {
+        assert_eq!(escape_control("it's \"né\"\u{1b}[2J\n"), "it's \"né\"\\u{1b}[2J\\n");
     }
 
     #[test]
-    fn a_sentence_tells_its_times_and_leaves_other_numbers_alone() {
+    fn times_in_a_sentence_are_formatted_and_other_numbers_are_not() {
         assert_eq!(
             with_times(
                 "{fp:12}:00000000-0000-4000-8000-123456789012 ran until 1700000000123, 3 of 4"

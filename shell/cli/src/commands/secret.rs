@@ -64,7 +64,7 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
         );
         return Ok(context
             .output
-            .say(&sentence, json!({ "would": "rotate", "partitions": partitions }))?);
+            .message(&sentence, json!({ "would": "rotate", "partitions": partitions }))?);
     }
     // The first program stores the partition counts; they tell which partitions need a secret.
     deployment::fix_counts(client.store(), *client.partitions())
@@ -78,7 +78,7 @@ async fn rotate(context: &Context, options: &Rotate) -> Result<(), Failure> {
     let sentence = format!("key {} signs on {} partitions; {former}", done.kid, done.partitions);
     let object =
         json!({ "kid": done.kid, "partitions": done.partitions, "replaced": done.replaced });
-    Ok(context.output.say(&sentence, object)?)
+    Ok(context.output.message(&sentence, object)?)
 }
 
 /// Longer than any secret.

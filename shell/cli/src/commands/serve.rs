@@ -33,7 +33,8 @@ pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
         serve::serve(settings, stop, |address| {
             let url = format!("http://{address}");
             // A closed standard output does not keep it from serving.
-            let _ = context.output.say(&format!("listening on {url}"), json!({ "listening": url }));
+            let _ =
+                context.output.message(&format!("listening on {url}"), json!({ "listening": url }));
         })
         .await
     })?;

@@ -3,17 +3,18 @@
 use selvedge::inspect::{FlowGraph, Join, Node};
 use selvedge_core::id::ExecutionId;
 
-use super::output::harmless;
+use super::output::escape_control;
 
 /// The tree, one execution per line.
 pub(crate) fn tree(graph: &FlowGraph) -> String {
     let flow = &graph.flow;
-    let mut text = format!("flow {} {} ({})", flow.id, harmless(flow.kind.as_str()), graph.state());
+    let mut text =
+        format!("flow {} {} ({})", flow.id, escape_control(flow.kind.as_str()), graph.state());
     for (depth, id) in graph.tree() {
         let Some(node) = graph.nodes.get(id) else { continue };
         let indent = "  ".repeat(depth.min(DEPTH_DRAWN) + 1);
         let indent = if depth > DEPTH_DRAWN { format!("{indent}({depth}) ") } else { indent };
-        let label = harmless(graph.label(id));
+        let label = escape_control(graph.label(id));
         text.push_str(&format!("\n{indent}{} {label}  {}", mark(&node.state), node.state));
         text.push_str(&also_after(graph, node));
         text.push_str(&format!("  {id}"));
@@ -77,7 +78,7 @@ fn also_after(graph: &FlowGraph, node: &Node) -> String {
         return String::new();
     }
     let mut names: Vec<String> =
-        node.upstreams.iter().map(|id| harmless(graph.label(id))).collect();
+        node.upstreams.iter().map(|id| escape_control(graph.label(id))).collect();
     names.sort();
     let more = all_upstreams(node).saturating_sub(NAMES_TOLD);
     names.truncate(NAMES_TOLD);

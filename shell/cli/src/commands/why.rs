@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::exec::execution_id;
 use super::failure::Failure;
-use super::output::{harmless, with_times};
+use super::output::{escape_control, with_times};
 
 /// The execution.
 #[derive(Args)]
@@ -32,15 +32,15 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             "waits": waits(&why.waits),
             "limits": waits(&why.limits),
         });
-        return Ok(context.output.say("", object)?);
+        return Ok(context.output.message("", object)?);
     }
-    let mut text = format!("{}: {}", why.execution_id, harmless(&why.headline));
+    let mut text = format!("{}: {}", why.execution_id, escape_control(&why.headline));
     for (title, all) in [("waits for", &why.waits), ("in any case", &why.limits)] {
         for wait in all {
             text.push_str(&format!(
                 "\n  {title}: {} ({})",
-                harmless(&wait.on),
-                harmless(&mover(&wait.mover))
+                escape_control(&wait.on),
+                escape_control(&mover(&wait.mover))
             ));
             match wait.by {
                 DueBy::Time(at) => text.push_str(&format!(", {}", until(now, at))),
@@ -52,7 +52,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             }
         }
     }
-    Ok(context.output.say(&with_times(&text), Value::Null)?)
+    Ok(context.output.message(&with_times(&text), Value::Null)?)
 }
 
 fn mover(mover: &Mover) -> String {

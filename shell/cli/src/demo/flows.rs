@@ -106,7 +106,7 @@ fn approval(lanes: &Lanes) -> DemoFlow {
 }
 
 fn lost(lanes: &Lanes) -> DemoFlow {
-    let task = Task::new("mortal", "mortal").lane(&lanes.mortal);
+    let task = Task::new("recover", "recover").lane(&lanes.recover);
     alone("lost", "its worker is killed; the work comes back", task)
 }
 

@@ -62,7 +62,7 @@ pub async fn run(
     let run = Uuid::new_v4().simple().to_string();
     let lanes = Lanes::new(run.get(..8).unwrap_or("demo"));
     let engine = Engine::builder(store)
-        .lanes([lanes.all.parse().map_err(invalid)?, lanes.mortal.parse().map_err(invalid)?])
+        .lanes([lanes.all.parse().map_err(invalid)?, lanes.recover.parse().map_err(invalid)?])
         .config(config)
         .secrets(SecretSource::Generate)
         .start()
@@ -131,12 +131,12 @@ pub(super) struct Lanes {
     /// For all tasks but one.
     pub(super) all: String,
     /// For the task whose worker is killed.
-    pub(super) mortal: String,
+    pub(super) recover: String,
 }
 
 impl Lanes {
     fn new(run: &str) -> Self {
-        Self { all: format!("demo-{run}"), mortal: format!("demo-{run}-mortal") }
+        Self { all: format!("demo-{run}"), recover: format!("demo-{run}-recover") }
     }
 }
 
