@@ -10,6 +10,7 @@ use selvedge_core::key::Key;
 use super::handler_runs::Run;
 use super::load::{Accepted, CallerRecord};
 use super::primary_crash::PrimaryCrash;
+use super::process_main::TIMED_OUT;
 
 /// Everything that is known at the end.
 pub struct Evidence<'a> {
@@ -49,6 +50,8 @@ impl Evidence<'_> {
         self.judge_ends(&mut verdict);
         self.judge_runs(&mut verdict);
         self.judge_attempts(&mut verdict);
+        self.judge_signals(&mut verdict);
+        self.judge_limits(&mut verdict);
         verdict
     }
 
@@ -208,6 +211,28 @@ impl Evidence<'_> {
                 }
                 Some(_) | None => {}
             }
+        }
+    }
+
+    /// A signal that was accepted resumes its execution, which sees it.
+    fn judge_signals(&self, verdict: &mut Verdict) {
+        for run in self.runs.iter().filter(|run| run.result.starts_with(TIMED_OUT)) {
+            let Ok(id) = run.execution.parse::<ExecutionId>() else { continue };
+            if let Some(&at_ms) = self.told.signalled.get(&id).filter(|at_ms| **at_ms < run.at_ms) {
+                let what = format!("{id} accepted its signal, and went on without it");
+                self.find(verdict, what, &id, at_ms, |_| false);
+            }
+        }
+    }
+
+    /// A limit that was created is there, unless a primary died: where it was is not recorded.
+    fn judge_limits(&self, verdict: &mut Verdict) {
+        let denied = self.told.limits_denied.iter();
+        let told = denied.map(|limit| format!("{limit} was created, and is not there"));
+        if self.crashes.is_empty() {
+            verdict.faults.extend(told);
+        } else {
+            verdict.excused.extend(told);
         }
     }
 

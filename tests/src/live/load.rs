@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge::client::{
-    Client, ClientError, Flow, OnSatisfied, Outcome, SubmittedFlow, Task, TerminalOutcome,
+    BudgetSpec, Client, ClientError, Outcome, QuotaSpec, Signal, SubmittedFlow, TerminalOutcome,
 };
 use selvedge_core::error::Class;
 use selvedge_core::id::ExecutionId;
@@ -13,7 +13,8 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::clock_ms;
-use super::process_main::Kind;
+use super::process_main::SIGNAL;
+use super::shapes::{Action, Limits, Planned, SHAPES, Shape};
 use selvedge_sim::search::Draws;
 
 /// What callers were told.
@@ -29,6 +30,10 @@ pub struct CallerRecord {
     pub refused: Vec<String>,
     /// Submissions without an acknowledgement.
     pub unanswered: usize,
+    /// Executions that accepted their signal, and when.
+    pub signalled: BTreeMap<ExecutionId, u64>,
+    /// Limits that were created, and later said not to be there.
+    pub limits_denied: Vec<String>,
 }
 
 /// An execution whose submission was acknowledged.
@@ -61,10 +66,12 @@ pub async fn submit_until(client: Client, seed: u64, stop: CancellationToken) ->
     let mut number = 0_u64;
     while !stop.is_cancelled() {
         number += 1;
-        let shape = SHAPES[draws.index(SHAPES.len())];
-        let watched = shape[draws.index(shape.len())].0;
-        let key = format!("{seed}-{number}");
-        waiting.spawn(submit(client.clone(), shape, watched, key, book.clone()));
+        let shape = &SHAPES[draws.index(SHAPES.len())];
+        let watched = shape.tasks[draws.index(shape.tasks.len())].0;
+        let pause = Duration::from_millis(u64::try_from(draws.index(800)).unwrap_or(0));
+        let caller =
+            Caller { client: client.clone(), key: format!("{seed}-{number}"), book: book.clone() };
+        waiting.spawn(caller.submit(shape, watched, pause));
         tokio::select! {
             () = stop.cancelled() => {}
             () = tokio::time::sleep(PAUSE) => {}
@@ -78,25 +85,84 @@ pub async fn submit_until(client: Client, seed: u64, stop: CancellationToken) ->
     std::mem::take(&mut book.0.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Submits one flow and waits for the end of one of its tasks.
-async fn submit(
+/// The caller of one flow.
+struct Caller {
     client: Client,
-    shape: &'static [Planned],
-    watched: &'static str,
     key: String,
     book: Arc<SharedRecord>,
-) {
-    book.ask();
-    match client.submit(flow(shape).idempotency_key(key)).await {
-        Ok(submitted) => {
-            book.accept(&submitted, shape);
-            match client.wait_within(&submitted[watched], WAIT_MAX).await {
-                Ok(end) => book.end(end),
-                Err(ClientError::NotFound { .. }) => book.deny(submitted[watched].clone()),
-                Err(error) => book.hear("wait", &error),
+}
+
+impl Caller {
+    /// Submits the flow, does what its shape says, and waits for the end of one of its tasks.
+    async fn submit(self, shape: &'static Shape, watched: &'static str, pause: Duration) {
+        let limits = match self.create_limits(shape.action).await {
+            Ok(limits) => limits,
+            Err(error) => return self.book.hear("create", &error),
+        };
+        self.book.ask();
+        match self.client.submit(shape.flow(limits).idempotency_key(&self.key)).await {
+            Ok(submitted) => {
+                self.book.accept(&submitted, shape.tasks);
+                match shape.action {
+                    Action::Wait | Action::Limit => {}
+                    Action::Cancel => {
+                        tokio::time::sleep(pause).await;
+                        self.cancel(&submitted).await;
+                    }
+                    Action::Signal => self.signal(&submitted[shape.tasks[0].0]).await,
+                }
+                self.wait(&submitted[watched]).await;
+            }
+            Err(ClientError::NotFound { kind, id }) if limits.is_some() => {
+                self.book.deny_limit(format!("{kind} {id}"));
+            }
+            Err(error) => self.book.hear("submit", &error),
+        }
+    }
+
+    async fn create_limits(&self, action: Action) -> Result<Limits, ClientError> {
+        if action != Action::Limit {
+            return Ok(None);
+        }
+        let budget = self.client.create_budget(BudgetSpec::new().hard("units", 100)).await?;
+        let quota = self.client.create_quota(QuotaSpec::new().concurrency(1)).await?;
+        Ok(Some((budget, quota)))
+    }
+
+    async fn wait(&self, id: &ExecutionId) {
+        match self.client.wait_within(id, WAIT_MAX).await {
+            Ok(end) => self.book.end(end),
+            Err(ClientError::NotFound { .. }) => self.book.deny(id.clone()),
+            Err(error) => self.book.hear("wait", &error),
+        }
+    }
+
+    /// Cancels the flow; one that has ended meanwhile says so.
+    async fn cancel(&self, submitted: &SubmittedFlow) {
+        match self.client.cancel_flow(submitted.id, "no longer wanted").await {
+            Ok(_) | Err(ClientError::Refused(_) | ClientError::NotFound { .. }) => {}
+            Err(error) => self.book.hear("cancel", &error),
+        }
+    }
+
+    /// Sends the signal as soon as the execution waits for it. One that has stopped waiting
+    /// meanwhile, because its time was over, refuses it.
+    async fn signal(&self, id: &ExecutionId) {
+        for _ in 0..SIGNAL_TRIES {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let ticket = match self.client.ticket(id).await {
+                Ok(Some(ticket)) => ticket,
+                Ok(None) => continue,
+                Err(error) => return self.book.hear_or_ignore_missing("ticket", &error),
+            };
+            let signal = Signal::new(SIGNAL).idempotency_key(&self.key);
+            match self.client.signal(&ticket, signal).await {
+                Ok(_) => return self.book.signalled(id.clone()),
+                Err(ClientError::Refused(_)) => return,
+                // Perhaps it was accepted: it is sent again, and counts once.
+                Err(error) => self.book.hear_or_ignore_missing("signal", &error),
             }
         }
-        Err(error) => book.hear("submit", &error),
     }
 }
 
@@ -118,6 +184,24 @@ impl SharedRecord {
         let Outcome { id, outcome, result, .. } = end;
         let ended = Ended { at_ms: clock_ms(), id, outcome, result };
         self.0.lock().unwrap_or_else(PoisonError::into_inner).ended.push(ended);
+    }
+
+    fn signalled(&self, id: ExecutionId) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.signalled.insert(id, clock_ms());
+    }
+
+    fn deny_limit(&self, limit: String) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.unanswered -= 1;
+        told.limits_denied.push(limit);
+    }
+
+    /// An execution that is missing is found by the judge.
+    fn hear_or_ignore_missing(&self, asked: &str, error: &ClientError) {
+        if !matches!(error, ClientError::NotFound { .. }) {
+            self.hear(asked, error);
+        }
     }
 
     fn deny(&self, id: ExecutionId) {
@@ -145,54 +229,11 @@ impl SharedRecord {
     }
 }
 
-/// A task of a shape: its name, its kind, after whom it comes, and how it may end.
-type Planned = (&'static str, Kind, &'static [&'static str], &'static [TerminalOutcome]);
-
-fn flow(shape: &[Planned]) -> Flow {
-    shape.iter().fold(Flow::new("live"), |flow, (name, kind, after, _)| {
-        let task = Task::new(*name, kind.name()).retries(5, Duration::from_millis(50));
-        let task = match (*name, after.is_empty()) {
-            (_, true) => task,
-            (RACE, false) => task.after_any(after.iter().copied(), OnSatisfied::CancelRemaining),
-            (_, false) => task.after(after.iter().copied()),
-        };
-        flow.task(task)
-    })
-}
-
-/// The one task that goes as soon as any of those before it has succeeded.
-const RACE: &str = "race";
-
-const SUCCESS: &[TerminalOutcome] = &[TerminalOutcome::Success];
-const FAILED: &[TerminalOutcome] = &[TerminalOutcome::Failed];
-const SKIPPED: &[TerminalOutcome] = &[TerminalOutcome::Skipped];
-/// Of several that race, the slower ones are cancelled, or skipped where they never began.
-const RACING: &[TerminalOutcome] =
-    &[TerminalOutcome::Success, TerminalOutcome::Cancelled, TerminalOutcome::Skipped];
-
-const SHAPES: [&[Planned]; 5] = [
-    &[("only", Kind::Plain, &[], SUCCESS)],
-    &[
-        ("first", Kind::Plain, &[], SUCCESS),
-        ("second", Kind::Flaky, &["first"], SUCCESS),
-        ("third", Kind::Plain, &["second"], SUCCESS),
-    ],
-    &[
-        ("source", Kind::Plain, &[], SUCCESS),
-        ("left", Kind::Plain, &["source"], SUCCESS),
-        ("right", Kind::Patient, &["source"], SUCCESS),
-        ("sink", Kind::Plain, &["left", "right"], SUCCESS),
-    ],
-    &[
-        ("hare", Kind::Plain, &[], RACING),
-        ("tortoise", Kind::Patient, &[], RACING),
-        (RACE, Kind::Plain, &["hare", "tortoise"], SUCCESS),
-    ],
-    &[("doomed", Kind::Doomed, &[], FAILED), ("orphan", Kind::Plain, &["doomed"], SKIPPED)],
-];
-
 /// A flow every so often: enough that something is always under way.
 const PAUSE: Duration = Duration::from_millis(120);
+
+/// How often a caller looks whether an execution waits for its signal.
+const SIGNAL_TRIES: usize = 100;
 
 /// After the last fault.
 const WAIT_IN_PEACE: Duration = Duration::from_secs(45);

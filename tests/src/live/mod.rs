@@ -18,6 +18,7 @@ pub mod read_keyspace;
 pub mod report;
 pub mod schedule_run;
 pub mod servers;
+pub mod shapes;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

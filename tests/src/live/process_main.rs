@@ -50,10 +50,10 @@ async fn work(settings: &Settings, notes: &Arc<RunLog>) -> Result<(), ClientErro
     let client = Client::builder(store).partitions(settings.engine.partitions).build().await?;
     let mut worker = Worker::builder(client)
         .name("live")
-        .concurrency(4)
+        .concurrency(16)
         .lease(LEASE)
         .poll_every(Duration::from_millis(200));
-    for kind in [Kind::Plain, Kind::Flaky, Kind::Patient, Kind::Doomed] {
+    for kind in Kind::ALL {
         let notes = notes.clone();
         worker = worker.handler(kind.name(), move |context| run(kind, context, notes.clone()));
     }
@@ -71,9 +71,25 @@ pub enum Kind {
     Patient,
     /// Fails for good.
     Doomed,
+    /// Takes longer than a lease lasts, and succeeds.
+    Slow,
+    /// Waits for a signal, goes on and succeeds.
+    Signalled,
+    /// Spends from its budget, and succeeds.
+    Spending,
 }
 
 impl Kind {
+    const ALL: [Self; 7] = [
+        Self::Plain,
+        Self::Flaky,
+        Self::Patient,
+        Self::Doomed,
+        Self::Slow,
+        Self::Signalled,
+        Self::Spending,
+    ];
+
     /// The name by which tasks ask for it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -82,13 +98,19 @@ impl Kind {
             Self::Flaky => "flaky",
             Self::Patient => "patient",
             Self::Doomed => "doomed",
+            Self::Slow => "slow",
+            Self::Signalled => "signalled",
+            Self::Spending => "spending",
         }
     }
 }
 
 async fn run(kind: Kind, context: Context, notes: Arc<RunLog>) -> Result<Done, Failed> {
-    let result = Uuid::new_v4().to_string();
+    let mut result = Uuid::new_v4().to_string();
     let attempt = context.attempt().0;
+    if kind == Kind::Signalled && context.is_resumed() && context.signals().await?.is_empty() {
+        result = format!("{TIMED_OUT}{result}");
+    }
     let begun = Run::now(context.id().to_string(), attempt, context.is_resumed(), result.clone());
     notes.begin(&begun)?;
     tokio::time::sleep(Duration::from_millis(5)).await;
@@ -96,15 +118,33 @@ async fn run(kind: Kind, context: Context, notes: Arc<RunLog>) -> Result<Done, F
         Kind::Flaky if attempt == 0 => Err(Failed::transient("the first time always fails")),
         Kind::Doomed => Err(Failed::permanent("doomed")),
         Kind::Patient if !context.is_resumed() => {
-            let pause = Duration::from_millis(500);
-            let wait =
-                Suspend::for_signal("never").timeout_then(pause, TimeoutBehavior::AutoResume);
-            context.suspend(wait).await?;
-            Ok(Done::Suspended)
+            suspend(&context, "never", Duration::from_millis(500)).await
         }
-        Kind::Plain | Kind::Flaky | Kind::Patient => Ok(Done::from(result)),
+        Kind::Signalled if !context.is_resumed() => suspend(&context, SIGNAL, SIGNAL_WITHIN).await,
+        Kind::Slow => {
+            tokio::time::sleep(LEASE + Duration::from_millis(500)).await;
+            Ok(Done::from(result))
+        }
+        Kind::Spending => {
+            context.spend("run", &[("units", 1)]).await?;
+            Ok(Done::from(result))
+        }
+        Kind::Plain | Kind::Flaky | Kind::Patient | Kind::Signalled => Ok(Done::from(result)),
     }
 }
+
+async fn suspend(context: &Context, signal: &str, pause: Duration) -> Result<Done, Failed> {
+    let wait = Suspend::for_signal(signal).timeout_then(pause, TimeoutBehavior::AutoResume);
+    context.suspend(wait).await?;
+    Ok(Done::Suspended)
+}
+
+/// The signal that tasks of the kind `signalled` wait for, and how long they do.
+pub const SIGNAL: &str = "go";
+const SIGNAL_WITHIN: Duration = Duration::from_secs(15);
+
+/// With this begins the result of a run that was resumed without its signal.
+pub const TIMED_OUT: &str = "timed-out-";
 
 /// Short, so that the work of a dead worker comes back within a schedule.
 const LEASE: Duration = Duration::from_secs(2);

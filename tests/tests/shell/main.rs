@@ -8,6 +8,7 @@ mod killed_processes;
 mod kit;
 mod lifecycle;
 mod migration;
+mod paused_node;
 mod quota;
 mod server_faults;
 mod stores;

@@ -222,3 +222,31 @@ fn a_second_run_is_excused_if_the_promoted_replica_lacks_the_first() {
         assert_eq!(told, doubled, "{verdict:?}");
     }
 }
+
+#[test]
+fn a_signal_that_was_accepted_and_not_seen_is_found() {
+    let timed_out = Run { resumed: true, ..run(TOLD_AT_MS + 5, 0, "timed-out-result") };
+    let runs = [run(1, 0, "first"), timed_out];
+    let found = |signalled_at: Option<u64>| {
+        let signalled = signalled_at.map(|at_ms| (id(), at_ms)).into_iter().collect();
+        let told = CallerRecord { signalled, ..CallerRecord::default() };
+        let snapshot = Snapshot::new(ServerTime(0));
+        let mut verdict = Verdict::default();
+        Evidence { snapshot: &snapshot, told: &told, runs: &runs, crashes: &[] }
+            .judge_signals(&mut verdict);
+        verdict.faults.len()
+    };
+    assert_eq!(found(None), 0, "nobody sent one");
+    assert_eq!(found(Some(TOLD_AT_MS)), 1);
+    assert_eq!(found(Some(TOLD_AT_MS + 9)), 0, "it came after the time was over");
+}
+
+#[test]
+fn a_limit_that_is_gone_is_found() {
+    let told = CallerRecord { limits_denied: vec!["quota 7".to_owned()], ..told() };
+    let snapshot = ended("success", "result");
+    let mut verdict = Verdict::default();
+    Evidence { snapshot: &snapshot, told: &told, runs: &[], crashes: &[] }
+        .judge_limits(&mut verdict);
+    assert_eq!(verdict.faults, ["quota 7 was created, and is not there"]);
+}
