@@ -82,6 +82,8 @@ impl History {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

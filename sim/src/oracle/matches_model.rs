@@ -61,6 +61,8 @@ impl Checker for MatchesModel {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

@@ -105,6 +105,8 @@ impl Checker for NoLostAck {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

@@ -4,7 +4,7 @@ use selvedge_core::id::LeaseId;
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{Ask, Effect, HandlerOutcome, Input, PERMANENT, Worker as Machine};
 
-use crate::event::{Actor, arguments_of, function_of};
+use crate::event::{Actor, EventKind, arguments_of, function_of};
 use crate::fault::Fault;
 use crate::fault::effects::FaultEffects;
 use crate::world::World;
@@ -29,7 +29,32 @@ impl World {
         let Some(late_ms) = worker.zombie_ms.take() else { return };
         let pause_ms = worker.lease_ms + late_ms;
         worker.frozen_until = worker.frozen_until.max(now_ms + pause_ms);
+        worker.handlers_run_on = false;
         worker.skew_ms = worker.skew_ms.saturating_sub_unsigned(pause_ms);
+    }
+
+    /// Whether the worker dies before it carries out an effect. Observations do not count.
+    pub(super) fn dies_before(&mut self, number: u8, effect: &Effect) -> bool {
+        let Some(left) = &mut self.worker(number).dies_after else { return false };
+        if !matches!(effect, Effect::Observe(_)) {
+            *left = left.saturating_sub(1);
+        }
+        *left == 0
+    }
+
+    /// Changes how many handlers a worker may run.
+    pub(crate) fn set_capacity(&mut self, number: u8, capacity: u64) {
+        if self.worker(number).machine.is_none() {
+            return;
+        }
+        self.emit(Actor::Worker(number), EventKind::Capacity(capacity));
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        self.feed_worker(number, Input::Capacity(capacity));
+    }
+
+    /// The worker may run as many handlers as the plan says.
+    pub(crate) fn restore_capacity(&mut self, number: u8) {
+        self.set_capacity(number, self.plan.config.capacity);
     }
 
     /// Replies to the claims with an unheard lease id are lost, also when they are repeated.

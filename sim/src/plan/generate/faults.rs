@@ -153,7 +153,7 @@ fn on_call(stream: &mut Draws, config: &Config, fault: Fault) -> FaultRule {
 const fn call_sites(fault: Fault) -> &'static [&'static [CallSite]] {
     match fault {
         Fault::CrashBeforeSend | Fault::CrashAfterApply => {
-            &[ANY_ENGINE_CALL, ENGINE_CALLS, ENGINE_CALLS, CALLER_CALLS]
+            &[ANY_ENGINE_CALL, ENGINE_CALLS, ENGINE_CALLS, CALLER_CALLS, WORKER_CALLS, REPORT_CALLS]
         }
         Fault::CrashBetweenSaddAndDrain => {
             &[&[("drain", Sender::Engine), ("cancel_execution", Sender::Engine)]]
@@ -269,16 +269,22 @@ fn amount(stream: &mut Draws, fault: Fault) -> Option<i64> {
         Fault::SlowPartition => within(stream, 10, 120),
         Fault::EngineFlood => within(stream, 1, 5),
         Fault::WorkerZombie => within(stream, 1, 8_000),
+        Fault::WorkerDies => within(stream, 1, 12),
+        Fault::WorkerClockJump => within(stream, 0, 30_000).map(|ms| off(ms - 10_000)),
+        Fault::WorkerRestart => within(stream, 0, 1_000),
         _ => None,
     }
 }
 
 fn target(stream: &mut Draws, config: &Config, fault: Fault) -> Option<Actor> {
+    let worker = u8::try_from(stream.within(Span { from: 1, to: config.workers })).unwrap_or(1);
+    if fault == Fault::PushesSilent {
+        return stream.chance(Ratio { hits: 1, of: 2 }).then_some(Actor::Worker(worker));
+    }
     if fault != Fault::OneWayCut {
         return None;
     }
     let engine = u8::try_from(stream.within(Span { from: 1, to: config.engines })).unwrap_or(1);
-    let worker = u8::try_from(stream.within(Span { from: 1, to: config.workers })).unwrap_or(1);
     stream.pick(&[Actor::Engine(engine), Actor::Worker(worker), Actor::Caller(1)]).copied()
 }
 
