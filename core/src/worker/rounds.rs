@@ -14,6 +14,8 @@ use crate::error::{Applied, CallError};
 #[derive(Default)]
 pub(super) struct RoundResult {
     pub(super) claimed: usize,
+    /// Whether the execution was claimed that the claims were for: others may be claimed instead.
+    pub(super) claimed_admitted: bool,
     pub(super) sent: usize,
     pub(super) next_offset: u32,
     pub(super) needs_admission: bool,
@@ -69,6 +71,7 @@ impl Claiming {
             Ok(ClaimNextReply::Claimed(work)) => {
                 result.claimed += 1;
                 let Claim { call, since, repeated } = claim;
+                result.claimed_admitted |= call.admitted.as_ref() == Some(&work.execution_id);
                 let has_permit = !round.lent;
                 let lane = call.lane;
                 return Some(Event::Granted(Granted { lane, work, since, repeated, has_permit }));
@@ -124,7 +127,7 @@ impl Claiming {
     ) -> Vec<Event> {
         let Round { mut target, quota, .. } = round;
         if let RoundKey::Admitted(execution) = key {
-            let not_claimed = quota.filter(|_| result.claimed == 0);
+            let not_claimed = quota.filter(|_| !result.claimed_admitted);
             self.mark_ready(target.lane, target.partition);
             return not_claimed
                 .map(|quota| Event::SlotUnneeded(execution.clone(), quota))
