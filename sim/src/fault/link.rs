@@ -41,6 +41,15 @@ impl World {
                     }
                 }
             }
+            Fault::NodePause => {
+                let node = self.node_of(rule);
+                for actor in self.all_clients() {
+                    self.links.clogged_until.insert((actor, node), until);
+                }
+                // Before the event, since oracles read it when they see the event.
+                self.links.slow.insert(node, (1, until));
+                self.record_fault(rule.fault, format!("node-{}", number(node)));
+            }
             Fault::SlowPartition => {
                 let node = self.node_of(rule);
                 let times = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(100);

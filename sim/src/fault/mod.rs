@@ -200,13 +200,58 @@ faults! {
     50 WorkerDrain asks "is everything that it holds reported or put back?";
     /// the capacity of a worker is set to zero, and back later
     51 CapacityDropped asks "does it start nothing meanwhile, and go on afterwards?";
+    /// a node stands still: what is sent to it is answered when it goes on
+    52 NodePause asks "do claims and scans on other nodes go on at their rate?";
 }
 
 impl Fault {
     /// Whether it only adds load, or slows down a part of the world: the rest must go on as usual.
     #[must_use]
     pub const fn only_adds_load(self) -> bool {
-        matches!(self, Self::SlowPartition | Self::TimerStorm | Self::OversizeGroup)
+        matches!(
+            self,
+            Self::SlowPartition | Self::NodePause | Self::TimerStorm | Self::OversizeGroup
+        )
+    }
+}
+
+impl Fault {
+    /// Whether a healthy worker keeps its leases through it: what it does to one call or to one
+    /// worker that dies is seen in the events, and the rest is about others than workers.
+    #[must_use]
+    pub const fn spares_leases(self) -> bool {
+        use Fault::*;
+        matches!(
+            self,
+            SlowPartition
+                | NodePause
+                | TimerStorm
+                | OversizeGroup
+                | CrashBeforeSend
+                | CrashAfterApply
+                | CrashBetweenSaddAndDrain
+                | CrashMidFanOut
+                | CrashBetweenStageAndApply
+                | ReplyLost
+                | RequestLost
+                | CancelRace
+                | StalePreRead
+                | PoisonTuple
+                | PoisonHead
+                | EngineClockSkew
+                | EnginePause
+                | ScannerOverlap
+                | FilteredEngine
+                | EngineFlood
+                | StopMidScan
+                | SignalEarlyLateTwice
+                | WakeupLost
+                | PushesSilent
+                | WorkerDies
+                | WorkerRestart
+                | WorkerDrain
+                | CapacityDropped
+        )
     }
 }
 
@@ -252,7 +297,7 @@ mod tests {
     #[test]
     fn the_catalogue_has_all_rows_and_every_name_parses() {
         let rows: std::collections::BTreeSet<u8> = Fault::ALL.iter().map(|f| f.row()).collect();
-        assert_eq!(rows, (1..=51).collect());
+        assert_eq!(rows, (1..=52).collect());
         for fault in Fault::ALL {
             assert_eq!(fault.name().parse(), Ok(*fault));
         }

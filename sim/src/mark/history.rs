@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use selvedge_core::id::LeaseId;
 use selvedge_core::key::Key;
 
-use crate::event::{Actor, CallId, Event, EventKind};
+use crate::event::{Actor, CallId, Event, EventKind, HandlerStep};
 use crate::oracle::call::Call;
 use crate::oracle::changes::Changes;
 
@@ -27,6 +28,10 @@ pub(super) struct History {
     pub(super) cancels: BTreeSet<Actor>,
     /// Lease ids that were used for a claim.
     pub(super) leases: BTreeSet<String>,
+    /// How many handlers run, by worker.
+    pub(super) handlers: BTreeMap<Actor, u64>,
+    /// When a handler was told to stop.
+    pub(super) told: BTreeMap<LeaseId, u64>,
     /// Whether commits were lost.
     pub(super) commits_lost: bool,
     /// Which engine scanned last, and when.
@@ -49,7 +54,16 @@ impl History {
                     self.callers_died.insert(event.actor);
                 }
                 self.engine_deaths += u64::from(matches!(event.actor, Actor::Engine(_)));
+                self.handlers.remove(&event.actor);
                 self.orphaned.extend(self.under_way.remove(&event.actor).unwrap_or_default());
+            }
+            EventKind::Handler { lease, step, .. } => {
+                let running = self.handlers.entry(event.actor).or_default();
+                match step {
+                    HandlerStep::Started => *running += 1,
+                    HandlerStep::Told => drop(self.told.insert(*lease, event.at_ms)),
+                    HandlerStep::Ended => *running = running.saturating_sub(1),
+                }
             }
             EventKind::CommitsLost { .. } => self.commits_lost = true,
             EventKind::Applied(applied) => {
@@ -82,7 +96,6 @@ impl History {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
-            | EventKind::Handler { .. }
             | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }

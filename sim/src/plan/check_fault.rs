@@ -288,9 +288,9 @@ impl Fault {
             WorkerDies | WorkerPause | WorkerClockJump | WorkerRestart | WorkerDrain
             | CapacityDropped | PushesSilent => Target::Worker,
             FailoverLosesSuffix | SplitBrainBranch | AmnesiaRestart | LibraryMissing
-            | LibraryReplaced | ServerClockJump | NodeClockSkew | SlowPartition | TryAgain
-            | ClusterDown | Loading | MasterDown | Busy | ReadOnly | Misconf | NoReplicas
-            | OutOfMemory | NoAuth | NoPerm => Target::Node,
+            | LibraryReplaced | ServerClockJump | NodeClockSkew | SlowPartition | NodePause
+            | TryAgain | ClusterDown | Loading | MasterDown | Busy | ReadOnly | Misconf
+            | NoReplicas | OutOfMemory | NoAuth | NoPerm => Target::Node,
             OneWayCut => Target::Client,
             _ => Target::NoActor,
         }

@@ -16,7 +16,7 @@ use selvedge_core::worker::{Effect, HandlerOutcome, Input, Worker as Machine, Wo
 use selvedge_lua::host::Message;
 
 use super::{ClientWait, lane};
-use crate::canary::{PlantedBug, WorldBug};
+use crate::canary::{PlantedBug, WorkerShim, WorldBug};
 use crate::event::{Actor, EventKind};
 use crate::plan::Span;
 use crate::profile::Part;
@@ -84,10 +84,12 @@ pub(crate) struct Worker {
     pub(crate) unheard: BTreeSet<Vec<u8>>,
     /// The machine before its last report, if the plan lets a worker report twice.
     before_report: Option<Snapshot>,
+    /// Plants a bug between the machine and this driver.
+    shim: WorkerShim,
 }
 
 impl Worker {
-    pub(crate) const fn new(number: u8) -> Self {
+    pub(crate) fn new(number: u8) -> Self {
         Self {
             number,
             machine: None,
@@ -107,6 +109,7 @@ impl Worker {
             zombie_ms: None,
             unheard: BTreeSet::new(),
             before_report: None,
+            shim: WorkerShim::default(),
         }
     }
 
@@ -303,6 +306,7 @@ impl World {
             return self.worker_timer_in(number, wait, WorkerWait::Input(Box::new(input)));
         }
         let now = worker.clock(now_ms);
+        let Some(input) = self.changed_input(number, input) else { return };
         let before = self.profiler.enter(Part::Engines);
         self.snapshot_before(number, now, &input);
         if let Some(machine) = &mut self.worker(number).machine {
@@ -323,6 +327,17 @@ impl World {
         self.set_worker_alarm(number);
     }
 
+    /// What the machine gets instead of an input, if a bug is planted.
+    fn changed_input(&mut self, number: u8, input: Input) -> Option<Input> {
+        let Some(PlantedBug::Worker(bug)) = self.bug else { return Some(input) };
+        let capacity = usize::try_from(self.plan.config.capacity).unwrap_or(usize::MAX);
+        let (input, more) = self.worker(number).shim.input(bug, capacity, input);
+        if let Some(more) = more {
+            self.worker_timer_in(number, 0, WorkerWait::Input(Box::new(more)));
+        }
+        input
+    }
+
     /// The next effect, unless the worker died from the last one.
     fn next_effect(&mut self, number: u8, incarnation: u32) -> Option<Effect> {
         let worker = self.worker(number);
@@ -332,8 +347,14 @@ impl World {
         worker.machine.as_mut()?.next_effect()
     }
 
-    fn carry_out(&mut self, number: u8, effect: Effect) {
+    fn carry_out(&mut self, number: u8, mut effect: Effect) {
         let actor = Actor::Worker(number);
+        if let Some(PlantedBug::Worker(bug)) = self.bug {
+            let (now_ms, partitions) = (self.now_ms, self.plan.config.flow_partitions);
+            let shim = &mut self.worker(number).shim;
+            let Some(changed) = shim.effect(bug, now_ms, partitions, effect) else { return };
+            effect = changed;
+        }
         match effect {
             Effect::Send { ticket, slot, batch } => {
                 let commands = argv_of(batch);

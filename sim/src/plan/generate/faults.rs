@@ -90,7 +90,9 @@ fn kinds(stream: &mut Draws, config: &Config) -> Vec<(Fault, u64)> {
         }
     }
     // Whether a slow shard affects the others can only be checked without other faults.
-    let slow = |(fault, weight): &(Fault, u64)| *fault == Fault::SlowPartition && *weight > 50;
+    let slow = |(fault, weight): &(Fault, u64)| {
+        matches!(fault, Fault::SlowPartition | Fault::NodePause) && *weight > 50
+    };
     if config.shards > 1 && kinds.iter().any(slow) {
         kinds.retain(|(fault, _)| fault.only_adds_load());
     }
