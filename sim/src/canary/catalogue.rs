@@ -42,18 +42,18 @@ canaries! {
     fence_not_compared: "OneHolder", lua!(
         "  if (core.current_lease_id or \"\") ~= fence.lease_id\n    or (core.current_lease_epoch or \"\") ~= fence.lease_epoch\n    or (core.current_attempt_id or \"\") ~= fence.attempt_id then"
             => "  if core.current_lease_id == nil then"),
-        "workers 2\nfault WorkerZombie on 1st claim_next by worker-1 ms 4000\nfault WorkerZombie on 1st claim_next by worker-2 ms 4000\nat 0s caller-1 create E1\n";
+        "workers 2\nfault WorkerZombie on 1st claim_many by worker-1 ms 4000\nfault WorkerZombie on 1st claim_many by worker-2 ms 4000\nat 0s caller-1 create E1\n";
     lapsed_lease_accepted: "OneHolder", lua!(
         "  if lease.lapsed(core, now) then\n    return lease.mark_expired"
             => "  if lease.lapsed(core, 0) then\n    return lease.mark_expired"),
-        "fault WorkerZombie on 1st claim_next by worker-1 ms 50\nat 0s caller-1 create E1\n";
+        "fault WorkerZombie on 1st claim_many by worker-1 ms 50\nat 0s caller-1 create E1\n";
     attempt_left_open: "AttemptsHonest", lua!(
         "\"attempt_state\", attempt_state, \"ended_at\", number.text(now),"
             => "\"ended_at\", number.text(now),"),
         "at 0s caller-1 create E1\n";
     claim_note_without_ttl: "NoOrphans", lua!(
-        "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms, \"PX\",\n        number.digits(math.max(numbers.ttl, claim.NOTE_MS)))"
-            => "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms)"),
+        "    call(\"SET\", k.claim_note, claim.note(found.plans), \"PX\",\n      number.digits(math.max(numbers.ttl, claim.NOTE_MS)))"
+            => "    call(\"SET\", k.claim_note, claim.note(found.plans))"),
         "at 0s caller-1 create E1\n";
     replay_marked_as_first_attempt: "LegalTransition", lua!(
         "state.eligible(\"pending_replay_attempt\")" => "state.eligible(\"pending_first_attempt\")"),
@@ -111,8 +111,8 @@ canaries! {
         "cond.satisfied_count = cond.satisfied_count + 1" => "cond.satisfied_count = cond.satisfied_count + 2"),
         "task E1 does suspend\nat 0s caller-1 create E1\n";
     repeated_claim_not_recognised: "RepeatIsHarmless", lua!(
-        "    local earlier = earlier_answer(k, a, tag, now)" => "    local earlier = nil"),
-        "fault DuplicateDelivery on 2nd claim_next ms 20\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\nat 0s caller-1 create E7\nat 0s caller-1 create E8\n";
+        "    local note = call(\"GET\", k.claim_note)\n    if note then\n      local reply" => "    local note = nil\n    if note then\n      local reply"),
+        "fault DuplicateDelivery on 1st claim_many ms 20\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\nat 0s caller-1 create E7\nat 0s caller-1 create E8\n";
     promoted_too_early: "NotBeforeDue", lua!(
         "    if due > now then\n      if score ~= due" => "    if due > now + 3600000 then\n      if score ~= due",
         "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
@@ -181,7 +181,7 @@ canaries! {
         "task E1 does slow\nat 0s caller-1 create E1\n";
     report_not_repeated_after_silence: "LeasesKept",
         PlantedBug::Worker(WorkerBug::SilentReportIsSuccess),
-        "fault RequestLost on 1st complete_execution\nat 0s caller-1 create E1\n";
+        "fault RequestLost on 1st end_and_claim\nat 0s caller-1 create E1\n";
     report_under_the_wrong_fence: "LeasesKept",
         PlantedBug::Worker(WorkerBug::ReportUnderWrongFence),
         "at 0s caller-1 create E1\n";

@@ -94,8 +94,7 @@ marks! {
     "drain time over": |g| worker(g, |fact| matches!(fact, Fact::DrainTimeOver));
     "worker drained": |g| worker(g, |fact| matches!(fact, Fact::Drained));
     "handler told to stop": |g| handler(g, HandlerStep::Told);
-    "panic reported": |g| g.by_worker() && g.called("fail_execution")
-        && g.call.is_some_and(|call| call.argument("failure_category") == PANIC);
+    "panic reported": |g| g.by_worker() && g.call.is_some_and(|call| call.argument("failure_category") == PANIC);
     "worker died with handlers running": |g| matches!(g.event.kind, EventKind::Died)
         && g.history.handlers.get(&g.event.actor).is_some_and(|running| *running > 0);
     "worker drained with calls in flight": |g| worker(g, |fact| matches!(fact, Fact::Drained))
@@ -115,14 +114,21 @@ marks! {
         && matches!(g.answer, Answer::Refused(code) if code == "lease_expired");
     "report after the end refused": |g| g.by_worker()
         && matches!(g.answer, Answer::Refused(code) if code == "execution_not_active");
-    "claim repeated with the same lease": |g| g.did("claim_next", "claimed")
-        && g.call.is_some_and(|call| g.history.leases.contains(call.argument("lease_id")));
+    "claim repeated with the same lease": |g| g.did("claim_many", "claimed") && repeats_leases(g);
+    "several claimed in one call": |g| g.did("claim_many", "claimed")
+        && g.changes.executions.iter().filter(|change| change.got_a_lease().is_some()).count() > 1;
+    "end claimed the next": |g| g.did("end_and_claim", "claimed");
+    "end found nothing to claim": |g| g.did("end_and_claim", "empty");
+    "end found a candidate for admission": |g| g.did("end_and_claim", "needs_admission");
+    "repeated end got its claim again": |g| g.did("end_and_claim", "claimed") && repeats_leases(g);
     "second attempt started": |g| g.changes.executions.iter()
         .any(|change| change.got_a_lease().is_some_and(|is| is.attempts > 1));
 
     // Ends.
-    "retry scheduled": |g| g.did("fail_execution", "retry_scheduled");
-    "failed for good": |g| g.did("fail_execution", "terminal_failed");
+    "retry scheduled": |g| g.did("fail_execution", "retry_scheduled")
+        || g.did("end_and_claim", "retry_scheduled");
+    "failed for good": |g| g.did("fail_execution", "terminal_failed")
+        || g.did("end_and_claim", "terminal_failed");
     "child skipped": |g| ends(g, TerminalOutcome::Skipped);
     "skip that caused another skip": skipped_by_a_skip;
     "expired by its deadline": |g| g.did("expire_if_due", "expired");
@@ -177,6 +183,12 @@ marks! {
     "two engines scanned at the same time": |g| g.called("scan_partition")
         && matches!(g.history.scanned, Some((actor, at_ms))
             if actor != g.event.actor && at_ms == g.event.at_ms);
+}
+
+/// Whether a call asks for leases that an earlier call had asked for.
+fn repeats_leases(context: &MarkContext<'_>) -> bool {
+    let known = |lease: &&[u8]| context.history.leases.contains(*lease);
+    context.call.is_some_and(|call| call.new_leases().iter().any(known))
 }
 
 fn fires(context: &MarkContext<'_>, wanted: fn(&Group) -> bool) -> bool {

@@ -27,7 +27,7 @@ pub(super) struct History {
     /// Engines that cancelled an execution.
     pub(super) cancels: BTreeSet<Actor>,
     /// Lease ids that were used for a claim.
-    pub(super) leases: BTreeSet<String>,
+    pub(super) leases: BTreeSet<Vec<u8>>,
     /// How many handlers run, by worker.
     pub(super) handlers: BTreeMap<Actor, u64>,
     /// When a handler was told to stop.
@@ -83,8 +83,8 @@ impl History {
                     ("cancel_execution", Actor::Engine(_)) => {
                         self.cancels.insert(event.actor);
                     }
-                    ("claim_next", _) => {
-                        self.leases.insert(call.argument("lease_id").to_owned());
+                    ("claim_many" | "end_and_claim", _) => {
+                        self.leases.extend(call.new_leases().into_iter().map(<[u8]>::to_vec));
                     }
                     ("scan_partition", Actor::Engine(_)) => {
                         self.scanned = Some((event.actor, event.at_ms));

@@ -228,11 +228,12 @@ impl Fault {
             ),
             Self::CrashBetweenStageAndApply => (&["apply_dependency_to_child"], Sender::Caller),
             Self::ClaimReplyLost | Self::WorkerZombie | Self::EpochRepeats => {
-                (&["claim_next"], Sender::Worker)
+                (&["claim_many", "end_and_claim"], Sender::Worker)
             }
-            Self::WorkerDoubleReport => {
-                (&["complete_execution", "fail_execution", "suspend_execution"], Sender::Worker)
-            }
+            Self::WorkerDoubleReport => (
+                &["end_and_claim", "complete_execution", "fail_execution", "suspend_execution"],
+                Sender::Worker,
+            ),
             _ => return None,
         })
     }
@@ -334,12 +335,12 @@ mod tests {
             ("ReplyLost on 1st drain for 3s", "leave `for` out"),
             ("TimerStorm at 1s for 3s", "leave `for` out"),
             ("EnginePause at 1s for 0s", "does nothing"),
-            ("CrashBetweenSaddAndDrain on 1st claim_next", "does not apply to claim_next"),
+            ("CrashBetweenSaddAndDrain on 1st claim_many", "does not apply to claim_many"),
             ("CrashBetweenSaddAndDrain on 1st call", "does not apply to call"),
             ("CrashBetweenSaddAndDrain on 1st drain by caller-1", "calls of caller-1"),
             ("CrashBetweenStageAndApply on 1st drain", "expected apply_dependency_to_child"),
-            ("ClaimReplyLost on 1st complete_execution", "expected claim_next"),
-            ("WorkerDoubleReport on 1st claim_next", "expected complete_execution"),
+            ("ClaimReplyLost on 1st complete_execution", "expected claim_many"),
+            ("WorkerDoubleReport on 1st claim_many", "expected end_and_claim"),
             ("EnginePause at 1s for 5124095576030h", "7 days"),
             (&format!("OversizeGroup at 1s members {many}"), "1 to 5000"),
             ("OversizeGroup at 1s members 5001", "1 to 5000"),

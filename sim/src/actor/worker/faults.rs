@@ -4,9 +4,10 @@ use selvedge_core::id::LeaseId;
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{Ask, Effect, HandlerOutcome, Input, PERMANENT, Worker as Machine};
 
-use crate::event::{Actor, EventKind, arguments_of, function_of};
+use crate::event::{Actor, EventKind};
 use crate::fault::Fault;
 use crate::fault::effects::FaultEffects;
+use crate::oracle::call::Call;
 use crate::world::World;
 use crate::world::random_streams::Purpose;
 use crate::world::transport::{ReplyTo, argv_of};
@@ -57,7 +58,7 @@ impl World {
         self.set_capacity(number, self.plan.config.capacity);
     }
 
-    /// Replies to the claims with an unheard lease id are lost, also when they are repeated.
+    /// Replies to calls that claim with an unheard lease id are lost, also when they are repeated.
     pub(super) fn worker_effects(
         &mut self,
         number: u8,
@@ -66,14 +67,11 @@ impl World {
     ) -> Vec<FaultEffects> {
         let worker = self.worker(number);
         for (argv, call_effects) in commands.iter().zip(&mut effects) {
-            let claim = function_of(argv) == Some("ff_claim_next");
-            let Some(lease) = arguments_of(argv).get(LEASE_ARGUMENT).filter(|_| claim) else {
-                continue;
-            };
+            let leases = Call::read(argv).map(|call| call.new_leases()).unwrap_or_default();
             if call_effects.claim_unheard {
-                worker.unheard.insert(lease.clone());
+                worker.unheard.extend(leases.iter().map(|lease| lease.to_vec()));
             }
-            if worker.unheard.contains(lease) {
+            if leases.iter().any(|lease| worker.unheard.contains(*lease)) {
                 (call_effects.reply_lost, call_effects.silent) = (true, true);
             }
         }
@@ -133,5 +131,3 @@ impl World {
 
 /// No worker was started this often.
 const NOBODY: u32 = u32::MAX;
-/// The position of the lease id among the arguments of a claim.
-const LEASE_ARGUMENT: usize = 4;

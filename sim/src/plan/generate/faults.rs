@@ -179,14 +179,14 @@ const fn call_sites(fault: Fault) -> &'static [&'static [CallSite]] {
         ],
         Fault::StalePreRead => &[ENGINE_CALLS],
         Fault::EpochRepeats | Fault::WorkerZombie | Fault::ClaimReplyLost => {
-            &[&[("claim_next", Sender::Worker)]]
+            &[&[("claim_many", Sender::Worker), ("end_and_claim", Sender::Worker)]]
         }
         Fault::WorkerDoubleReport => &[REPORT_CALLS],
         Fault::CancelRace | Fault::ReplayRace => &[
             ENGINE_CALLS,
             REPORT_CALLS,
             &[
-                ("claim_next", Sender::Worker),
+                ("claim_many", Sender::Worker),
                 ("renew_lease", Sender::Worker),
                 ("deliver_signal", Sender::Signaller),
             ],
@@ -217,7 +217,8 @@ const ENGINE_CALLS: &[CallSite] = &[
 
 /// Calls of workers during their work.
 const WORKER_CALLS: &[CallSite] = &[
-    ("claim_next", Sender::Worker),
+    ("claim_many", Sender::Worker),
+    ("end_and_claim", Sender::Worker),
     ("renew_lease", Sender::Worker),
     ("check_admission_and_record", Sender::Worker),
     ("release_admission", Sender::Worker),
@@ -225,6 +226,7 @@ const WORKER_CALLS: &[CallSite] = &[
 
 /// Calls of workers at the end of their work.
 const REPORT_CALLS: &[CallSite] = &[
+    ("end_and_claim", Sender::Worker),
     ("complete_execution", Sender::Worker),
     ("fail_execution", Sender::Worker),
     ("suspend_execution", Sender::Worker),
