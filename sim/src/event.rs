@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use selvedge_core::engine::Observation;
-use selvedge_core::id::ExecutionId;
+use selvedge_core::id::{ExecutionId, LeaseId};
 use selvedge_core::state::TerminalOutcome;
 use selvedge_core::value::Value;
 use selvedge_core::worker::Observation as WorkerObservation;
@@ -164,6 +164,17 @@ pub enum Claim {
     Replayed,
 }
 
+/// What happens to a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HandlerStep {
+    /// It was started.
+    Started,
+    /// It was told to stop.
+    Told,
+    /// It returned, panicked or was dropped.
+    Ended,
+}
+
 /// What the sender of a call knows about its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Learned {
@@ -214,6 +225,17 @@ pub enum EventKind {
     Observed(Observation),
     /// An observation of a worker.
     WorkerObserved(WorkerObservation),
+    /// A handler of a worker was started, told to stop, or is over.
+    Handler {
+        /// Its lease.
+        lease: LeaseId,
+        /// Its execution.
+        execution: ExecutionId,
+        /// Which of them.
+        step: HandlerStep,
+    },
+    /// A worker may run this many handlers from now on.
+    Capacity(u64),
     /// A client began an operation.
     Invoked {
         /// The call that carries it.

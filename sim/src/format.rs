@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::value::Value;
 
-use crate::event::{Actor, Argv, Event, EventKind, Learned, arguments_of, function_of};
+use crate::event::{
+    Actor, Argv, Event, EventKind, HandlerStep, Learned, arguments_of, function_of,
+};
 
 /// An event as one line: time, ordinal, actor, and what happened.
 #[must_use]
@@ -44,6 +46,16 @@ pub fn describe(event: &Event) -> String {
         EventKind::Fault { fault, detail } => format!("FAULT {fault} {detail}"),
         EventKind::Observed(fact) => format!("observes {fact:?}"),
         EventKind::WorkerObserved(fact) => format!("observes {fact:?}"),
+        EventKind::Handler { execution, step: HandlerStep::Started, .. } => {
+            format!("starts the handler of {execution}")
+        }
+        EventKind::Handler { execution, step: HandlerStep::Told, .. } => {
+            format!("tells the handler of {execution} to stop")
+        }
+        EventKind::Handler { execution, step: HandlerStep::Ended, .. } => {
+            format!("handler of {execution} has ended")
+        }
+        EventKind::Capacity(capacity) => format!("may run {capacity} handlers"),
         EventKind::Invoked { call, function, .. } => format!("begins {function} ({call})"),
         EventKind::Returned { call, learned } => format!("ends {call}: {}", knowledge(learned)),
         EventKind::Waits { executions, .. } => format!("waits for {}", all_ids(executions)),
@@ -79,6 +91,8 @@ pub fn matters(event: &Event) -> bool {
         EventKind::Observed(_) | EventKind::WorkerObserved(_) => false,
         EventKind::Lost { .. }
         | EventKind::Fault { .. }
+        | EventKind::Handler { .. }
+        | EventKind::Capacity(_)
         | EventKind::Invoked { .. }
         | EventKind::Returned { .. }
         | EventKind::Succeeded { .. }
@@ -106,6 +120,8 @@ pub fn mentions(event: &Event, text: &str) -> bool {
         | EventKind::Fault { .. }
         | EventKind::Observed(_)
         | EventKind::WorkerObserved(_)
+        | EventKind::Handler { .. }
+        | EventKind::Capacity(_)
         | EventKind::Returned { .. }
         | EventKind::Succeeded { .. }
         | EventKind::Waits { .. }

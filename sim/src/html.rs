@@ -123,6 +123,8 @@ fn draw(
         EventKind::Fault { .. } | EventKind::Died => ("fault", None),
         EventKind::Observed(_)
         | EventKind::WorkerObserved(_)
+        | EventKind::Handler { .. }
+        | EventKind::Capacity(_)
         | EventKind::Invoked { .. }
         | EventKind::Succeeded { .. }
         | EventKind::Waits { .. }

@@ -1,6 +1,6 @@
 //! Stories: short plans written by hand, each about one situation. A sweep repeats a story with a
 //! crash of an engine or a caller before and after every call of it that changes something, alone
-//! and in pairs.
+//! and in pairs. In a story about workers, these die too: at such calls, and before every effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +45,12 @@ stories! {
     "retry-and-suspend",
     "submitted-in-chunks",
     "waiters",
+    "worker-claims-renews-reports",
+    "worker-suspends-and-resumes",
+    "worker-admitted-and-refused",
+    "worker-drained",
+    "worker-paused-with-handlers",
+    "one-node-of-three-paused",
 }
 
 impl Story {
@@ -52,6 +58,12 @@ impl Story {
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         STORIES.iter().find(|story| story.name == name)
+    }
+
+    /// Whether it is about workers, so that a sweep kills them too.
+    #[must_use]
+    pub fn is_about_workers(&self) -> bool {
+        self.name.starts_with("worker-")
     }
 
     /// Its plan.
@@ -70,7 +82,7 @@ impl Story {
     }
 }
 
-/// A point at which an engine or a caller can crash.
+/// A point at which an engine, a caller or a worker can crash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boundary {
     crash: FaultRule,
@@ -81,7 +93,7 @@ pub struct Boundary {
 /// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Sweep {
-    /// Calls of engines and callers that change something.
+    /// Calls that change something, of engines, callers and, in stories about them, workers.
     pub calls: usize,
     /// Runs with one crash.
     pub singles: usize,
@@ -91,18 +103,20 @@ pub struct Sweep {
     pub failures: Vec<(Plan, Failure)>,
 }
 
-/// Every point before and after a call of an engine or caller that changed something. A crash next to a call that
-/// changed nothing is the same as a crash next to the following call.
+/// Every point before and after a call of an engine or caller, and with `workers` of a worker, that
+/// changed something. A crash next to a call that changed nothing is the same as a crash next to the
+/// following call.
 #[must_use]
 #[expect(clippy::wildcard_enum_match_arm, reason = "only two kinds of events matter")]
-pub fn boundaries(outcome: &Outcome) -> Vec<Boundary> {
+pub fn boundaries(outcome: &Outcome, workers: bool) -> Vec<Boundary> {
     let mut seen: BTreeMap<(Actor, String), u32> = BTreeMap::new();
     let mut sent: BTreeMap<CallId, (u64, Actor, String, u32)> = BTreeMap::new();
     let mut boundaries = Vec::new();
     for event in outcome.trace.tail() {
         match &event.kind {
             EventKind::Sent { call, argv, .. }
-                if matches!(event.actor, Actor::Engine(_) | Actor::Caller(_)) =>
+                if matches!(event.actor, Actor::Engine(_) | Actor::Caller(_))
+                    || (workers && matches!(event.actor, Actor::Worker(_))) =>
             {
                 let Some(function) = function_of(argv) else { continue };
                 let verb = function.trim_start_matches("ff_").to_owned();
@@ -125,6 +139,26 @@ pub fn boundaries(outcome: &Outcome) -> Vec<Boundary> {
     boundaries
 }
 
+/// The death of a worker before each of its effects: sends, starts, cancels and answers.
+fn deaths_at_effects(outcome: &Outcome) -> Vec<Boundary> {
+    let mut effects: BTreeMap<Actor, i64> = BTreeMap::new();
+    for event in outcome.trace.tail().filter(|event| matches!(event.actor, Actor::Worker(_))) {
+        if matches!(event.kind, EventKind::Sent { .. } | EventKind::Handler { .. }) {
+            *effects.entry(event.actor).or_default() += 1;
+        }
+    }
+    let mut boundaries = Vec::new();
+    for (worker, effects) in effects {
+        for amount in 1..=effects.min(EFFECTS_MAX) {
+            let (to, amount) = (Some(worker), Some(amount));
+            let crash = FaultRule { to, amount, ..FaultRule::at(Fault::WorkerDies, 0) };
+            // Where it dies is known when it has died.
+            boundaries.push(Boundary { crash, ordinal: 0 });
+        }
+    }
+    boundaries
+}
+
 /// Runs a story once for every boundary, and for every pair of boundaries if it has few calls. The
 /// second boundary of a pair is taken from the run with the first crash, so it may be in a call
 /// that is only made for recovery.
@@ -133,6 +167,7 @@ pub fn boundaries(outcome: &Outcome) -> Vec<Boundary> {
 /// When the story cannot be run.
 pub fn sweep(
     story: &Plan,
+    workers: bool,
     options: &RunOptions,
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Sweep, String> {
@@ -142,8 +177,12 @@ pub fn sweep(
     if let Some(failure) = Failure::of(&calm) {
         return Ok(Sweep { failures: vec![(story.clone(), failure)], ..Sweep::default() });
     }
-    let (firsts, deaths) = (boundaries(&calm), deaths(&calm));
-    let mut sweep = Sweep { calls: firsts.len() / 2, singles: firsts.len(), ..Sweep::default() };
+    let (mut firsts, deaths) = (boundaries(&calm, workers), deaths(&calm));
+    let calls = firsts.len() / 2;
+    if workers {
+        firsts.extend(deaths_at_effects(&calm));
+    }
+    let mut sweep = Sweep { calls, singles: firsts.len(), ..Sweep::default() };
     let in_pairs = sweep.calls < PAIRS_BELOW;
     let mut pairs = Vec::new();
     for (done, first) in firsts.iter().enumerate() {
@@ -156,7 +195,8 @@ pub fn sweep(
             // Up to the crash, the run is the same as the one without crashes.
             let death = self::deaths(&outcome).into_iter().find(|death| !deaths.contains(death));
             let Some((death, _)) = death else { continue };
-            let later = boundaries(&outcome).into_iter().filter(|second| second.ordinal > death);
+            let seconds = boundaries(&outcome, workers).into_iter();
+            let later = seconds.filter(|second| second.ordinal > death);
             pairs.extend(later.map(|second| (first, second)));
         }
     }
@@ -186,6 +226,9 @@ fn deaths(outcome: &Outcome) -> BTreeSet<(u64, Actor)> {
     let died = outcome.trace.tail().filter(|event| matches!(event.kind, EventKind::Died));
     died.map(|event| (event.ordinal, event.actor)).collect()
 }
+
+/// A worker dies before each of so many effects.
+const EFFECTS_MAX: i64 = 80;
 
 /// Stories with fewer calls than this are also swept in pairs.
 pub const PAIRS_BELOW: usize = 60;

@@ -182,6 +182,8 @@ fn feed(digest: &mut Digest, event: &Event) {
         }
         EventKind::Observed(fact) => text(digest, 7, &format!("{fact:?}")),
         EventKind::WorkerObserved(fact) => text(digest, 16, &format!("{fact:?}")),
+        EventKind::Handler { lease, step, .. } => text(digest, 19, &format!("{lease} {step:?}")),
+        EventKind::Capacity(capacity) => text(digest, 20, &capacity.to_string()),
         EventKind::Invoked { call, function, argv } => {
             text(digest, 8, function);
             digest.number(*call);

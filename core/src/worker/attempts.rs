@@ -17,6 +17,7 @@ use core::time::Duration;
 
 use super::claiming::Granted;
 use super::config::WorkerConfig;
+use super::end_claims::EndClaim;
 use super::io::{Alarm, Io};
 use super::observe::{AttemptOutcome, Observation};
 use super::releases::Slot;
@@ -40,6 +41,8 @@ pub(super) struct Attempt {
     /// The retry policy as stored JSON; empty if there is none.
     pub(super) retry_policy_json: String,
     pub(super) stage: Stage,
+    /// Since when its permit is with its lane and partition.
+    pub(super) turn: LocalTime,
     /// When the lease ends unless it is renewed.
     pub(super) ends_at: LocalTime,
     /// Suspensions in flight: what a renewal says meanwhile is of no interest.
@@ -128,6 +131,11 @@ impl Attempts {
         self.held.is_empty()
     }
 
+    /// Whether attempts may wait for a permit.
+    pub(super) fn is_any_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     pub(super) fn get(&self, lease: LeaseId) -> Option<&Attempt> {
         self.held.get(&lease)
     }
@@ -138,7 +146,7 @@ impl Attempts {
 
     /// Takes over a claimed execution. It runs at once if it has a permit.
     pub(super) fn granted(&mut self, io: &mut Io, granted: Granted) {
-        let Granted { lane, work, since, repeated, has_permit } = granted;
+        let Granted { lane, work, since, turn, repeated, has_permit } = granted;
         let (lease, execution) = (work.fence.lease_id, work.execution_id.clone());
         if self.held.contains_key(&lease) {
             // A late answer to a claim that was repeated.
@@ -163,6 +171,7 @@ impl Attempts {
             budgets: policy.budget_ids.into_iter().map(BudgetId::from).collect(),
             retry_policy_json: retry_policy(&work.policy_json),
             stage: Stage::Waiting(work),
+            turn,
             ends_at: since.after(self.config.lease_ttl),
             suspending: 0,
             resumed_at_once: false,
@@ -215,7 +224,7 @@ impl Attempts {
             Stage::Lost(_) | Stage::Suspended | Stage::Reporting(_) => return,
         }
         io.observe(Observation::PutBack(attempt.execution.clone()));
-        self.report(io, lease, HandlerOutcome::Later(Duration::ZERO));
+        self.report(io, lease, HandlerOutcome::Later(Duration::ZERO), None);
     }
 
     /// The handler has suspended its execution, which gave up the lease. Returns the slot to give
@@ -233,18 +242,20 @@ impl Attempts {
         }
     }
 
-    /// A handler ended. Returns the slot to give back, if nothing has to be reported.
+    /// A handler ended; `claim` is made with its report. Returns the slot to give back, if nothing
+    /// has to be reported.
     pub(super) fn ended(
         &mut self,
         io: &mut Io,
         lease: LeaseId,
         outcome: HandlerOutcome,
+        claim: Option<EndClaim>,
     ) -> Option<Slot> {
         let attempt = self.held.get(&lease)?;
         let execution = attempt.execution.clone();
         match attempt.stage {
             Stage::Running => {
-                self.report(io, lease, outcome);
+                self.report(io, lease, outcome, claim);
                 None
             }
             Stage::Lost(lost) => {

@@ -25,14 +25,25 @@ impl ClaimTarget {
     pub(super) fn key(&self) -> TargetKey {
         (self.lane.clone(), self.partition)
     }
+
+    /// A target, from its first candidate on.
+    pub(super) fn whole((lane, partition): TargetKey) -> Self {
+        Self { lane, partition, claims_at_once: 1, offset: 0 }
+    }
+
+    /// The same target, from behind its first candidate on.
+    pub(super) fn behind(self) -> Self {
+        Self { offset: self.offset.saturating_add(1), claims_at_once: 1, ..self }
+    }
 }
 
 /// The targets to claim from, in order; each is queued at most once.
 #[derive(Clone, Debug)]
 pub(super) struct ClaimQueue {
     queue: VecDeque<ClaimTarget>,
-    /// The offsets of the queued targets.
-    queued: BTreeMap<TargetKey, u32>,
+    queued: BTreeMap<TargetKey, Queued>,
+    /// Counts what is queued and marked as ready.
+    stamp: u64,
     /// Targets where something became ready while they were queued with an offset: what became
     /// ready may be before that offset.
     restart: BTreeSet<TargetKey>,
@@ -49,6 +60,14 @@ pub(super) struct ClaimQueue {
 
 pub(super) type TargetKey = (LaneId, Partition);
 
+/// What is known of a queued target.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    offset: u32,
+    /// When it was queued or marked as ready, the last time.
+    stamp: u64,
+}
+
 impl ClaimQueue {
     /// An empty queue. `start` sets where polling begins.
     pub(super) fn new(lanes: Vec<LaneId>, partitions: u16, start: u64) -> Self {
@@ -56,6 +75,7 @@ impl ClaimQueue {
         Self {
             queue: VecDeque::new(),
             queued: BTreeMap::new(),
+            stamp: 0,
             restart: BTreeSet::new(),
             revisit: VecDeque::new(),
             lanes,
@@ -67,12 +87,14 @@ impl ClaimQueue {
 
     /// Queues a target where something became ready. If it is queued with an offset, it is queued
     /// again from the start afterwards.
-    pub(super) fn mark_ready(&mut self, lane: LaneId, partition: Partition) {
-        let key = (lane, partition);
-        if self.queued.get(&key).is_some_and(|offset| *offset > 0) {
-            self.restart.insert(key);
-        } else {
-            self.push_from_start(key);
+    pub(super) fn mark_ready(&mut self, key: TargetKey) {
+        self.stamp += 1;
+        match self.queued.get_mut(&key) {
+            Some(queued) if queued.offset > 0 => {
+                self.restart.insert(key);
+            }
+            Some(queued) => queued.stamp = self.stamp,
+            None => self.push_from_start(key),
         }
     }
 
@@ -82,9 +104,33 @@ impl ClaimQueue {
         if target.offset == 0 {
             self.restart.remove(&key);
         }
-        if let Entry::Vacant(vacant) = self.queued.entry(key) {
-            vacant.insert(target.offset);
+        self.stamp += 1;
+        match self.queued.entry(key) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Queued { offset: target.offset, stamp: self.stamp });
+                self.queue.push_back(target);
+            }
+            Entry::Occupied(mut occupied) => occupied.get_mut().stamp = self.stamp,
+        }
+    }
+
+    /// Puts a queued target behind all others.
+    pub(super) fn move_to_back(&mut self, key: &TargetKey) {
+        let is_it = |target: &ClaimTarget| target.partition == key.1 && target.lane == key.0;
+        if self.queued.contains_key(key)
+            && let Some(at) = self.queue.iter().position(is_it)
+            && let Some(target) = self.queue.remove(at)
+        {
             self.queue.push_back(target);
+        }
+    }
+
+    /// Takes a target out that a call found without anything to claim, unless something became
+    /// ready since `stamp`, when that call was sent.
+    pub(super) fn remove_unchanged(&mut self, key: &TargetKey, stamp: u64) {
+        if self.queued.get(key).is_some_and(|queued| queued.stamp <= stamp) {
+            self.queued.remove(key);
+            self.queue.retain(|target| target.partition != key.1 || target.lane != key.0);
         }
     }
 
@@ -98,8 +144,8 @@ impl ClaimQueue {
         }
     }
 
-    fn push_from_start(&mut self, (lane, partition): TargetKey) {
-        self.push(ClaimTarget { lane, partition, claims_at_once: 1, offset: 0 });
+    fn push_from_start(&mut self, key: TargetKey) {
+        self.push(ClaimTarget::whole(key));
     }
 
     /// Queues one target to poll: alternately the next one in order and one to revisit.
@@ -108,8 +154,8 @@ impl ClaimQueue {
         if let Some(key) = self.polled_revisit.then(|| self.revisit.pop_front()).flatten() {
             return self.push_from_start(key);
         }
-        if let Some((lane, partition)) = self.target_at(self.poll_index) {
-            self.mark_ready(lane, partition);
+        if let Some(key) = self.target_at(self.poll_index) {
+            self.mark_ready(key);
         }
         self.poll_index = (self.poll_index + 1) % self.target_count().max(1);
     }
@@ -130,6 +176,21 @@ impl ClaimQueue {
         let target = self.queue.remove(at)?;
         self.queued.remove(&target.key());
         Some(target)
+    }
+
+    /// Whether a queued target is like this.
+    pub(super) fn any(&self, is: impl Fn(&ClaimTarget) -> bool) -> bool {
+        self.queue.iter().any(is)
+    }
+
+    /// Whether this target is queued with candidates to skip.
+    pub(super) fn is_paging(&self, key: &TargetKey) -> bool {
+        self.queued.get(key).is_some_and(|queued| queued.offset > 0)
+    }
+
+    /// A number that grows with everything that is queued or marked as ready.
+    pub(super) const fn stamp(&self) -> u64 {
+        self.stamp
     }
 
     /// Whether this is a lane of a partition that the worker serves.
@@ -165,7 +226,7 @@ mod tests {
     fn a_target_is_queued_once_and_popped_in_order() {
         let mut queue = ClaimQueue::new(alloc::vec![lane("a")], 4, 0);
         for partition in [2, 1, 2] {
-            queue.mark_ready(lane("a"), Partition::flow(partition));
+            queue.mark_ready((lane("a"), Partition::flow(partition)));
         }
         let order: Vec<u16> = core::iter::from_fn(|| queue.pop(|_| true))
             .map(|target| target.partition.index)
@@ -178,7 +239,7 @@ mod tests {
         let mut queue = ClaimQueue::new(alloc::vec![lane("a")], 4, 0);
         let mut offsets = Vec::new();
         queue.push(target(1, 64));
-        queue.mark_ready(lane("a"), Partition::flow(1));
+        queue.mark_ready((lane("a"), Partition::flow(1)));
         for _ in 0..2 {
             let Some(target) = queue.pop(|_| true) else { break };
             offsets.push(target.offset);
@@ -186,6 +247,24 @@ mod tests {
         }
         assert_eq!(offsets, [64, 0]);
         assert!(queue.pop(|_| true).is_none(), "restarted only once");
+    }
+
+    #[test]
+    fn a_target_found_empty_leaves_the_queue_unless_it_became_ready_since() {
+        for became_ready in [false, true] {
+            let mut queue = ClaimQueue::new(alloc::vec![lane("a")], 4, 0);
+            queue.push(target(2, 0));
+            queue.push(target(1, 0));
+            let sent = queue.stamp();
+            queue.mark_ready((lane("a"), Partition::flow(2)));
+            if became_ready {
+                queue.mark_ready((lane("a"), Partition::flow(1)));
+            }
+            queue.remove_unchanged(&(lane("a"), Partition::flow(1)), sent);
+            let left = core::iter::from_fn(|| queue.pop(|_| true));
+            let expected: &[u16] = if became_ready { &[2, 1] } else { &[2] };
+            assert_eq!(left.map(|target| target.partition.index).collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]

@@ -1,34 +1,35 @@
 //! Claims: where to claim next, claims in flight, and claims whose replies were lost.
 //!
-//! The claims on one target, a lane of a partition, are sent as one round, and a target has at most
-//! one round at a time. Targets do not wait for each other: what fails or stays unanswered delays
-//! its own partition only.
+//! A round is one call that claims several executions of a target, a lane of a partition, and a
+//! target has at most one round at a time. Targets do not wait for each other: what fails or stays
+//! unanswered delays its own partition only. Most claims need no round: they are made by the call
+//! that reports an end (`end_claims`).
 //!
-//! A claim takes a permit, for the handler of the execution that it may get. If it stays unanswered
-//! for long, its permit is lent to others; an execution that it gets then waits for the next permit.
+//! A round takes a permit for the handler of each execution that it may get. If it stays unanswered
+//! for long, its permits are lent to others; an execution that it gets then waits for the next
+//! permit.
 //!
-//! A claim that was perhaps applied is repeated with the same lease id until a lease from it could
-//! have lapsed: the answer is the same as long as the lease stands.
+//! A round that was perhaps applied is repeated with the same lease ids until leases from it could
+//! have lapsed: the answer is the same as long as they stand.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::claim_queue::{ClaimQueue, ClaimTarget};
+use super::claim_queue::{ClaimQueue, ClaimTarget, TargetKey};
 use super::config::WorkerConfig;
 use super::io::{Alarm, Continuation, Io};
 use super::observe::Observation;
-use super::rounds::RoundResult;
-use crate::call::scheduling::{ClaimNext, ClaimedWork};
+use super::rounds::Found;
+use crate::call::scheduling::{ClaimMany, ClaimTerms, ClaimedWork, NewLease, NewLeases};
 use crate::capability::fnv1a;
-use crate::command::Command;
 use crate::id::{ExecutionId, LaneId, QuotaPolicyId};
 use crate::partition::Partition;
 use crate::retry::RetryDelays;
 use crate::time::LocalTime;
 
-/// Names the claims that are sent together.
+/// Names a round.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum RoundKey {
     /// Claims on a target.
@@ -56,6 +57,8 @@ pub(super) struct Granted {
     pub(super) work: ClaimedWork,
     /// When the claim was first sent: the lease is not older.
     pub(super) since: LocalTime,
+    /// Since when its permit is with this target.
+    pub(super) turn: LocalTime,
     /// Whether the claim had been repeated.
     pub(super) repeated: bool,
     /// Whether it still has the permit of its claim.
@@ -82,18 +85,21 @@ pub(super) struct Admitted {
 #[derive(Clone, Debug)]
 pub(super) struct Round {
     pub(super) target: ClaimTarget,
-    pub(super) claims: Vec<Claim>,
+    pub(super) call: ClaimMany,
+    /// When it was first sent.
+    pub(super) since: LocalTime,
+    pub(super) repeated: bool,
     /// Whether others use its permits.
     pub(super) lent: bool,
     /// The quota of an admitted execution.
     pub(super) quota: Option<QuotaPolicyId>,
 }
 
-#[derive(Clone, Debug)]
-pub(super) struct Claim {
-    pub(super) call: ClaimNext,
-    pub(super) since: LocalTime,
-    pub(super) repeated: bool,
+impl Round {
+    /// How many executions it claims at most, each with a permit.
+    pub(super) const fn wanted(&self) -> usize {
+        self.call.leases.count()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -108,13 +114,15 @@ pub(super) struct Claiming {
     pub(super) queue: ClaimQueue,
     pub(super) rounds: BTreeMap<RoundKey, Round>,
     pub(super) admitted: VecDeque<Admitted>,
+    /// Targets whose first candidates are not for this worker: an end does not claim there.
+    pub(super) unsuited: BTreeSet<TargetKey>,
     /// Partitions whose last claims failed.
     pub(super) backoffs: BTreeMap<Partition, Backoff>,
     /// Partitions with rounds that are unanswered for long, and how many.
     pub(super) slow: BTreeMap<Partition, usize>,
     /// Permits that claims have.
     pub(super) permits: usize,
-    /// Claims whose permits are lent.
+    /// Permits of rounds that are lent.
     pub(super) lent: usize,
     /// Partitions whose index sizes are being read.
     pub(super) surveys: usize,
@@ -131,6 +139,7 @@ impl Claiming {
             config,
             rounds: BTreeMap::new(),
             admitted: VecDeque::new(),
+            unsuited: BTreeSet::new(),
             backoffs: BTreeMap::new(),
             slow: BTreeMap::new(),
             permits: 0,
@@ -146,7 +155,7 @@ impl Claiming {
         self.permits
     }
 
-    /// Whether claims are in flight or to be repeated.
+    /// Whether rounds are in flight or to be repeated.
     pub(super) fn is_busy(&self) -> bool {
         !self.rounds.is_empty()
     }
@@ -154,7 +163,9 @@ impl Claiming {
     /// Something became ready on a target.
     pub(super) fn mark_ready(&mut self, lane: LaneId, partition: Partition) {
         if !self.draining && self.queue.serves(&lane, partition) {
-            self.queue.mark_ready(lane, partition);
+            let target = (lane, partition);
+            self.unsuited.remove(&target);
+            self.queue.mark_ready(target);
         }
     }
 
@@ -170,6 +181,12 @@ impl Claiming {
         self.admitted.push_back(admitted);
     }
 
+    /// Whether this execution was admitted, and is being claimed or will be.
+    pub(super) fn is_admitted(&self, id: &ExecutionId) -> bool {
+        self.rounds.contains_key(&RoundKey::Admitted(id.clone()))
+            || self.admitted.iter().any(|admitted| admitted.execution_id == *id)
+    }
+
     /// A claim cannot be decided now: its partition is left alone for a while.
     pub(super) fn back_off(&mut self, io: &mut Io, partition: Partition) {
         let delays = RetryDelays::new(DELAY_FIRST, DELAY_LONGEST);
@@ -179,53 +196,63 @@ impl Claiming {
         io.set(Alarm::Partition(partition), backoff.until);
     }
 
-    /// Sends claims for as many permits as are free.
+    /// Sends rounds for as many permits as are free.
     pub(super) fn claim(&mut self, io: &mut Io, mut free: usize) {
         while free > 0
             && let Some(Admitted { execution_id, lane, quota }) = self.admitted.pop_front()
         {
             let partition = execution_id.partition();
             let target = ClaimTarget { lane, partition, claims_at_once: 1, offset: 0 };
-            let claims = alloc::vec![self.new_claim(io, &target, Some(execution_id.clone()))];
-            self.start(io, RoundKey::Admitted(execution_id), target, claims, quota);
+            let call = self.claims(io, &target, 1, Some(execution_id.clone()));
+            self.start(io, RoundKey::Admitted(execution_id), target, call, quota);
             free -= 1;
         }
         while free > 0
             && let Some(target) = self.next_target(io.now)
         {
-            let count = target.claims_at_once.clamp(1, free);
-            let claims = (0..count).map(|_| self.new_claim(io, &target, None)).collect();
+            let wanted = target.claims_at_once.clamp(1, free);
+            let call = self.claims(io, &target, wanted, None);
             let (lane, partition) = target.key();
-            self.start(io, RoundKey::Target(lane, partition), target, claims, None);
-            free -= count;
+            self.start(io, RoundKey::Target(lane, partition), target, call, None);
+            free -= wanted;
         }
     }
 
     fn next_target(&mut self, now: LocalTime) -> Option<ClaimTarget> {
         let Self { queue, rounds, backoffs, slow, .. } = self;
-        queue.pop(|target| {
-            let (lane, partition) = target.key();
-            !rounds.contains_key(&RoundKey::Target(lane, partition))
-                && !slow.contains_key(&partition)
-                && backoffs.get(&partition).is_none_or(|backoff| backoff.until <= now)
+        queue
+            .pop(|target| is_open(rounds, target) && is_well(backoffs, slow, target.partition, now))
+    }
+
+    /// Whether a target other than this one waits for a permit.
+    pub(super) fn others_wait(&self, than: &TargetKey, now: LocalTime) -> bool {
+        self.queue.any(|target| {
+            (target.partition != than.1 || target.lane != than.0)
+                && is_open(&self.rounds, target)
+                && self.is_well(target.partition, now)
         })
     }
 
-    fn new_claim(&self, io: &mut Io, target: &ClaimTarget, admitted: Option<ExecutionId>) -> Claim {
-        let call = ClaimNext {
+    /// Whether claims on a partition are answered, as far as is known.
+    pub(super) fn is_well(&self, partition: Partition, now: LocalTime) -> bool {
+        is_well(&self.backoffs, &self.slow, partition, now)
+    }
+
+    fn claims(
+        &self,
+        io: &mut Io,
+        target: &ClaimTarget,
+        wanted: usize,
+        admitted: Option<ExecutionId>,
+    ) -> ClaimMany {
+        let first = new_lease(io);
+        let more = (1..wanted).map(|_| new_lease(io)).collect();
+        ClaimMany {
             partition: target.partition,
-            lane: target.lane.clone(),
-            worker_id: self.config.worker.clone(),
-            worker_instance_id: self.config.instance.clone(),
-            capabilities: self.config.capabilities.clone(),
-            lease_id: io.id().into(),
-            lease_ttl_ms: self.config.lease_ttl_ms(),
-            attempt_id: io.id().into(),
-            window: None,
-            offset: target.offset,
+            terms: terms(&self.config, target.lane.clone(), target.offset),
             admitted,
-        };
-        Claim { call, since: io.now, repeated: false }
+            leases: NewLeases { first, more },
+        }
     }
 
     fn start(
@@ -233,20 +260,20 @@ impl Claiming {
         io: &mut Io,
         key: RoundKey,
         target: ClaimTarget,
-        claims: Vec<Claim>,
+        call: ClaimMany,
         quota: Option<QuotaPolicyId>,
     ) {
-        self.permits += claims.len();
+        self.permits += call.leases.count();
         io.set(Alarm::Slow(key.clone()), io.now.after(SLOW_AFTER));
-        let round = Round { target, claims, lent: false, quota };
-        send(io, &key, &round);
+        io.call(&call, Continuation::Round(key.clone()));
+        let round = Round { target, call, since: io.now, repeated: false, lent: false, quota };
         self.rounds.insert(key, round);
     }
 
-    /// The claims of a round are unanswered for long.
+    /// A round is unanswered for long.
     pub(super) fn on_slow(&mut self, io: &mut Io, key: RoundKey) {
         let Some(round) = self.rounds.get_mut(&key).filter(|round| !round.lent) else { return };
-        if self.lent + round.claims.len() > self.config.capacity {
+        if self.lent + round.wanted() > self.config.capacity {
             // Enough is lent. Everything that is claimed may have to be run some time.
             return io.set(Alarm::Slow(key), io.now.after(SLOW_AFTER));
         }
@@ -257,37 +284,28 @@ impl Claiming {
     pub(super) fn lend(&mut self, key: &RoundKey) {
         let Some(round) = self.rounds.get_mut(key).filter(|round| !round.lent) else { return };
         round.lent = true;
-        self.lent += round.claims.len();
-        self.permits = self.permits.saturating_sub(round.claims.len());
+        self.lent += round.wanted();
+        self.permits = self.permits.saturating_sub(round.wanted());
         *self.slow.entry(round.target.partition).or_default() += 1;
     }
 
-    /// Repeats the claims of a round whose replies were lost.
+    /// Repeats a round whose reply was lost, while its leases may stand.
     pub(super) fn repeat(&mut self, io: &mut Io, key: &RoundKey) -> Vec<Event> {
-        let Some(round) = self.rounds.get_mut(key) else { return Vec::new() };
-        let (ttl, now) = (self.config.lease_ttl, io.now);
-        let before = round.claims.len();
-        round.claims.retain(|claim| claim.since.after(ttl) > now);
-        let given_up = before - round.claims.len();
-        self.lent = self.lent.saturating_sub(given_up);
+        let Some(round) = self.rounds.get(key) else { return Vec::new() };
         let partition = round.target.partition;
-        if given_up > 0 {
-            io.observe(Observation::ClaimGivenUp(partition));
-        }
-        if !round.claims.is_empty() {
+        if round.since.after(self.config.lease_ttl) > io.now {
             io.observe(Observation::ClaimRepeated(partition));
-            send(io, key, round);
+            io.call(&round.call, Continuation::Round(key.clone()));
             return Vec::new();
         }
+        io.observe(Observation::ClaimGivenUp(partition));
         match self.remove(io, key) {
-            Some(round) => {
-                self.requeue(key, round, &RoundResult { failed: true, ..RoundResult::default() })
-            }
+            Some(round) => self.requeue(key, round, &Found::Unknown, Vec::new()),
             None => Vec::new(),
         }
     }
 
-    /// Claims nothing more. Claims whose replies were lost are repeated at once: what they got is
+    /// Claims nothing more. Rounds whose replies were lost are repeated at once: what they got is
     /// put back. Returns admitted executions whose slots may not be needed.
     pub(super) fn drain(&mut self, io: &mut Io) -> Vec<Event> {
         self.draining = true;
@@ -306,12 +324,42 @@ impl Claiming {
     }
 }
 
-fn send(io: &mut Io, key: &RoundKey, round: &Round) {
-    let calls = round.claims.iter().map(|claim| Command::call(&claim.call)).collect();
-    io.request(calls, Continuation::Round(key.clone()));
+/// Whether a target has no round.
+fn is_open(rounds: &BTreeMap<RoundKey, Round>, target: &ClaimTarget) -> bool {
+    rounds.is_empty() || {
+        let (lane, partition) = target.key();
+        !rounds.contains_key(&RoundKey::Target(lane, partition))
+    }
 }
 
-/// After this time without an answer the permits of claims are lent: much longer than a round trip.
+fn is_well(
+    backoffs: &BTreeMap<Partition, Backoff>,
+    slow: &BTreeMap<Partition, usize>,
+    partition: Partition,
+    now: LocalTime,
+) -> bool {
+    !slow.contains_key(&partition)
+        && backoffs.get(&partition).is_none_or(|backoff| backoff.until <= now)
+}
+
+/// Who claims, and on which terms.
+pub(super) fn terms(config: &WorkerConfig, lane: LaneId, offset: u32) -> ClaimTerms {
+    ClaimTerms {
+        lane,
+        worker_id: config.worker.clone(),
+        worker_instance_id: config.instance.clone(),
+        capabilities: config.capabilities.clone(),
+        lease_ttl_ms: config.lease_ttl_ms(),
+        window: None,
+        offset,
+    }
+}
+
+pub(super) fn new_lease(io: &mut Io) -> NewLease {
+    NewLease { lease_id: io.id().into(), attempt_id: io.id().into() }
+}
+
+/// After this time without an answer the permits of a round are lent: much longer than a round trip.
 const SLOW_AFTER: Duration = Duration::from_millis(300);
 /// Pauses before a partition is tried again.
 const DELAY_FIRST: Duration = Duration::from_millis(50);

@@ -91,6 +91,14 @@ impl Attempts {
     /// A lease has ended by the local clock. Returns the slot to give back.
     pub(super) fn expire(&mut self, io: &mut Io, lease: LeaseId) -> Option<Slot> {
         let attempt = self.held.get(&lease).filter(|attempt| attempt.is_held())?;
+        let claimed_at = attempt.claim().map(|claim| claim.since);
+        if let Some(until) = claimed_at.map(|since| since.after(self.config.lease_ttl))
+            && until > io.now
+        {
+            // Its report may have claimed an execution, and is repeated as long as that is held.
+            io.set(Alarm::Expire(lease), until);
+            return None;
+        }
         let execution = attempt.execution.clone();
         io.observe(Observation::LeaseLost { execution: execution.clone(), refusal: None });
         if matches!(attempt.stage, Stage::Running) {

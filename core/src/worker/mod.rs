@@ -29,7 +29,7 @@
 //!
 //! | part | what it owns |
 //! | --- | --- |
-//! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `rounds`: what their answers mean; `survey`: after a gap in the pushes |
+//! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `rounds`: what their answers mean; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
 //! | `admissions` | executions whose budgets and quota are being asked |
 //! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are told |
 //! | `asks` | what handlers have asked for |
@@ -44,6 +44,7 @@ mod claim_queue;
 mod claiming;
 mod config;
 mod drain;
+mod end_claims;
 mod io;
 mod leases;
 mod observe;
@@ -69,10 +70,12 @@ use asks::Asks;
 use attempts::Attempts;
 use claiming::Claiming;
 use drain::{END_WITHIN, LINGER, Phase, STOP_WITHIN, Step};
+use end_claims::EndClaim;
 use io::{Alarm, Continuation, Io};
 use releases::{Releases, Slot};
+use reports::Reported;
 
-use crate::id::LaneId;
+use crate::id::{LaneId, LeaseId};
 use crate::partition::Partition;
 use crate::requests;
 use crate::time::LocalTime;
@@ -131,7 +134,8 @@ impl Worker {
                 self.attempts.renew_all(&mut self.io);
             }
             Input::Ended { lease, outcome } => {
-                let slot = self.attempts.ended(&mut self.io, lease, outcome);
+                let claim = self.claim_with_end(lease);
+                let slot = self.attempts.ended(&mut self.io, lease, outcome, claim);
                 self.release(slot);
             }
             Input::Asked { lease, question, ask } => {
@@ -185,6 +189,18 @@ impl Worker {
 
     const fn free_permits(&self) -> usize {
         self.capacity.saturating_sub(self.permits_used())
+    }
+
+    /// The claim that goes with the report of an end: the permit stays with its target, unless it
+    /// is wanted elsewhere.
+    fn claim_with_end(&mut self, lease: LeaseId) -> Option<EndClaim> {
+        let is_wanted = self.permits_used() > self.capacity || self.attempts.is_any_waiting();
+        if is_wanted || !self.phase.is_open() {
+            return None;
+        }
+        let attempt = self.attempts.get(lease)?;
+        let target = (attempt.lane.clone(), attempt.execution.partition());
+        self.claiming.claim_with_end(&mut self.io, target, attempt.turn)
     }
 
     fn on_ready(&mut self, lane: LaneId, partition: Partition) {
@@ -257,8 +273,12 @@ impl Worker {
                 self.release(slot);
             }
             Continuation::Report(lease) => {
-                let slot = self.attempts.on_report(io, lease, replies);
+                let Reported { slot, claim } = self.attempts.on_report(io, lease, replies);
                 self.release(slot);
+                if let Some((claim, reply)) = claim {
+                    let events = self.claiming.on_end(claim, reply);
+                    self.on_claiming(events);
+                }
             }
             Continuation::Ask(question) => {
                 let slot = self.asks.on_replies(io, &mut self.attempts, question, replies);

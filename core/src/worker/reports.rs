@@ -1,7 +1,9 @@
 //! Reports: the outcome of a handler, told to the store until it answers or the lease is over.
 //!
 //! A report that was perhaps applied is repeated as it was. If an earlier try was applied, the
-//! refusal names this very lease, and that counts as the answer.
+//! refusal names this very lease, and that counts as the answer. If a report claims the next
+//! execution too, its repeat gets what an earlier try has claimed. A report that was surely not
+//! applied goes on without a claim.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -10,12 +12,18 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::attempts::{Attempt, Attempts, Stage};
+use super::claiming::terms;
+use super::end_claims::EndClaim;
 use super::io::{Alarm, Continuation, Io, later, only, read_time, time_command};
 use super::observe::{AttemptOutcome, Observation};
 use super::releases::Slot;
+use super::rounds::perhaps_applied;
 use super::wire::HandlerOutcome;
 use crate::call::execution::{
-    Authority, CompleteExecution, DelayExecution, FailExecution, Failure,
+    Authority, CompleteExecution, DelayExecution, FailExecution, Failure, Running,
+};
+use crate::call::scheduling::{
+    ClaimManyReply, EndAndClaim, EndAndClaimReply, Ended, NewLeases, RunEnd,
 };
 use crate::command::{Command, Reply};
 use crate::error::{CallError, Code, Refusal};
@@ -40,6 +48,8 @@ pub(super) struct Report {
 enum Call {
     Complete(CompleteExecution),
     Fail(FailExecution),
+    /// Completes or fails, and claims.
+    EndAndClaim(EndAndClaim, EndClaim),
     /// The time of the server is asked for, to delay the execution by this much.
     ReadTime(Duration),
     Delay(DelayExecution),
@@ -54,34 +64,38 @@ struct Told {
     ended: bool,
 }
 
+/// What follows from a report that was answered.
+#[derive(Default)]
+pub(super) struct Reported {
+    /// The slot to give back.
+    pub(super) slot: Option<Slot>,
+    /// What the report has claimed; no reply if that is not known.
+    pub(super) claim: Option<(EndClaim, Option<ClaimManyReply>)>,
+}
+
 impl Attempts {
-    /// Reports the outcome of a handler.
-    pub(super) fn report(&mut self, io: &mut Io, lease: LeaseId, outcome: HandlerOutcome) {
+    /// Reports the outcome of a handler. If it is an end, `claim` is made with it.
+    pub(super) fn report(
+        &mut self,
+        io: &mut Io,
+        lease: LeaseId,
+        outcome: HandlerOutcome,
+        claim: Option<EndClaim>,
+    ) {
         let config = self.config.clone();
         let Some(attempt) = self.get_mut(lease) else { return };
-        let authority = Authority::Holder(attempt.fence);
-        let running = attempt.running(&config);
-        let call = match outcome {
-            HandlerOutcome::Completed(result) if result.len() > RESULT_BYTES_MAX => {
-                let reason = format!(
-                    "result too large: {} bytes, the limit is {RESULT_BYTES_MAX} bytes",
-                    result.len()
-                );
-                attempt.failure(running, PERMANENT, &reason)
-            }
-            HandlerOutcome::Completed(result_payload) => {
-                Call::Complete(CompleteExecution { running, authority, result_payload })
-            }
-            HandlerOutcome::Failed { category, reason } => {
-                attempt.failure(running, &category, &reason)
-            }
-            HandlerOutcome::Panicked(message) => attempt.failure(running, PANIC, &message),
-            HandlerOutcome::Later(pause) => Call::ReadTime(pause),
-            // Signals had come before the suspension: the handler runs again at once.
-            HandlerOutcome::Suspended if attempt.resumed_at_once => Call::ReadTime(Duration::ZERO),
-            HandlerOutcome::Suspended => {
-                let reason = "handler returned Done::Suspended without calling Context::suspend";
-                attempt.failure(running, PERMANENT, reason)
+        let call = match (attempt.next_step(outcome), claim) {
+            (Next::Later(pause), _) => Call::ReadTime(pause),
+            (Next::End(end), None) => plain(attempt.running(&config), attempt.fence, end),
+            (Next::End(end), Some(claim)) => {
+                let call = EndAndClaim {
+                    execution_id: attempt.execution.clone(),
+                    fence: attempt.fence,
+                    end,
+                    terms: terms(&config, attempt.lane.clone(), 0),
+                    leases: NewLeases::one(claim.lease),
+                };
+                Call::EndAndClaim(call, claim)
             }
         };
         let delays = RetryDelays::new(DELAY_FIRST, DELAY_LONGEST);
@@ -97,36 +111,40 @@ impl Attempts {
         let command = match &report.call {
             Call::Complete(call) => Command::call(call),
             Call::Fail(call) => Command::call(call),
+            Call::EndAndClaim(call, _) => Command::call(call),
             Call::ReadTime(_) => time_command(attempt.execution.partition().slot()),
             Call::Delay(call) => Command::call(call),
         };
         io.request(alloc::vec![command], Continuation::Report(lease));
     }
 
-    /// A report was answered. Returns the slot to give back.
+    /// A report was answered.
     pub(super) fn on_report(
         &mut self,
         io: &mut Io,
         lease: LeaseId,
         replies: Vec<Reply>,
-    ) -> Option<Slot> {
+    ) -> Reported {
         let config = self.config.clone();
-        let attempt = self.get_mut(lease)?;
-        let Stage::Reporting(report) = &attempt.stage else { return None };
-        let (terminal, goes_on) = (told(AttemptOutcome::Ok), Told { outcome: None, ended: false });
-        let (answer, if_found) = match &report.call {
-            Call::Complete(_) => (only::<CompleteExecution>(replies).map(|_| terminal), terminal),
-            Call::Fail(_) => (
-                only::<FailExecution>(replies).map(|failure| match failure {
-                    Failure::RetryAt(_) => {
-                        Told { outcome: Some(AttemptOutcome::Retry), ended: false }
-                    }
-                    Failure::Final => told(AttemptOutcome::Error),
-                }),
-                // Whether it is retried was in the reply that was lost.
-                Told { outcome: Some(AttemptOutcome::Error), ended: false },
-            ),
-            Call::Delay(_) => (only::<DelayExecution>(replies).map(|_| goes_on), goes_on),
+        let Some(attempt) = self.get_mut(lease) else { return Reported::default() };
+        let Stage::Reporting(report) = &attempt.stage else { return Reported::default() };
+        let mut claims = None;
+        let answer = match &report.call {
+            Call::Complete(_) => only::<CompleteExecution>(replies).map(|_| COMPLETED),
+            Call::Fail(_) => only::<FailExecution>(replies).map(|failure| match failure {
+                Failure::RetryAt(_) => RETRIED,
+                Failure::Final => FAILED,
+            }),
+            Call::EndAndClaim(..) => only::<EndAndClaim>(replies).map(|reply| {
+                let EndAndClaimReply { ended, claims: got } = reply;
+                claims = Some(got);
+                match ended {
+                    Ended::Completed => COMPLETED,
+                    Ended::RetryAt(_) => RETRIED,
+                    Ended::Failed => FAILED,
+                }
+            }),
+            Call::Delay(_) => only::<DelayExecution>(replies).map(|_| GOES_ON),
             Call::ReadTime(pause) => match read_time(replies.into_iter().next()) {
                 Ok(now) => {
                     let call = DelayExecution {
@@ -137,54 +155,153 @@ impl Attempts {
                     let delays = report.delays;
                     attempt.stage = Stage::Reporting(Report { call: Call::Delay(call), delays });
                     self.send_report(io, lease);
-                    return None;
+                    return Reported::default();
                 }
-                Err(error) => (Err(error), goes_on),
+                Err(error) => Err(error),
             },
         };
-        let execution = attempt.execution.clone();
         match answer {
-            Ok(told) => self.finish(io, lease, told.outcome, told.ended),
-            Err(CallError::Refused(refusal)) if ended_under(&attempt.fence, &refusal) => {
+            Ok(told) => self.told(io, lease, told, claims),
+            Err(error) => self.report_failed(io, lease, error),
+        }
+    }
+
+    /// A report was applied.
+    fn told(
+        &mut self,
+        io: &mut Io,
+        lease: LeaseId,
+        told: Told,
+        claims: Option<ClaimManyReply>,
+    ) -> Reported {
+        let claim = self.get(lease).and_then(Attempt::claim).cloned();
+        let slot = self.finish(io, lease, told.outcome, told.ended);
+        Reported { slot, claim: claim.map(|claim| (claim, claims)) }
+    }
+
+    fn report_failed(&mut self, io: &mut Io, lease: LeaseId, error: CallError) -> Reported {
+        let config = self.config.clone();
+        let Some(attempt) = self.get_mut(lease) else { return Reported::default() };
+        let execution = attempt.execution.clone();
+        let running = attempt.running(&config);
+        let Stage::Reporting(report) = &mut attempt.stage else { return Reported::default() };
+        match error {
+            CallError::Refused(refusal) if ended_under(&attempt.fence, &refusal) => {
+                let told = report.call.if_found();
                 io.observe(Observation::ReportFound(execution));
-                self.finish(io, lease, if_found.outcome, if_found.ended)
+                self.told(io, lease, told, None)
             }
-            Err(CallError::Refused(refusal)) => {
+            CallError::Refused(refusal) => {
                 let outcome = AttemptOutcome::of_refused(&refusal);
                 io.observe(Observation::ReportRejected { execution, refusal });
-                self.finish(io, lease, Some(outcome), false)
+                let slot = self.finish(io, lease, Some(outcome), false);
+                Reported { slot, claim: None }
             }
             // Not applied, or perhaps applied: it is repeated until the lease is over.
-            Err(error @ (CallError::Server(_) | CallError::Broken(_))) => {
+            error @ (CallError::Server(_) | CallError::Broken(_)) => {
+                report.call.failed(perhaps_applied(&error), running, attempt.fence);
                 io.observe(Observation::ReportUnanswered { execution, error });
-                if let Stage::Reporting(report) = &mut attempt.stage {
-                    io.back_off(Alarm::Report(lease), &mut report.delays);
-                }
-                None
+                io.back_off(Alarm::Report(lease), &mut report.delays);
+                Reported::default()
             }
         }
     }
 }
 
+impl Call {
+    /// What a report did, if an earlier try was applied and its reply is lost.
+    const fn if_found(&self) -> Told {
+        match self {
+            Self::Complete(_) => COMPLETED,
+            Self::EndAndClaim(EndAndClaim { end: RunEnd::Complete { .. }, .. }, _) => COMPLETED,
+            // Whether it is retried was in the reply.
+            Self::Fail(_) | Self::EndAndClaim(..) => Told { ended: false, ..FAILED },
+            Self::ReadTime(_) | Self::Delay(_) => GOES_ON,
+        }
+    }
+
+    /// The call failed. If no try was applied, it goes on without a claim.
+    fn failed(&mut self, perhaps_applied: bool, running: Running, fence: Fence) {
+        let Self::EndAndClaim(call, claim) = self else { return };
+        claim.unconfirmed |= perhaps_applied;
+        if !claim.unconfirmed {
+            let nothing = RunEnd::Complete { result_payload: Vec::new() };
+            *self = plain(running, fence, core::mem::replace(&mut call.end, nothing));
+        }
+    }
+}
+
+/// What comes after a handler.
+enum Next {
+    End(RunEnd),
+    Later(Duration),
+}
+
+/// The call that reports an end and claims nothing.
+fn plain(running: Running, fence: Fence, end: RunEnd) -> Call {
+    let authority = Authority::Holder(fence);
+    match end {
+        RunEnd::Complete { result_payload } => {
+            Call::Complete(CompleteExecution { running, authority, result_payload })
+        }
+        RunEnd::Fail { failure_reason, failure_category, retry_policy_json } => {
+            Call::Fail(FailExecution {
+                running,
+                authority,
+                failure_reason,
+                failure_category,
+                retry_policy_json,
+            })
+        }
+    }
+}
+
 impl Attempt {
-    fn failure(
-        &self,
-        running: crate::call::execution::Running,
-        category: &str,
-        reason: &str,
-    ) -> Call {
+    /// The claim that its report makes.
+    pub(super) const fn claim(&self) -> Option<&EndClaim> {
+        match &self.stage {
+            Stage::Reporting(Report { call: Call::EndAndClaim(_, claim), .. }) => Some(claim),
+            Stage::Reporting(_)
+            | Stage::Waiting(_)
+            | Stage::Running
+            | Stage::Lost(_)
+            | Stage::Suspended => None,
+        }
+    }
+
+    fn next_step(&self, outcome: HandlerOutcome) -> Next {
+        Next::End(match outcome {
+            HandlerOutcome::Completed(result) if result.len() > RESULT_BYTES_MAX => {
+                let reason = format!(
+                    "result too large: {} bytes, the limit is {RESULT_BYTES_MAX} bytes",
+                    result.len()
+                );
+                self.failure(PERMANENT, &reason)
+            }
+            HandlerOutcome::Completed(result_payload) => RunEnd::Complete { result_payload },
+            HandlerOutcome::Failed { category, reason } => self.failure(&category, &reason),
+            HandlerOutcome::Panicked(message) => self.failure(PANIC, &message),
+            HandlerOutcome::Later(pause) => return Next::Later(pause),
+            // Signals had come before the suspension: the handler runs again at once.
+            HandlerOutcome::Suspended if self.resumed_at_once => {
+                return Next::Later(Duration::ZERO);
+            }
+            HandlerOutcome::Suspended => {
+                let reason = "handler returned Done::Suspended without calling Context::suspend";
+                self.failure(PERMANENT, reason)
+            }
+        })
+    }
+
+    fn failure(&self, category: &str, reason: &str) -> RunEnd {
         let is_final = category == PERMANENT;
-        Call::Fail(FailExecution {
-            running,
-            authority: Authority::Holder(self.fence),
+        let retry_policy_json =
+            if is_final { String::new() } else { self.retry_policy_json.clone() };
+        RunEnd::Fail {
             failure_reason: truncated(reason),
             failure_category: category.to_owned(),
-            retry_policy_json: if is_final {
-                String::new()
-            } else {
-                self.retry_policy_json.clone()
-            },
-        })
+            retry_policy_json,
+        }
     }
 }
 
@@ -212,6 +329,10 @@ fn truncated(reason: &str) -> String {
     kept
 }
 
+const COMPLETED: Told = told(AttemptOutcome::Ok);
+const FAILED: Told = told(AttemptOutcome::Error);
+const RETRIED: Told = Told { ended: false, ..told(AttemptOutcome::Retry) };
+const GOES_ON: Told = Told { outcome: None, ended: false };
 /// Longest stored failure reason, in bytes.
 const REASON_BYTES_MAX: usize = 8 * 1_024;
 /// Pauses between tries.

@@ -1,98 +1,127 @@
-//! Rounds: the claims on one target that are sent together, and what follows from their answers.
+//! Rounds: the calls that claim executions of one target, and what follows from their answers.
 
 use alloc::vec::Vec;
 
-use super::claim_queue::ClaimTarget;
-use super::claiming::{Candidate, Claim, Claiming, Event, Granted, Round, RoundKey};
-use super::io::{Alarm, Io, parse};
+use super::claim_queue::{ClaimTarget, TargetKey};
+use super::claiming::{Candidate, Claiming, Event, Granted, Round, RoundKey};
+use super::io::{Alarm, Io, only};
 use super::observe::Observation;
-use crate::call::scheduling::{ClaimNext, ClaimNextReply};
+use crate::call::scheduling::{ClaimMany, ClaimManyReply};
 use crate::command::Reply;
 use crate::error::{Applied, CallError};
+use crate::time::LocalTime;
 
-/// The replies to the claims of a round.
-#[derive(Default)]
-pub(super) struct RoundResult {
-    pub(super) claimed: usize,
-    pub(super) sent: usize,
-    pub(super) next_offset: u32,
-    pub(super) needs_admission: bool,
-    pub(super) failed: bool,
-    pub(super) unconfirmed: Vec<Claim>,
+/// What claims found on their target.
+pub(super) enum Found {
+    /// As many executions as were wanted: there may be more.
+    All,
+    /// Fewer than were wanted. What stopped the search is not told.
+    Fewer,
+    /// A candidate that needs admission.
+    Admission,
+    /// Nothing for this worker before this offset.
+    Page(u32),
+    /// Nothing.
+    Nothing,
+    /// It is not known.
+    Unknown,
+}
+
+/// Claims that were answered.
+pub(super) struct Answered {
+    pub(super) key: TargetKey,
+    pub(super) offset: u32,
+    pub(super) wanted: usize,
+    pub(super) since: LocalTime,
+    pub(super) turn: LocalTime,
+    pub(super) repeated: bool,
+    pub(super) has_permit: bool,
 }
 
 impl Claiming {
-    /// The replies to the claims of a round are there.
+    /// The reply to a round is there.
     pub(super) fn on_round(
         &mut self,
         io: &mut Io,
         key: &RoundKey,
         replies: Vec<Reply>,
     ) -> Vec<Event> {
-        let Some(mut round) = self.remove(io, key) else { return Vec::new() };
-        let mut result = RoundResult { sent: round.claims.len(), ..RoundResult::default() };
-        let mut events = Vec::new();
-        let mut replies = replies.into_iter();
-        for claim in core::mem::take(&mut round.claims) {
-            let reply = parse::<ClaimNext>(replies.next());
-            events.extend(self.on_claim(io, &round, claim, reply, &mut result));
+        let Some(round) = self.remove(io, key) else { return Vec::new() };
+        let partition = round.target.partition;
+        let reply = match only::<ClaimMany>(replies) {
+            Ok(reply) => reply,
+            Err(error) => {
+                self.back_off(io, partition);
+                let repeats =
+                    perhaps_applied(&error) && round.since.after(self.config.lease_ttl) > io.now;
+                io.observe(Observation::ClaimFailed { partition, error });
+                if repeats {
+                    self.keep_to_repeat(io, key, round);
+                    return Vec::new();
+                }
+                return self.requeue(key, round, &Found::Unknown, Vec::new());
+            }
+        };
+        self.backoffs.remove(&partition);
+        let answered = Answered {
+            key: round.target.key(),
+            offset: round.target.offset,
+            wanted: round.wanted(),
+            since: round.since,
+            turn: io.now,
+            repeated: round.repeated,
+            has_permit: !round.lent,
+        };
+        let (found, events) = self.take(answered, reply);
+        self.requeue(key, round, &found, events)
+    }
+
+    /// Takes the answer of claims apart.
+    pub(super) fn take(&mut self, claims: Answered, reply: ClaimManyReply) -> (Found, Vec<Event>) {
+        let Answered { key, offset, wanted, since, turn, repeated, has_permit } = claims;
+        match reply {
+            ClaimManyReply::Claimed(works) => {
+                if offset == 0 {
+                    self.unsuited.remove(&key);
+                }
+                let found = if works.len() < wanted { Found::Fewer } else { Found::All };
+                let granted = |work| {
+                    let lane = key.0.clone();
+                    Event::Granted(Granted { lane, work, since, turn, repeated, has_permit })
+                };
+                (found, works.into_iter().map(granted).collect())
+            }
+            // It is about to be claimed.
+            ClaimManyReply::NeedsAdmission { execution_id, .. }
+                if self.is_admitted(&execution_id) =>
+            {
+                (Found::Admission, Vec::new())
+            }
+            ClaimManyReply::NeedsAdmission { execution_id, budget_ids, quota_policy_id } => {
+                let lane = key.0;
+                let candidate = Candidate { execution_id, lane, budget_ids, quota_policy_id };
+                (Found::Admission, alloc::vec![Event::NeedsAdmission(candidate)])
+            }
+            ClaimManyReply::NoneClaimable { next_offset } => {
+                self.unsuited.insert(key);
+                let found = if next_offset > 0 { Found::Page(next_offset) } else { Found::Nothing };
+                (found, Vec::new())
+            }
+            ClaimManyReply::Empty => (Found::Nothing, Vec::new()),
+            // An earlier try got executions and their leases have lapsed, so that the engine will
+            // requeue them. What it left is not told.
+            ClaimManyReply::Lapsed => (Found::Fewer, Vec::new()),
         }
-        if result.failed {
-            self.back_off(io, round.target.partition);
-        } else {
-            self.backoffs.remove(&round.target.partition);
-        }
-        if result.unconfirmed.is_empty() {
-            events.extend(self.requeue(key, round, &result));
-            return events;
-        }
-        // The round stays, with the claims that are to be repeated. Others use its permits.
-        round.claims = result.unconfirmed;
-        round.lent = false;
-        self.permits += round.claims.len();
+    }
+
+    /// The round stays, to be repeated. Others use its permits meanwhile.
+    fn keep_to_repeat(&mut self, io: &mut Io, key: &RoundKey, mut round: Round) {
         let at = self.backoffs.get(&round.target.partition).map_or(io.now, |backoff| backoff.until);
+        (round.repeated, round.lent) = (true, false);
+        self.permits += round.wanted();
         self.rounds.insert(key.clone(), round);
         self.lend(key);
         io.set(Alarm::Repeat(key.clone()), at);
-        events
-    }
-
-    fn on_claim(
-        &mut self,
-        io: &mut Io,
-        round: &Round,
-        claim: Claim,
-        reply: Result<ClaimNextReply, CallError>,
-        result: &mut RoundResult,
-    ) -> Option<Event> {
-        match reply {
-            Ok(ClaimNextReply::Claimed(work)) => {
-                result.claimed += 1;
-                let Claim { call, since, repeated } = claim;
-                let has_permit = !round.lent;
-                let lane = call.lane;
-                return Some(Event::Granted(Granted { lane, work, since, repeated, has_permit }));
-            }
-            Ok(ClaimNextReply::NeedsAdmission { execution_id, budget_ids, quota_policy_id }) => {
-                result.needs_admission = true;
-                let lane = claim.call.lane;
-                let candidate = Candidate { execution_id, lane, budget_ids, quota_policy_id };
-                return Some(Event::NeedsAdmission(candidate));
-            }
-            Ok(ClaimNextReply::NoneClaimable { next_offset }) => result.next_offset = next_offset,
-            // Nothing is there, or an earlier try got an execution and its lease has lapsed, so
-            // that the engine will requeue it.
-            Ok(ClaimNextReply::Empty | ClaimNextReply::Lapsed(_)) => {}
-            Err(error) => {
-                result.failed = true;
-                let partition = claim.call.partition;
-                if perhaps_applied(&error) && claim.since.after(self.config.lease_ttl) > io.now {
-                    result.unconfirmed.push(Claim { repeated: true, ..claim });
-                }
-                io.observe(Observation::ClaimFailed { partition, error });
-            }
-        }
-        None
     }
 
     /// Takes a round out, and its permits with it.
@@ -101,10 +130,10 @@ impl Claiming {
         io.alarms.clear(&Alarm::Slow(key.clone()));
         io.alarms.clear(&Alarm::Repeat(key.clone()));
         if !round.lent {
-            self.permits = self.permits.saturating_sub(round.claims.len());
+            self.permits = self.permits.saturating_sub(round.wanted());
             return Some(round);
         }
-        self.lent = self.lent.saturating_sub(round.claims.len());
+        self.lent = self.lent.saturating_sub(round.wanted());
         if let Some(count) = self.slow.get_mut(&round.target.partition) {
             *count -= 1;
             if *count == 0 {
@@ -114,48 +143,47 @@ impl Claiming {
         Some(round)
     }
 
-    /// Queues a target again if there may be more. One that granted fewer than it was asked for is
-    /// dropped until a push or a poll queues it again.
+    /// Queues a target again if there may be more. One that has nothing for this worker is dropped
+    /// until a push or a poll queues it again. Returns the events of the round.
     pub(super) fn requeue(
         &mut self,
         key: &RoundKey,
         round: Round,
-        result: &RoundResult,
+        found: &Found,
+        mut events: Vec<Event>,
     ) -> Vec<Event> {
-        let Round { mut target, quota, .. } = round;
+        let Round { target, quota, .. } = round;
         if let RoundKey::Admitted(execution) = key {
-            let not_claimed = quota.filter(|_| result.claimed == 0);
+            let got = |event: &Event| matches!(event, Event::Granted(granted) if granted.work.execution_id == *execution);
+            let unneeded = quota.filter(|_| !events.iter().any(got));
+            events.extend(unneeded.map(|quota| Event::SlotUnneeded(execution.clone(), quota)));
             self.mark_ready(target.lane, target.partition);
-            return not_claimed
-                .map(|quota| Event::SlotUnneeded(execution.clone(), quota))
-                .into_iter()
-                .collect();
+            return events;
         }
         if self.draining {
-            return Vec::new();
+            return events;
         }
-        if result.next_offset > 0 {
-            let offset = result.next_offset;
-            self.queue.push(ClaimTarget { offset, claims_at_once: 1, ..target });
-        } else if result.needs_admission {
+        match *found {
+            Found::Page(offset) => {
+                self.queue.push(ClaimTarget { offset, claims_at_once: 1, ..target });
+            }
             // What is behind the candidate need not wait for its admission.
-            let offset = target.offset.saturating_add(1);
-            let behind = ClaimTarget { offset, claims_at_once: 1, ..target };
-            return alloc::vec![Event::MayLookBehind(behind)];
-        } else if result.failed {
-            self.queue.push(ClaimTarget { claims_at_once: 1, ..target });
-        } else if result.claimed > 0 && result.claimed == result.sent {
-            target.claims_at_once = (target.claims_at_once * 2).min(CLAIMS_PER_TARGET_MAX);
-            self.queue.push(ClaimTarget { offset: 0, ..target });
-        } else {
-            self.queue.finish(target);
+            Found::Admission => events.push(Event::MayLookBehind(target.behind())),
+            Found::Unknown | Found::Fewer => {
+                self.queue.push(ClaimTarget { claims_at_once: 1, ..target });
+            }
+            Found::All => {
+                let claims_at_once = (target.claims_at_once * 2).min(CLAIMS_PER_TARGET_MAX);
+                self.queue.push(ClaimTarget { claims_at_once, offset: 0, ..target });
+            }
+            Found::Nothing => self.queue.finish(target),
         }
-        Vec::new()
+        events
     }
 }
 
-/// Whether a claim that failed may have got an execution.
-fn perhaps_applied(error: &CallError) -> bool {
+/// Whether a call that failed may have been applied.
+pub(super) fn perhaps_applied(error: &CallError) -> bool {
     match error {
         CallError::Server(error) => error.applied == Applied::Perhaps,
         CallError::Refused(_) => false,

@@ -12,7 +12,7 @@ pub mod worker;
 use selvedge_core::call::Function;
 use selvedge_core::call::execution::{CancelExecution, Running};
 use selvedge_core::call::flow::ReplayExecution;
-use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply};
+use selvedge_core::call::scheduling::{ClaimMany, ClaimManyReply};
 use selvedge_core::id::{AttemptIndex, ExecutionId, LaneId, Namespace, WorkerInstanceId};
 use selvedge_core::key::{IndexPart, Key, LaneIndex};
 use selvedge_core::partition::Partition;
@@ -174,10 +174,10 @@ impl World {
 /// The caller that makes racing calls.
 pub(crate) const RACING_CALLER: Actor = Actor::Caller(3);
 
-/// The execution that a claim got.
+/// The first execution that a claim got.
 fn claimed(reply: &Value) -> Option<ExecutionId> {
-    match ClaimNext::parse(reply.clone()) {
-        Ok(ClaimNextReply::Claimed(work)) => Some(work.execution_id),
+    match ClaimMany::parse(reply.clone()) {
+        Ok(ClaimManyReply::Claimed(works)) => Some(works.into_iter().next()?.execution_id),
         Ok(_) | Err(_) => None,
     }
 }

@@ -1,6 +1,6 @@
 //! All canaries.
 
-use super::{Canary, ClientBug, EngineBug, Patch, PlantedBug, WorldBug};
+use super::{Canary, ClientBug, EngineBug, Patch, PlantedBug, WorkerBug, WorldBug};
 
 macro_rules! canaries {
     ($( $name:ident: $oracle:literal, $bug:expr $(, $story:literal)?; )+) => {
@@ -42,18 +42,18 @@ canaries! {
     fence_not_compared: "OneHolder", lua!(
         "  if (core.current_lease_id or \"\") ~= fence.lease_id\n    or (core.current_lease_epoch or \"\") ~= fence.lease_epoch\n    or (core.current_attempt_id or \"\") ~= fence.attempt_id then"
             => "  if core.current_lease_id == nil then"),
-        "workers 2\nfault WorkerZombie on 1st claim_next by worker-1 ms 4000\nfault WorkerZombie on 1st claim_next by worker-2 ms 4000\nat 0s caller-1 create E1\n";
+        "workers 2\nfault WorkerZombie on 1st claim_many by worker-1 ms 4000\nfault WorkerZombie on 1st claim_many by worker-2 ms 4000\nat 0s caller-1 create E1\n";
     lapsed_lease_accepted: "OneHolder", lua!(
         "  if lease.lapsed(core, now) then\n    return lease.mark_expired"
             => "  if lease.lapsed(core, 0) then\n    return lease.mark_expired"),
-        "fault WorkerZombie on 1st claim_next by worker-1 ms 50\nat 0s caller-1 create E1\n";
+        "fault WorkerZombie on 1st claim_many by worker-1 ms 50\nat 0s caller-1 create E1\n";
     attempt_left_open: "AttemptsHonest", lua!(
         "\"attempt_state\", attempt_state, \"ended_at\", number.text(now),"
             => "\"ended_at\", number.text(now),"),
         "at 0s caller-1 create E1\n";
     claim_note_without_ttl: "NoOrphans", lua!(
-        "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms, \"PX\",\n        number.digits(math.max(numbers.ttl, claim.NOTE_MS)))"
-            => "      call(\"SET\", k.claim_note, planned.id .. \"|\" .. planned.waited_ms)"),
+        "    call(\"SET\", k.claim_note, claim.note(found.plans), \"PX\",\n      number.digits(math.max(numbers.ttl, claim.NOTE_MS)))"
+            => "    call(\"SET\", k.claim_note, claim.note(found.plans))"),
         "at 0s caller-1 create E1\n";
     replay_marked_as_first_attempt: "LegalTransition", lua!(
         "state.eligible(\"pending_replay_attempt\")" => "state.eligible(\"pending_first_attempt\")"),
@@ -111,8 +111,8 @@ canaries! {
         "cond.satisfied_count = cond.satisfied_count + 1" => "cond.satisfied_count = cond.satisfied_count + 2"),
         "task E1 does suspend\nat 0s caller-1 create E1\n";
     repeated_claim_not_recognised: "RepeatIsHarmless", lua!(
-        "    local earlier = earlier_answer(k, a, tag, now)" => "    local earlier = nil"),
-        "fault DuplicateDelivery on 2nd claim_next ms 20\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\nat 0s caller-1 create E7\nat 0s caller-1 create E8\n";
+        "    local note = call(\"GET\", k.claim_note)\n    if note then\n      local reply" => "    local note = nil\n    if note then\n      local reply"),
+        "fault DuplicateDelivery on 1st claim_many ms 20\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\nat 0s caller-1 create E7\nat 0s caller-1 create E8\n";
     promoted_too_early: "NotBeforeDue", lua!(
         "    if due > now then\n      if score ~= due" => "    if due > now + 3600000 then\n      if score ~= due",
         "local page = call(\"ZRANGEBYSCORE\", key, \"-inf\", number.digits(cutoff), \"WITHSCORES\","
@@ -173,6 +173,56 @@ canaries! {
     limit_not_checked_before_the_start: "SuccessIsTrue",
         PlantedBug::Client(ClientBug::LimitNotChecked),
         "at 0s caller-1 create E1 policy missing\n";
+
+    // The worker's machine.
+    lost_claim_not_asked_again: "LeasesKept", PlantedBug::Worker(WorkerBug::ClaimNotAskedAgain),
+        "fault ReplyLost on 1st claim by worker-1\nat 0s caller-1 create E1\n";
+    renewal_never_sent: "LeasesKept", PlantedBug::Worker(WorkerBug::RenewalNeverSent),
+        "task E1 does slow\nat 0s caller-1 create E1\n";
+    report_not_repeated_after_silence: "LeasesKept",
+        PlantedBug::Worker(WorkerBug::SilentReportIsSuccess),
+        "fault RequestLost on 1st end_and_claim\nat 0s caller-1 create E1\n";
+    report_under_the_wrong_fence: "LeasesKept",
+        PlantedBug::Worker(WorkerBug::ReportUnderWrongFence),
+        "at 0s caller-1 create E1\n";
+    drain_forgets_a_handler: "LeasesKept", PlantedBug::Worker(WorkerBug::DrainForgetsReports),
+        "task E1 does slow\nfault WorkerDrain at 2s\nat 0s caller-1 create E1\n";
+    renewal_failure_taken_for_success: "HandlersStopped",
+        PlantedBug::Worker(WorkerBug::RenewalFailureIsSuccess),
+        "task E1 does hang\nat 0s caller-1 create E1\nat 2s caller-1 cancel E1\n";
+    silent_renewal_taken_for_success: "HandlersStopped",
+        PlantedBug::Worker(WorkerBug::RenewalFailureIsSuccess),
+        "task E1 does hang\nfault Loading at 2s for 8s\nat 0s caller-1 create E1\n";
+    no_cancellation_when_the_lease_is_gone: "HandlersStopped",
+        PlantedBug::Worker(WorkerBug::CancellationForgotten),
+        "task E1 does hang\nat 0s caller-1 create E1\nat 2s caller-1 cancel E1\n";
+    lost_lease_noticed_by_renewal_only: "HandlersStopped",
+        PlantedBug::Worker(WorkerBug::LostIgnored),
+        "lease 30s\ntask E1 does hang\nat 0s caller-1 create E1\nat 2s caller-1 cancel E1\n";
+    slot_kept_after_a_panic: "SlotsGivenBack", PlantedBug::Worker(WorkerBug::PanicKeepsSlot),
+        "task E1 does panic panic panic panic\nat 0s caller-1 create E1 policy quota\n";
+    slot_of_an_unclaimed_execution_kept: "SlotsGivenBack",
+        PlantedBug::Worker(WorkerBug::UnclaimedSlotKept),
+        "fault CancelRace on 1st check_admission_and_record\nat 0s caller-1 create E1 policy quota\n";
+    refused_admission_asked_again_at_once: "AdmissionsPaced",
+        PlantedBug::Worker(WorkerBug::RefusedAdmissionNotBlocked),
+        "at 0s caller-1 create E1 policy quota\nat 0s caller-1 create E2 policy quota\nat 0s caller-1 create E3 policy quota\nat 0s caller-1 create E4 policy quota\nat 0s caller-1 create E5 policy quota\n";
+    partition_starved_by_wrap_around: "ClaimedSoon",
+        PlantedBug::Worker(WorkerBug::LastPartitionSkipped),
+        "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:1\n";
+    one_failed_claim_stops_all: "ClaimedSoon", PlantedBug::Worker(WorkerBug::OneFailureStopsAll),
+        "shards 2\nflow_partitions 2\nlength 90s\nfault SlowPartition at 1s to node-1 times 5000 for 80s\nat 0s caller-1 create E1 in fp:0 delay 30s\nat 0s caller-1 create E2 in fp:1 delay 30s\n";
+    permit_leaked_after_a_failed_claim: "ClaimedSoon",
+        PlantedBug::Worker(WorkerBug::PermitLeaked),
+        "fault RequestLost on 1st claim by worker-1\nbound 60s\nat 0s caller-1 create E1\n";
+    ready_push_ignored: "ClaimedSoon", PlantedBug::Worker(WorkerBug::ReadyIgnored),
+        "idle 20s\nlength 60s\nat 30s caller-1 create E1\n";
+    gap_not_followed_by_a_survey: "ClaimedSoon", PlantedBug::Worker(WorkerBug::GapIgnored),
+        "idle 20s\nlength 60s\nflow_partitions 2\nat 0s caller-1 create E1 in fp:0\nat 0s caller-1 create E2 in fp:1\n";
+    panic_not_reported: "AllSettle", PlantedBug::Worker(WorkerBug::PanicNotReported),
+        "bound 60s\ntask E1 does panic\nat 0s caller-1 create E1\n";
+    capacity_ignored: "CapacityKept", PlantedBug::Worker(WorkerBug::CapacityIgnored),
+        "fault CapacityDropped at 2s for 28s\nat 20s caller-1 create E1\n";
 
     // Liveness.
     lost_leases_never_requeued: "WorkComesBack",

@@ -12,7 +12,13 @@ use crate::event::{arguments_of, function_of};
 const fn client_bug(bug: Option<PlantedBug>) -> Option<ClientBug> {
     match bug {
         Some(PlantedBug::Client(bug)) => Some(bug),
-        Some(PlantedBug::Lua(_) | PlantedBug::Engine(_) | PlantedBug::World(_)) | None => None,
+        Some(
+            PlantedBug::Lua(_)
+            | PlantedBug::Engine(_)
+            | PlantedBug::Worker(_)
+            | PlantedBug::World(_),
+        )
+        | None => None,
     }
 }
 

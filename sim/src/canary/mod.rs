@@ -7,10 +7,12 @@
 mod catalogue;
 mod client_bugs;
 mod engine_bugs;
+mod worker_bugs;
 
 pub use catalogue::CANARIES;
 pub(crate) use client_bugs::{change_batch, change_client_answer, change_input, never_polls};
 pub(crate) use engine_bugs::{change_answer, drops_call};
+pub(crate) use worker_bugs::WorkerShim;
 
 use crate::oracle::Violation;
 use crate::plan::{Plan, Seed, plan_from_seed};
@@ -38,6 +40,8 @@ pub enum PlantedBug {
     Engine(EngineBug),
     /// Between a caller and the servers.
     Client(ClientBug),
+    /// Between a worker's machine and its driver.
+    Worker(WorkerBug),
     /// In the simulator.
     World(WorldBug),
 }
@@ -69,6 +73,48 @@ pub enum ClientBug {
     LimitNotChecked,
     /// A read is taken for an end before there is one.
     EndImagined,
+}
+
+/// A bug of the worker's machine, planted between the machine and its driver: what it sends, what it
+/// is told and what it asks to do are changed, so that it acts as if it had decided otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerBug {
+    /// A claim whose reply was lost is not asked again.
+    ClaimNotAskedAgain,
+    /// A renewal that was refused, or not answered, is taken for success.
+    RenewalFailureIsSuccess,
+    /// Leases are never renewed.
+    RenewalNeverSent,
+    /// A handler is not told to stop when its lease is gone.
+    CancellationForgotten,
+    /// A report without an answer is taken for success.
+    SilentReportIsSuccess,
+    /// A report is sent under another lease epoch.
+    ReportUnderWrongFence,
+    /// The panic of a handler is not noticed.
+    PanicNotReported,
+    /// The slot of an execution whose handler panicked is not given back.
+    PanicKeepsSlot,
+    /// The slot of an execution that was admitted, but not claimed, is not given back.
+    UnclaimedSlotKept,
+    /// An execution that was not admitted is not blocked, and so asked for again at once.
+    RefusedAdmissionNotBlocked,
+    /// The last partition is never claimed from.
+    LastPartitionSkipped,
+    /// After a failed claim, all partitions are left alone for a while.
+    OneFailureStopsAll,
+    /// The permit of a failed claim is never given back.
+    PermitLeaked,
+    /// Pushes about ready executions are ignored.
+    ReadyIgnored,
+    /// Pushes about lost leases are ignored.
+    LostIgnored,
+    /// Gaps in the pushes are ignored.
+    GapIgnored,
+    /// Changes of the capacity are ignored.
+    CapacityIgnored,
+    /// A drain does not wait until what handlers return is reported.
+    DrainForgetsReports,
 }
 
 /// A replacement in the text of the library.

@@ -22,12 +22,14 @@ pub(crate) fn run(options: &Options) -> Result<(), CliError> {
     };
     let mut worst: Option<Class> = None;
     for name in names {
-        if let Some(story) = Story::find(name) {
+        let story = Story::find(name);
+        if let Some(story) = story {
             out!("{name}: {}", story.about());
         }
+        let workers = story.is_some_and(Story::is_about_workers);
         let plan = plan_of(name, Mode::Swarm)?;
         let shown = |done, of| progress::show(&format!("{name}: {done} of {of} runs"));
-        let swept = sweep(&plan, &RunOptions::default(), shown)
+        let swept = sweep(&plan, workers, &RunOptions::default(), shown)
             .map_err(|why| CliError::Cannot(format!("{name}: {why}")))?;
         progress::done();
         if swept.singles == 0 && !swept.failures.is_empty() {

@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn two_equal_rules_apply_to_different_calls() {
-        let rule = "fault StaleReplicaRead on 1st claim_next\n";
+        let rule = "fault StaleReplicaRead on 1st claim_many\n";
         let text = format!("length 5s\n{rule}{rule}at 0s caller-1 submit F1 chain 2\n");
         let outcome = run(&Plan::parse(&text).unwrap(), &RunOptions::default()).unwrap();
         assert_eq!(outcome.result, RunResult::Passed);
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn faults_that_were_never_injected_are_listed() {
-        let text = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_next\n\
+        let text = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_many\n\
                     fault ReplyLost on 1st cancel_flow\n\
-                    fault CancelRace on 1st complete_execution\n\
+                    fault CancelRace on 1st end_and_claim\n\
                     fault CancelRace on 9th fail_execution\nfault EnginePause at 1s for 1s\n\
                     fault SignalEarlyLateTwice at 1s\n";
         let outcome = run(&Plan::parse(text).unwrap(), &RunOptions::default()).unwrap();

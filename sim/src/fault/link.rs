@@ -18,10 +18,16 @@ impl World {
                 self.record_fault(rule.fault, format!("nothing comes back to {actor}"));
                 self.links.replies_cut_until.insert(actor, until);
             }
-            Fault::PushesSilent => {
-                self.record_fault(rule.fault, "no pushes to callers");
-                self.links.pushes_silent_until = until;
-            }
+            Fault::PushesSilent => match rule.to {
+                Some(Actor::Worker(number)) if usize::from(number) <= self.workers.len() => {
+                    self.record_fault(rule.fault, format!("no pushes to worker-{number}"));
+                    self.worker(number).unpushed_until = until;
+                }
+                _ => {
+                    self.record_fault(rule.fault, "no pushes to callers");
+                    self.links.pushes_silent_until = until;
+                }
+            },
             Fault::SwizzleClog => {
                 self.record_fault(rule.fault, "links clogged");
                 let span = Span { from: self.now_ms, to: until };
@@ -34,6 +40,15 @@ impl World {
                         }
                     }
                 }
+            }
+            Fault::NodePause => {
+                let node = self.node_of(rule);
+                for actor in self.all_clients() {
+                    self.links.clogged_until.insert((actor, node), until);
+                }
+                // Before the event, since oracles read it when they see the event.
+                self.links.slow.insert(node, (1, until));
+                self.record_fault(rule.fault, format!("node-{}", number(node)));
             }
             Fault::SlowPartition => {
                 let node = self.node_of(rule);

@@ -10,6 +10,7 @@ mod keys;
 mod link;
 mod node;
 pub(crate) mod timed;
+mod worker;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -181,19 +182,76 @@ faults! {
     43 ReplayRace asks "is there one winner, with no leftovers?";
     /// completion pushes are dropped, and the subscriber reconnects
     44 WakeupLost asks "is scanning alone enough?";
-    /// the push channels of callers deliver nothing, and report no gap
+    /// the push channels of callers, or of a worker, deliver nothing, and report no gap
     44 PushesSilent asks "does a waiter still notice the end, with its next poll?";
     /// an actor's requests arrive, but it gets no replies
     45 OneWayCut asks "is there no endless loop of claim and expiry?";
     /// links are blocked, and freed in another order
     45 SwizzleClog asks "is there no endless loop of claim and expiry?";
+    /// a worker dies before one of its next effects
+    46 WorkerDies ["effects"] asks "does its work come back, whatever it had begun?";
+    /// the loop of a worker stands still for longer than its leases, while its handlers go on
+    47 WorkerPause asks "are outcomes under a lost lease discarded, and handlers told to stop?";
+    /// the clock of a worker jumps forward or back
+    48 WorkerClockJump ["ms"] asks "does it keep no lease too long, and does it go on?";
+    /// a worker dies, and starts again at once under the same instance name
+    49 WorkerRestart ["ms"] asks "is the work of the dead one told from that of the new one?";
+    /// a worker is drained, and replaced
+    50 WorkerDrain asks "is everything that it holds reported or put back?";
+    /// the capacity of a worker is set to zero, and back later
+    51 CapacityDropped asks "does it start nothing meanwhile, and go on afterwards?";
+    /// a node stands still: what is sent to it is answered when it goes on
+    52 NodePause asks "do claims and scans on other nodes go on at their rate?";
 }
 
 impl Fault {
     /// Whether it only adds load, or slows down a part of the world: the rest must go on as usual.
     #[must_use]
     pub const fn only_adds_load(self) -> bool {
-        matches!(self, Self::SlowPartition | Self::TimerStorm | Self::OversizeGroup)
+        matches!(
+            self,
+            Self::SlowPartition | Self::NodePause | Self::TimerStorm | Self::OversizeGroup
+        )
+    }
+}
+
+impl Fault {
+    /// Whether a healthy worker keeps its leases through it: what it does to one call or to one
+    /// worker that dies is seen in the events, and the rest is about others than workers.
+    #[must_use]
+    pub const fn spares_leases(self) -> bool {
+        use Fault::*;
+        matches!(
+            self,
+            SlowPartition
+                | NodePause
+                | TimerStorm
+                | OversizeGroup
+                | CrashBeforeSend
+                | CrashAfterApply
+                | CrashBetweenSaddAndDrain
+                | CrashMidFanOut
+                | CrashBetweenStageAndApply
+                | ReplyLost
+                | RequestLost
+                | CancelRace
+                | StalePreRead
+                | PoisonTuple
+                | PoisonHead
+                | EngineClockSkew
+                | EnginePause
+                | ScannerOverlap
+                | FilteredEngine
+                | EngineFlood
+                | StopMidScan
+                | SignalEarlyLateTwice
+                | WakeupLost
+                | PushesSilent
+                | WorkerDies
+                | WorkerRestart
+                | WorkerDrain
+                | CapacityDropped
+        )
     }
 }
 
@@ -239,7 +297,7 @@ mod tests {
     #[test]
     fn the_catalogue_has_all_rows_and_every_name_parses() {
         let rows: std::collections::BTreeSet<u8> = Fault::ALL.iter().map(|f| f.row()).collect();
-        assert_eq!(rows, (1..=45).collect());
+        assert_eq!(rows, (1..=52).collect());
         for fault in Fault::ALL {
             assert_eq!(fault.name().parse(), Ok(*fault));
         }

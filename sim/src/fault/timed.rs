@@ -27,6 +27,8 @@ pub(crate) enum FaultEnd {
     Filter(u8),
     /// An engine subscribes again.
     Pushes(u8),
+    /// A worker has its capacity again.
+    Capacity(u8),
     /// A stopped engine is replaced.
     Stop(u8),
     /// An additional engine is removed.
@@ -47,6 +49,7 @@ impl World {
         } else {
             self.inject_node_fault(&rule);
             self.inject_engine_fault(&rule);
+            self.inject_worker_fault(&rule);
             self.inject_link_fault(&rule);
             self.inject_data_fault(&rule);
         }
@@ -97,6 +100,7 @@ impl World {
                 self.kill_engine(engine, 10);
             }
             FaultEnd::Pushes(engine) => self.engine_input(engine, None, Input::PushGap),
+            FaultEnd::Capacity(worker) => self.restore_capacity(worker),
             FaultEnd::Stop(engine) => self.kill_engine(engine, 10),
             FaultEnd::ReplaceLibrary(node, until_ms) => self.replace_library_again(node, until_ms),
             FaultEnd::Flood(engine) => {

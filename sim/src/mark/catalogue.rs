@@ -1,11 +1,13 @@
 //! All marks, one line each.
 
+use selvedge_core::call::budget::HoldReason;
 use selvedge_core::engine::Observation;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::{LifecyclePhase, TerminalOutcome};
+use selvedge_core::worker::{Observation as Fact, PANIC};
 
 use super::{Mark, MarkContext};
-use crate::event::{Actor, EventKind};
+use crate::event::{Actor, EventKind, HandlerStep};
 use crate::oracle::call::Answer;
 use crate::oracle::changes::Group;
 
@@ -56,6 +58,51 @@ marks! {
         |g| waited(g, |ended| ended.is_some_and(|ended| ended.len() > 1));
     "wait failed, and was begun again": |g| waited(g, |ended| ended.is_none());
 
+    // Workers.
+    "claim repeated by a worker": |g| worker(g, |fact| matches!(fact, Fact::ClaimRepeated(_)));
+    "claim given up by a worker": |g| worker(g, |fact| matches!(fact, Fact::ClaimGivenUp(_)));
+    "claim failed at a worker": |g| worker(g, |fact| matches!(fact, Fact::ClaimFailed { .. }));
+    "permits of a slow claim lent": |g| worker(g, |fact| matches!(fact, Fact::ClaimSlow(_)));
+    "claimed execution waited for a permit": |g| worker(g, |fact| matches!(fact, Fact::NoPermit(_)));
+    "claimed execution put back": |g| worker(g, |fact| matches!(fact, Fact::PutBack(_)));
+    "push to a worker at capacity": |g| worker(g, |fact| matches!(fact, Fact::AtCapacity));
+    "ready executions counted after a gap": |g| worker(g, |fact| matches!(fact, Fact::Surveyed));
+    "execution admitted": |g| worker(g, |fact| matches!(fact, Fact::Admitted(_)));
+    "execution not admitted by its budget": |g| worker(g, |fact| matches!(fact,
+        Fact::NotAdmitted { reason: HoldReason::Budget, .. }));
+    "execution not admitted by its quota": |g| worker(g, |fact| matches!(fact,
+        Fact::NotAdmitted { reason: HoldReason::Quota, .. }));
+    "execution changed before it was blocked":
+        |g| worker(g, |fact| matches!(fact, Fact::NotBlocked { .. }));
+    "admission failed": |g| worker(g, |fact| matches!(fact, Fact::AdmissionFailed { .. }));
+    "renewal not answered": |g| worker(g, |fact| matches!(fact, Fact::RenewalFailed { .. }));
+    "lease lost by a refused renewal":
+        |g| worker(g, |fact| matches!(fact, Fact::LeaseLost { refusal: Some(_), .. }));
+    "lease over by the clock of its worker":
+        |g| worker(g, |fact| matches!(fact, Fact::LeaseLost { refusal: None, .. }));
+    "report not answered": |g| worker(g, |fact| matches!(fact, Fact::ReportUnanswered { .. }));
+    "earlier report found": |g| worker(g, |fact| matches!(fact, Fact::ReportFound(_)));
+    "report rejected": |g| worker(g, |fact| matches!(fact, Fact::ReportRejected { .. }));
+    "outcome of a handler discarded":
+        |g| worker(g, |fact| matches!(fact, Fact::OutcomeDiscarded { outcome: Some(_), .. }));
+    "outcome given up without a handler":
+        |g| worker(g, |fact| matches!(fact, Fact::OutcomeDiscarded { outcome: None, .. }));
+    "slot given back by a worker": |g| worker(g, |fact| matches!(fact, Fact::SlotReleased(_)));
+    "slot kept by a worker": |g| worker(g, |fact| matches!(fact, Fact::SlotKept(_)));
+    "slot left to the engine": |g| worker(g, |fact| matches!(fact, Fact::SlotNotReleased { .. }));
+    "slot taken back by an engine": |g| g.by_engine() && g.did("release_admission", "released");
+    "drain time over": |g| worker(g, |fact| matches!(fact, Fact::DrainTimeOver));
+    "worker drained": |g| worker(g, |fact| matches!(fact, Fact::Drained));
+    "handler told to stop": |g| handler(g, HandlerStep::Told);
+    "panic reported": |g| g.by_worker() && g.call.is_some_and(|call| call.argument("failure_category") == PANIC);
+    "worker died with handlers running": |g| matches!(g.event.kind, EventKind::Died)
+        && g.history.handlers.get(&g.event.actor).is_some_and(|running| *running > 0);
+    "worker drained with calls in flight": |g| worker(g, |fact| matches!(fact, Fact::Drained))
+        && g.history.under_way.get(&g.event.actor).is_some_and(|calls| !calls.is_empty());
+    "handler ran on after it was told to stop": |g| handler(g, HandlerStep::Ended)
+        && matches!(g.event.kind, EventKind::Handler { lease, .. }
+            if g.history.told.get(&lease).is_some_and(|at_ms| at_ms + 500 < g.event.at_ms));
+
     // Leases.
     "lost lease requeued": |g| g.did("requeue_lost_lease", "requeued");
     "lost lease of a cancelled flow ended": |g| g.did("requeue_lost_lease", "cancelled");
@@ -67,14 +114,21 @@ marks! {
         && matches!(g.answer, Answer::Refused(code) if code == "lease_expired");
     "report after the end refused": |g| g.by_worker()
         && matches!(g.answer, Answer::Refused(code) if code == "execution_not_active");
-    "claim repeated with the same lease": |g| g.did("claim_next", "claimed")
-        && g.call.is_some_and(|call| g.history.leases.contains(call.argument("lease_id")));
+    "claim repeated with the same lease": |g| g.did("claim_many", "claimed") && repeats_leases(g);
+    "several claimed in one call": |g| g.did("claim_many", "claimed")
+        && g.changes.executions.iter().filter(|change| change.got_a_lease().is_some()).count() > 1;
+    "end claimed the next": |g| g.did("end_and_claim", "claimed");
+    "end found nothing to claim": |g| g.did("end_and_claim", "empty");
+    "end found a candidate for admission": |g| g.did("end_and_claim", "needs_admission");
+    "repeated end got its claim again": |g| g.did("end_and_claim", "claimed") && repeats_leases(g);
     "second attempt started": |g| g.changes.executions.iter()
         .any(|change| change.got_a_lease().is_some_and(|is| is.attempts > 1));
 
     // Ends.
-    "retry scheduled": |g| g.did("fail_execution", "retry_scheduled");
-    "failed for good": |g| g.did("fail_execution", "terminal_failed");
+    "retry scheduled": |g| g.did("fail_execution", "retry_scheduled")
+        || g.did("end_and_claim", "retry_scheduled");
+    "failed for good": |g| g.did("fail_execution", "terminal_failed")
+        || g.did("end_and_claim", "terminal_failed");
     "child skipped": |g| ends(g, TerminalOutcome::Skipped);
     "skip that caused another skip": skipped_by_a_skip;
     "expired by its deadline": |g| g.did("expire_if_due", "expired");
@@ -129,6 +183,12 @@ marks! {
     "two engines scanned at the same time": |g| g.called("scan_partition")
         && matches!(g.history.scanned, Some((actor, at_ms))
             if actor != g.event.actor && at_ms == g.event.at_ms);
+}
+
+/// Whether a call asks for leases that an earlier call had asked for.
+fn repeats_leases(context: &MarkContext<'_>) -> bool {
+    let known = |lease: &&[u8]| context.history.leases.contains(*lease);
+    context.call.is_some_and(|call| call.new_leases().iter().any(known))
 }
 
 fn fires(context: &MarkContext<'_>, wanted: fn(&Group) -> bool) -> bool {
@@ -219,6 +279,14 @@ fn moves(context: &MarkContext<'_>, phase: LifecyclePhase) -> bool {
 
 fn says_stale(context: &MarkContext<'_>) -> bool {
     matches!(context.answer, Answer::Refused(code) if code == "stale_lease")
+}
+
+fn worker(context: &MarkContext<'_>, wanted: fn(&Fact) -> bool) -> bool {
+    matches!(&context.event.kind, EventKind::WorkerObserved(fact) if wanted(fact))
+}
+
+fn handler(context: &MarkContext<'_>, wanted: HandlerStep) -> bool {
+    matches!(&context.event.kind, EventKind::Handler { step, .. } if *step == wanted)
 }
 
 fn observed(context: &MarkContext<'_>, wanted: fn(&Observation) -> bool) -> bool {

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use selvedge_core::id::LeaseId;
 use selvedge_core::key::Key;
 
-use crate::event::{Actor, CallId, Event, EventKind};
+use crate::event::{Actor, CallId, Event, EventKind, HandlerStep};
 use crate::oracle::call::Call;
 use crate::oracle::changes::Changes;
 
@@ -26,7 +27,11 @@ pub(super) struct History {
     /// Engines that cancelled an execution.
     pub(super) cancels: BTreeSet<Actor>,
     /// Lease ids that were used for a claim.
-    pub(super) leases: BTreeSet<String>,
+    pub(super) leases: BTreeSet<Vec<u8>>,
+    /// How many handlers run, by worker.
+    pub(super) handlers: BTreeMap<Actor, u64>,
+    /// When a handler was told to stop.
+    pub(super) told: BTreeMap<LeaseId, u64>,
     /// Whether commits were lost.
     pub(super) commits_lost: bool,
     /// Which engine scanned last, and when.
@@ -49,7 +54,16 @@ impl History {
                     self.callers_died.insert(event.actor);
                 }
                 self.engine_deaths += u64::from(matches!(event.actor, Actor::Engine(_)));
+                self.handlers.remove(&event.actor);
                 self.orphaned.extend(self.under_way.remove(&event.actor).unwrap_or_default());
+            }
+            EventKind::Handler { lease, step, .. } => {
+                let running = self.handlers.entry(event.actor).or_default();
+                match step {
+                    HandlerStep::Started => *running += 1,
+                    HandlerStep::Told => drop(self.told.insert(*lease, event.at_ms)),
+                    HandlerStep::Ended => *running = running.saturating_sub(1),
+                }
             }
             EventKind::CommitsLost { .. } => self.commits_lost = true,
             EventKind::Applied(applied) => {
@@ -69,8 +83,8 @@ impl History {
                     ("cancel_execution", Actor::Engine(_)) => {
                         self.cancels.insert(event.actor);
                     }
-                    ("claim_next", _) => {
-                        self.leases.insert(call.argument("lease_id").to_owned());
+                    ("claim_many" | "end_and_claim", _) => {
+                        self.leases.extend(call.new_leases().into_iter().map(<[u8]>::to_vec));
                     }
                     ("scan_partition", Actor::Engine(_)) => {
                         self.scanned = Some((event.actor, event.at_ms));
@@ -82,6 +96,7 @@ impl History {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

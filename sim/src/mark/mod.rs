@@ -93,6 +93,7 @@ impl MarkCounter {
             | EventKind::WaitOver { .. }
             | EventKind::Succeeded { .. }
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
             | EventKind::Delivered { .. }
             | EventKind::Lost { .. }
             | EventKind::Died
@@ -100,6 +101,7 @@ impl MarkCounter {
             | EventKind::CommitsLost { .. }
             | EventKind::Fault { .. } => (None, &Answer::Plain),
             EventKind::Sent { .. }
+            | EventKind::Capacity(_)
             | EventKind::Waits { .. }
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }

@@ -108,6 +108,8 @@ impl Checker for BoundedWork {
             | EventKind::Waits { .. }
             | EventKind::WaitOver { .. }
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Phase(_)

@@ -78,6 +78,16 @@ impl<'a> Call<'a> {
         std::str::from_utf8(keys_of(self.argv).get(at)?).ok()?.parse().ok()
     }
 
+    /// The leases that the call asks for: they follow the named arguments, each with the id of an
+    /// attempt.
+    #[must_use]
+    pub fn new_leases(&self) -> Vec<&'a [u8]> {
+        let takes_leases = matches!(self.function, "claim_many" | "end_and_claim");
+        let named = self.signature.arguments.len();
+        let ids = self.arguments().iter().skip(named).step_by(2);
+        ids.filter(|_| takes_leases).map(Vec::as_slice).collect()
+    }
+
     /// The execution that the call is about.
     #[must_use]
     pub fn execution(&self) -> Option<ExecutionId> {
@@ -183,6 +193,15 @@ mod tests {
         assert_eq!(call.argument("execution_id"), "eid");
         assert_eq!(call.argument("flow_id"), "fid");
         assert_eq!(call.argument("nothing"), "");
+    }
+
+    #[test]
+    fn new_leases_follow_the_named_arguments() {
+        let named = ["lane", "w", "w-1", "", "1000", "", "0", ""];
+        let words = ["FCALL", "ff_claim_many", "0"].iter().chain(&named);
+        let argv: Vec<_> =
+            words.chain(&["l1", "a1", "l2", "a2"]).map(|w| w.bytes().collect()).collect();
+        assert_eq!(Call::read(&argv).unwrap().new_leases(), [b"l1", b"l2"]);
     }
 
     #[test]

@@ -64,6 +64,8 @@ impl Checker for LedgerAdds {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }

@@ -26,6 +26,10 @@ struct MatchesModel {
     claims: BTreeMap<ExecutionId, u32>,
     /// Operations in progress, and the execution of each.
     under_way: BTreeMap<CallId, (ExecutionId, Operation)>,
+    /// The leases of reports that claim too, and the repeats among these calls: a repeat gets the
+    /// answer of its first try, so it does not say when that was done.
+    ends: BTreeSet<Vec<u8>>,
+    repeats: BTreeSet<CallId>,
     /// The node that served an execution. Executions served by two nodes are not checked.
     nodes: BTreeMap<ExecutionId, u8>,
     served_twice: BTreeSet<ExecutionId>,
@@ -61,6 +65,8 @@ impl Checker for MatchesModel {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }
@@ -113,6 +119,8 @@ impl MatchesModel {
             "create_execution" => Operation::Create,
             "complete_execution" => Operation::Complete,
             "fail_execution" => Operation::Fail,
+            "end_and_claim" if asked.argument("ending") == "complete" => Operation::Complete,
+            "end_and_claim" => Operation::Fail,
             "cancel_execution" => Operation::Cancel,
             "replay_execution" => Operation::Replay,
             _ => return,
@@ -123,6 +131,11 @@ impl MatchesModel {
             let deadline = asked.argument("execution_deadline_at");
             execution.permitted.may_expire |= !deadline.is_empty() || policy.contains("timeout");
             execution.permitted.may_be_given_up |= policy.contains("max_reclaim_count");
+        }
+        if let Some(lease) = asked.new_leases().first()
+            && !self.ends.insert(lease.to_vec())
+        {
+            self.repeats.insert(call);
         }
         execution.begin(call, operation);
         self.under_way.insert(call, (id, operation));
@@ -195,6 +208,11 @@ impl MatchesModel {
         let Some((id, operation)) = self.under_way.remove(&call) else { return };
         let Some(execution) = self.executions.get_mut(&id) else { return };
         let reply = match learned {
+            Learned::Reply(reply)
+                if self.repeats.remove(&call) && Answer::read(reply).is_done() =>
+            {
+                return execution.lose(call);
+            }
             Learned::Reply(reply) => match Reply::read(&Answer::read(reply), operation) {
                 Some(reply) => reply,
                 None => return execution.lose(call),

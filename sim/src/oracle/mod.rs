@@ -5,19 +5,24 @@
 //! made. Damage that cannot be repaired is an excuse: the finding then names the lost commit or the
 //! damaged key.
 
+mod admissions_paced;
 mod all_settle;
 mod attempts_honest;
 mod bounded_work;
 mod cadence_kept;
 pub mod call;
 mod cancelled_stays_still;
+mod capacity_kept;
 pub mod changes;
+mod claimed_soon;
 mod drain_only_when_paid;
 mod edge_by_truth;
 mod ends_noticed;
 mod error_means_untouched;
 mod fence_never_repeats;
 mod group_counts;
+mod handlers_stopped;
+mod leases_kept;
 mod ledger_adds;
 mod legal_transition;
 mod matches_model;
@@ -31,7 +36,9 @@ mod purged_in_time;
 mod quiet_at_rest;
 mod repeat_is_harmless;
 mod signal_counts_once;
+mod slots_given_back;
 mod success_is_true;
+mod workers;
 
 use selvedge_core::audit;
 use selvedge_core::id::ExecutionId;
@@ -66,6 +73,8 @@ pub struct View<'a> {
     pub slow_until: &'a dyn Fn(usize) -> u64,
     /// Until when faults other than slow links and high load have an effect.
     pub disturbed_until_ms: u64,
+    /// Until when faults have an effect that can cost a worker its lease.
+    pub leases_risked_until_ms: u64,
 }
 
 impl View<'_> {
@@ -158,11 +167,17 @@ pub const ORACLES: &[Oracle] = &[
     bounded_work::ORACLE,
     no_lost_ack::ORACLE,
     success_is_true::ORACLE,
+    leases_kept::ORACLE,
+    slots_given_back::ORACLE,
+    handlers_stopped::ORACLE,
+    admissions_paced::ORACLE,
+    capacity_kept::ORACLE,
     all_settle::ORACLE,
     oldest_age_bounded::ORACLE,
     cadence_kept::ORACLE,
     purged_in_time::ORACLE,
     ends_noticed::ORACLE,
+    claimed_soon::ORACLE,
     quiet_at_rest::ORACLE,
     matches_model::ORACLE,
 ];

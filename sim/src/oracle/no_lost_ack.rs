@@ -7,7 +7,7 @@ use selvedge_core::state::TerminalOutcome;
 
 use super::call::{Answer, Call};
 use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
-use crate::event::{CallId, Event, EventKind, Learned};
+use crate::event::{Applied, CallId, Event, EventKind, Learned};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "NoLostAck",
@@ -95,6 +95,9 @@ impl Checker for NoLostAck {
                         }
                     }
                 }
+                if self.tells_of_an_earlier_run(applied, view) {
+                    self.asked.remove(&applied.call);
+                }
                 if self.asked.contains_key(&applied.call) {
                     let branch = applied.superseded.then_some(applied.node);
                     self.applied.entry(applied.call).or_insert(branch);
@@ -105,6 +108,8 @@ impl Checker for NoLostAck {
             | EventKind::Fault { .. }
             | EventKind::Observed(_)
             | EventKind::WorkerObserved(_)
+            | EventKind::Handler { .. }
+            | EventKind::Capacity(_)
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Succeeded { .. }
@@ -136,6 +141,9 @@ impl Asked {
             }
             "create_execution" => Promise::Made,
             "complete_execution" => Promise::Ended(TerminalOutcome::Success),
+            "end_and_claim" if call.argument("ending") == "complete" => {
+                Promise::Ended(TerminalOutcome::Success)
+            }
             "cancel_execution" => Promise::Ended(TerminalOutcome::Cancelled),
             _ => return None,
         };
@@ -144,6 +152,18 @@ impl Asked {
 }
 
 impl NoLostAck {
+    /// Whether a repeated report gets the answer of its first try, and the execution was replayed
+    /// in between.
+    fn tells_of_an_earlier_run(&self, applied: &Applied, view: &View<'_>) -> bool {
+        let Some(asked) = self.asked.get(&applied.call) else { return false };
+        let ends = Call::of(applied).is_some_and(|call| call.function == "end_and_claim");
+        let is_over = |id: &ExecutionId| {
+            let found = view.of(id.partition()).execution(id);
+            found.is_some_and(|found| found.vector().is_ok_and(|vector| vector.is_terminal()))
+        };
+        ends && applied.writes.is_empty() && !asked.about.iter().all(is_over)
+    }
+
     /// A client gets an answer.
     fn promise(&mut self, asked: Asked, answer: &Answer, told_ms: u64, branch: Option<u8>) {
         if !answer.is_done() {

@@ -18,7 +18,7 @@ pub(super) const ORACLE: Oracle = Oracle {
 
 /// Calls by which a repeat is recognised by an id, a lease or a token. Calls that act on the
 /// current state may find something to do a second time.
-const ONCE: [&str; 21] = [
+const ONCE: [&str; 23] = [
     "create_execution",
     "create_flow",
     "submit_flow",
@@ -27,6 +27,8 @@ const ONCE: [&str; 21] = [
     "apply_dependency_to_child",
     "set_edge_group_policy",
     "claim_next",
+    "claim_many",
+    "end_and_claim",
     "claim_execution",
     "claim_resumed_execution",
     "complete_execution",

@@ -19,6 +19,7 @@ use crate::fault::call::READS;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Target {
     Engine,
+    Worker,
     Node,
     /// Any actor that waits for replies.
     Client,
@@ -40,6 +41,10 @@ pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &FaultRule) -> Resul
         matches!(fault, Fault::Moved | Fault::Ask | Fault::SlotMove | Fault::NodeClockSkew);
     if of_clusters && plan.config.shards < 2 {
         return Err(format!("{fault} needs a cluster: set shards to 2 or 3"));
+    }
+    if fault.target() == Target::Worker && fault != Fault::PushesSilent && plan.config.workers == 0
+    {
+        return Err(format!("{fault} needs a worker: set workers to 1 or more"));
     }
     if fault == Fault::ScannerOverlap && plan.config.engines < 2 {
         return Err(format!("{fault} needs another engine: set engines to 2 or more"));
@@ -113,6 +118,7 @@ fn check_target(plan: &Plan, rule: &FaultRule) -> Result<(), String> {
     }
     let (fits, expected) = match fault.target() {
         Target::Engine => (matches!(to, Actor::Engine(_)), "an engine"),
+        Target::Worker => (matches!(to, Actor::Worker(_)), "a worker"),
         Target::Node => (matches!(to, Actor::Node(_)), "a node"),
         Target::Client => {
             let deaf = matches!(to, Actor::Node(_) | Actor::World | Actor::Foreign(_));
@@ -139,8 +145,13 @@ fn check_lasting(rule: &FaultRule) -> Result<(), String> {
 
 fn check_amount(plan: &Plan, rule: &FaultRule) -> Result<(), String> {
     let (fault, unit) = (rule.fault, rule.fault.unit());
-    let by_amount_alone =
-        matches!(fault, Fault::ServerClockJump | Fault::NodeClockSkew | Fault::FailoverLosesSuffix);
+    let by_amount_alone = matches!(
+        fault,
+        Fault::ServerClockJump
+            | Fault::NodeClockSkew
+            | Fault::FailoverLosesSuffix
+            | Fault::WorkerClockJump
+    );
     if by_amount_alone && rule.amount.is_none_or(|amount| amount == 0) {
         return Err(format!("{fault} needs a number: add `{unit}` and a number other than 0"));
     }
@@ -151,7 +162,7 @@ fn check_amount(plan: &Plan, rule: &FaultRule) -> Result<(), String> {
         "ms" if matches!(fault, Fault::ServerClockJump | Fault::NodeClockSkew) => {
             (-(plan.config.bound.0 / 2).cast_signed(), far)
         }
-        "ms" if fault == Fault::EngineClockSkew => (-far, far),
+        "ms" if matches!(fault, Fault::EngineClockSkew | Fault::WorkerClockJump) => (-far, far),
         "ms" => (0, far),
         "members" if fault == Fault::PoisonHead => (1, 1_000),
         "members" | "timers" => (1, 5_000),
@@ -217,11 +228,12 @@ impl Fault {
             ),
             Self::CrashBetweenStageAndApply => (&["apply_dependency_to_child"], Sender::Caller),
             Self::ClaimReplyLost | Self::WorkerZombie | Self::EpochRepeats => {
-                (&["claim_next"], Sender::Worker)
+                (&["claim_many", "end_and_claim"], Sender::Worker)
             }
-            Self::WorkerDoubleReport => {
-                (&["complete_execution", "fail_execution", "suspend_execution"], Sender::Worker)
-            }
+            Self::WorkerDoubleReport => (
+                &["end_and_claim", "complete_execution", "fail_execution", "suspend_execution"],
+                Sender::Worker,
+            ),
             _ => return None,
         })
     }
@@ -259,6 +271,10 @@ impl Fault {
                 | Self::OversizeGroup
                 | Self::ScannerOverlap
                 | Self::SignalEarlyLateTwice
+                | Self::WorkerDies
+                | Self::WorkerClockJump
+                | Self::WorkerRestart
+                | Self::WorkerDrain
         )
     }
 
@@ -270,10 +286,12 @@ impl Fault {
             EnginePause | EngineClockSkew | FilteredEngine | StopMidScan | WakeupLost => {
                 Target::Engine
             }
+            WorkerDies | WorkerPause | WorkerClockJump | WorkerRestart | WorkerDrain
+            | CapacityDropped | PushesSilent => Target::Worker,
             FailoverLosesSuffix | SplitBrainBranch | AmnesiaRestart | LibraryMissing
-            | LibraryReplaced | ServerClockJump | NodeClockSkew | SlowPartition | TryAgain
-            | ClusterDown | Loading | MasterDown | Busy | ReadOnly | Misconf | NoReplicas
-            | OutOfMemory | NoAuth | NoPerm => Target::Node,
+            | LibraryReplaced | ServerClockJump | NodeClockSkew | SlowPartition | NodePause
+            | TryAgain | ClusterDown | Loading | MasterDown | Busy | ReadOnly | Misconf
+            | NoReplicas | OutOfMemory | NoAuth | NoPerm => Target::Node,
             OneWayCut => Target::Client,
             _ => Target::NoActor,
         }
@@ -317,12 +335,12 @@ mod tests {
             ("ReplyLost on 1st drain for 3s", "leave `for` out"),
             ("TimerStorm at 1s for 3s", "leave `for` out"),
             ("EnginePause at 1s for 0s", "does nothing"),
-            ("CrashBetweenSaddAndDrain on 1st claim_next", "does not apply to claim_next"),
+            ("CrashBetweenSaddAndDrain on 1st claim_many", "does not apply to claim_many"),
             ("CrashBetweenSaddAndDrain on 1st call", "does not apply to call"),
             ("CrashBetweenSaddAndDrain on 1st drain by caller-1", "calls of caller-1"),
             ("CrashBetweenStageAndApply on 1st drain", "expected apply_dependency_to_child"),
-            ("ClaimReplyLost on 1st complete_execution", "expected claim_next"),
-            ("WorkerDoubleReport on 1st claim_next", "expected complete_execution"),
+            ("ClaimReplyLost on 1st complete_execution", "expected claim_many"),
+            ("WorkerDoubleReport on 1st claim_many", "expected end_and_claim"),
             ("EnginePause at 1s for 5124095576030h", "7 days"),
             (&format!("OversizeGroup at 1s members {many}"), "1 to 5000"),
             ("OversizeGroup at 1s members 5001", "1 to 5000"),

@@ -229,7 +229,10 @@ impl Fault {
             | NodeClockSkew | EngineClockSkew | EnginePause | TimerStorm | Eviction
             | OperatorEdit | PoisonTuple | PoisonHead | OversizeGroup | ScannerOverlap
             | SlowPartition | FilteredEngine | EngineFlood | StopMidScan | SignalEarlyLateTwice
-            | WakeupLost | PushesSilent | OneWayCut | SwizzleClog => TriggerKind::Times,
+            | WakeupLost | PushesSilent | OneWayCut | SwizzleClog | WorkerDies | WorkerPause
+            | WorkerClockJump | WorkerRestart | WorkerDrain | CapacityDropped | NodePause => {
+                TriggerKind::Times
+            }
         }
     }
 }

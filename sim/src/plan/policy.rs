@@ -94,6 +94,12 @@ plan_words! {
         Slow = "slow",
         /// crashes
         Die = "die",
+        /// panics
+        Panic = "panic",
+        /// never returns, unless it is told to stop
+        Hang = "hang",
+        /// works for three leases, and ignores that it is told to stop
+        Stubborn = "stubborn",
     }
 }
 

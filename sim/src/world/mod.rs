@@ -82,6 +82,8 @@ pub struct World {
     fault_lasts_ms: u64,
     /// Until when faults other than slow links and high load have an effect.
     pub(crate) disturbed_until_ms: u64,
+    /// Until when faults have an effect that can cost a worker its lease.
+    pub(crate) leases_risked_until_ms: u64,
     pub(crate) counters: Counters,
     pub(crate) steps_left: usize,
     pub(crate) next_call: u64,
@@ -133,6 +135,7 @@ impl World {
             injected: 0,
             fault_lasts_ms: plan.faults.iter().map(FaultRule::lasts_ms).max().unwrap_or(0),
             disturbed_until_ms: 0,
+            leases_risked_until_ms: 0,
             counters: Counters::default(),
             steps_left: plan.steps.len(),
             next_call: 0,
@@ -211,6 +214,7 @@ impl World {
             owners: &|slot| servers.owner(slot),
             slow_until: &|shard| links.slow_until(servers.primary(shard)),
             disturbed_until_ms: self.disturbed_until_ms,
+            leases_risked_until_ms: self.leases_risked_until_ms,
         };
         let found = self.oracles.on_event(&event, &view);
         self.note(found);
@@ -243,9 +247,12 @@ impl World {
     pub(crate) fn record_fault(&mut self, fault: Fault, detail: impl Into<String>) {
         *self.counters.faults.entry(fault).or_default() += 1;
         self.injected += 1;
+        let end = self.now_ms + self.fault_lasts_ms;
         if !fault.only_adds_load() {
-            let end = self.now_ms + self.fault_lasts_ms;
             self.disturbed_until_ms = self.disturbed_until_ms.max(end);
+        }
+        if !fault.spares_leases() {
+            self.leases_risked_until_ms = self.leases_risked_until_ms.max(end);
         }
         let detail = detail.into();
         self.emit(Actor::World, EventKind::Fault { fault, detail });
@@ -290,6 +297,7 @@ impl World {
             owners: &|slot| servers.owner(slot),
             slow_until: &|shard| links.slow_until(servers.primary(shard)),
             disturbed_until_ms: self.disturbed_until_ms,
+            leases_risked_until_ms: self.leases_risked_until_ms,
         };
         let mut found = self.oracles.on_end(end, &view);
         for shard in &servers.audited {

@@ -35,6 +35,7 @@ impl World {
         self.links.clogged_until.clear();
         self.links.slow.clear();
         self.disturbed_until_ms = self.now_ms;
+        self.leases_risked_until_ms = self.leases_risked_until_ms.min(self.now_ms);
         for number in 1..=u8::try_from(self.engine_slots.len()).unwrap_or(u8::MAX) {
             self.heal_engine(number);
         }
@@ -91,6 +92,7 @@ impl World {
             if self.random(Purpose::Faults, actor).chance(Ratio { hits: 1, of: 3 }) {
                 self.worker(number).gone = true;
                 self.emit(actor, EventKind::Note("is gone for good".to_owned()));
+                self.emit(actor, EventKind::Died);
             }
         }
     }

@@ -98,7 +98,7 @@ fn a_stuck_run_that_still_makes_progress_gets_a_hint_to_raise_the_bound() {
 #[test]
 fn a_fault_that_was_never_injected_is_reported_with_its_line() {
     let folder = Folder::new("struck");
-    let plan = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_next\n\
+    let plan = "length 5s\nat 0s caller-1 create E1\nfault ReplyLost on 1st claim_many\n\
                 # Never called.\nfault ReplyLost on 1st cancel_flow\n";
     let (code, output) = folder.replay(plan);
     assert_eq!(code, 0, "{output}");
@@ -223,8 +223,8 @@ fn events_are_selected_and_shown_by_the_names_of_the_plan() {
     assert!(std::fs::read_to_string(&page).unwrap().contains("order.ship={fp:"));
     let (code, output) = sim(&["show", &plan, "--only", "order.ship"]);
     assert_eq!(code, 0, "{output}");
-    assert!(output.contains("complete_execution order.ship={fp:"), "{output}");
-    assert!(!output.contains("complete_execution order.check"), "{output}");
+    assert!(output.contains("end_and_claim order.ship={fp:"), "{output}");
+    assert!(!output.contains("end_and_claim order.check"), "{output}");
 }
 
 #[test]

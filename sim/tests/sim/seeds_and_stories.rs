@@ -1,8 +1,11 @@
 //! Stories, sweeps and some seeds, which every change has to pass.
 
+use selvedge_core::id::ExecutionId;
+use selvedge_sim::event::EventKind;
 use selvedge_sim::failure::Failure;
+use selvedge_sim::oracle::call::Answer;
 use selvedge_sim::plan::{Mode, Plan, Seed};
-use selvedge_sim::runner::{RunOptions, run};
+use selvedge_sim::runner::{Outcome, RunOptions, RunResult, run};
 use selvedge_sim::soak::soak;
 use selvedge_sim::story::{STORIES, Story, Sweep, sweep};
 
@@ -32,9 +35,50 @@ fn a_lost_lease_is_requeued_despite_crashes_at_any_boundary() {
     assert!(swept.pairs > without_recovery, "no crash during a recovery: {swept:?}");
 }
 
+#[test]
+fn workers_die_in_stories_about_them() {
+    let swept = swept("worker-claims-renews-reports");
+    assert!(swept.singles > 2 * swept.calls, "no death before an effect: {swept:?}");
+}
+
+/// A worker with 64 permits, and one of three nodes that stands still for ten seconds.
+#[test]
+fn a_paused_node_does_not_slow_claims_on_the_others() {
+    let story = Story::find("one-node-of-three-paused").expect("a story").plan().expect("a plan");
+    let mut calm = story.clone();
+    calm.faults.clear();
+    let [with, without] = [&story, &calm].map(|plan| {
+        let options = RunOptions { keep_events: Some(usize::MAX), ..RunOptions::default() };
+        let outcome = run(plan, &options).expect("it can be run");
+        assert_eq!(outcome.result, RunResult::Passed, "{:?}", outcome.violations);
+        claims_by_node(&outcome)
+    });
+    assert_eq!(with[0], 0, "the paused node answered: {with:?}");
+    assert!(without[0] > 20, "nothing was ready on the paused node: {without:?}");
+    for node in [1, 2] {
+        assert!(with[node] > 20, "{with:?}");
+        assert!(with[node] * 20 >= without[node] * 19, "{with:?} claims, {without:?} without it");
+    }
+}
+
+/// How many executions were claimed on each node while the first one stands still.
+fn claims_by_node(outcome: &Outcome) -> [usize; 3] {
+    let mut claims = [0; 3];
+    for event in outcome.trace.tail().filter(|event| (5_100..15_000).contains(&event.at_ms)) {
+        let EventKind::Applied(applied) = &event.kind else { continue };
+        let is_claim = applied.function().is_some_and(|name| name.contains("claim"));
+        if let (true, Answer::Done(words)) = (is_claim, &applied.answer) {
+            let ids = words.iter().filter(|word| word.parse::<ExecutionId>().is_ok());
+            claims[usize::from(applied.node) - 1] += ids.count();
+        }
+    }
+    claims
+}
+
 fn swept(name: &str) -> Sweep {
-    let story = Story::find(name).expect("a story").plan().expect("a plan");
-    let swept = sweep(&story, &RunOptions::default(), |_, _| {}).expect("it can be run");
+    let story = Story::find(name).expect("a story");
+    let (plan, workers) = (story.plan().expect("a plan"), story.is_about_workers());
+    let swept = sweep(&plan, workers, &RunOptions::default(), |_, _| {}).expect("it can be run");
     assert!(swept.singles >= 4 && swept.pairs >= 6, "{name}: nothing was swept: {swept:?}");
     let output: Vec<String> =
         swept.failures.iter().map(|(plan, failure)| format!("{failure:?}\n{plan}")).collect();

@@ -123,15 +123,15 @@ fn an_idle_worker_costs_two_commands_a_second_at_most() {
         let commands = watch.finish(&server);
         let most = usize::try_from(idle * 2).unwrap();
         assert!(commands.len() <= most, "{} commands: {commands:#?}", commands.len());
-        // And when there is work, one call claims it; one more round trip finds nothing left, with
-        // two calls, because the first had luck. The slow round adds one a second.
+        // And when there is work, one call claims it, and one more finds nothing left. The slow
+        // round adds one a second.
         let (watch, began) = (Watch::start(&server), Instant::now());
         for _ in 0..10 {
             let id = fixture.client.start(task()).await.unwrap();
             fixture.client.wait_within(&id, PATIENCE).await.unwrap();
         }
-        let claims = count(&watch.finish(&server), "ff_claim_next");
-        let most = 30 + 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
+        let claims = count(&watch.finish(&server), "ff_claim_many");
+        let most = 20 + 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
         assert!((10..=most).contains(&claims), "{claims} claims for 10 executions");
         worker.stop().await.unwrap();
     });
@@ -161,7 +161,7 @@ fn a_worker_finds_waiting_work_with_one_read_of_all_partitions() {
         let commands = watch.finish(&server);
         assert_eq!(count(&commands, "ZCARD"), 256, "one look at each partition");
         // Each place is asked until it has no more; the slow round adds one a second.
-        let claims = count(&commands, "ff_claim_next");
+        let claims = count(&commands, "ff_claim_many");
         let most = 3 * 2 + 1 + usize::try_from(began.elapsed().as_secs()).unwrap();
         assert!((3..=most).contains(&claims), "{claims} claims for 3 executions");
         stop.cancel();
@@ -235,8 +235,7 @@ fn lose_replies(hands: usize) {
         });
         let worker = far.serve(worker);
         one(&near, 9).await.unwrap();
-        for (round, function) in ["ff_claim_next", "ff_complete_execution"].into_iter().enumerate()
-        {
+        for (round, function) in ["ff_claim_many", "ff_end_and_claim"].into_iter().enumerate() {
             let before = proxy.lost_replies();
             proxy.lose_replies(function, 1);
             let outcome = one(&near, round).await.unwrap();

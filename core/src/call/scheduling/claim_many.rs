@@ -75,6 +75,12 @@ impl NewLeases {
         Self { first, more: Vec::new() }
     }
 
+    /// How many.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        1 + self.more.len()
+    }
+
     /// Lease and attempt ids as arguments.
     pub(super) fn args(&self) -> Vec<Vec<u8>> {
         let all = core::iter::once(&self.first).chain(&self.more);

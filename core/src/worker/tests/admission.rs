@@ -7,7 +7,7 @@ fn needs_admission(budgets: &str, quota: &str) -> Bench {
     let mut bench = Bench::new(1, 1);
     bench.ready(0);
     let id = execution(0);
-    bench.answer("claim_next", |_| ok(&["needs_admission", &id, budgets, quota]));
+    bench.answer("claim_many", |_| ok(&["needs_admission", &id, budgets, quota]));
     bench
 }
 
@@ -40,7 +40,7 @@ fn an_exhausted_budget_holds_the_execution_back_before_a_slot_is_taken() {
     let block = bench.answer("block_execution_for_admission", |_| ok(&["blocked"]));
     assert_eq!(argument(&block[0], 1), "waiting_for_budget");
     assert_eq!(argument(&block[0], 3), "1700000000123");
-    assert!(bench.is_sent("claim_next"), "there may be others");
+    assert!(bench.is_sent("claim_many"), "there may be others");
 }
 
 #[test]
@@ -50,10 +50,10 @@ fn a_slot_of_the_quota_is_taken_and_the_execution_claimed() {
     bench.lose("check_admission_and_record");
     bench.pass(100);
     bench.answer("check_admission_and_record", |_| Value::Array(vec![bulk("ALREADY_ADMITTED")]));
-    while bench.is_sent("claim_next") {
-        let (ticket, batch) = bench.take("claim_next");
+    while bench.is_sent("claim_many") {
+        let (ticket, batch) = bench.take("claim_many");
         let reply = |command: &Command| {
-            let admitted = argument(command, 9) == execution(0);
+            let admitted = argument(command, 7) == execution(0);
             Answer::Applied(if admitted { claimed(command, 0, POLICY) } else { ok(&["empty"]) })
         };
         bench.feed(Input::Settled { ticket, answers: batch.iter().map(reply).collect() });
@@ -67,8 +67,8 @@ fn the_slot_of_an_admitted_execution_that_nobody_runs_is_given_back() {
         let mut bench = needs_admission("", QUOTA);
         read(&mut bench, "0");
         bench.answer("check_admission_and_record", |_| Value::Array(vec![bulk("ADMITTED")]));
-        while bench.is_sent("claim_next") {
-            bench.answer("claim_next", |command| {
+        while bench.is_sent("claim_many") {
+            bench.answer("claim_many", |command| {
                 if is(command, "HMGET") { hash(&[phase, ""]) } else { ok(&["empty"]) }
             });
         }
@@ -77,14 +77,49 @@ fn the_slot_of_an_admitted_execution_that_nobody_runs_is_given_back() {
 }
 
 #[test]
+fn an_admitted_execution_is_claimed_once() {
+    let mut bench = Bench::new(1, 3);
+    let lease = bench.start(0, "");
+    bench.answer_all("claim_many", |_| ok(&["empty"]));
+    bench.ready(0);
+    let id = execution(0);
+    bench.answer("claim_many", |_| ok(&["needs_admission", &id, "", QUOTA]));
+    bench.answer_all("claim_many", |_| ok(&["none_claimable", "0"]));
+    read(&mut bench, "0");
+    bench.answer("check_admission_and_record", |_| Value::Array(vec![bulk("ADMITTED")]));
+    bench.ready(0);
+    bench.end(lease, HandlerOutcome::Completed(vec![]));
+    let plain = bench.is_sent("complete_execution");
+    let name = if plain { "complete_execution" } else { "end_and_claim" };
+    bench.answer(name, |_| match plain {
+        true => ok(&["completed"]),
+        false => ok(&["completed", "", "needs_admission", &id, "", QUOTA]),
+    });
+    let (ticket, batch) = bench.take("claim_many");
+    assert_eq!(argument(&batch[0], 7), id);
+    while bench.is_sent("claim_many") {
+        let again = bench.answer("claim_many", |command| match argument(command, 6).as_str() {
+            "0" => ok(&["needs_admission", &id, "", QUOTA]),
+            _ => ok(&["none_claimable", "0"]),
+        });
+        assert_ne!(argument(&again[0], 7), id, "it is being claimed");
+    }
+    assert!(!bench.is_sent("HMGET"), "it was admitted");
+    let answers = vec![Answer::Applied(claimed(&batch[0], 0, POLICY))];
+    bench.feed(Input::Settled { ticket, answers });
+    bench.answer_all("claim_many", |_| ok(&["empty"]));
+    assert_eq!(bench.worker.permits_used(), 1);
+}
+
+#[test]
 fn an_admission_holds_no_permit() {
     let mut bench = Bench::new(2, 1);
     bench.ready(0);
     let id = execution(0);
-    bench.answer("claim_next", |_| ok(&["needs_admission", &id, "", QUOTA]));
+    bench.answer("claim_many", |_| ok(&["needs_admission", &id, "", QUOTA]));
     assert!(bench.is_sent("HMGET"), "it is being admitted");
-    while bench.is_sent("claim_next") {
-        bench.answer("claim_next", |_| ok(&["none_claimable", "0"]));
+    while bench.is_sent("claim_many") {
+        bench.answer("claim_many", |_| ok(&["none_claimable", "0"]));
     }
     bench.start(1, "");
 }

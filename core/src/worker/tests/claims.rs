@@ -4,16 +4,16 @@ use super::*;
 fn a_claim_without_a_reply_is_repeated_with_its_lease_id_while_the_lease_may_stand() {
     let mut bench = Bench::new(1, 1);
     bench.ready(0);
-    let first = bench.lose("claim_next");
-    assert!(!bench.is_sent("claim_next"), "after a pause");
+    let first = bench.lose("claim_many");
+    assert!(!bench.is_sent("claim_many"), "after a pause");
     bench.pass(100);
-    let again = bench.lose("claim_next");
+    let again = bench.lose("claim_many");
     assert_eq!(first, again, "the very same call");
     let mut repeats = 0;
     for _ in 0..200 {
         bench.pass(100);
-        if bench.is_sent("claim_next") {
-            let (lease, now) = (lease_of(&bench.lose("claim_next")[0]), bench.now_ms);
+        if bench.is_sent("claim_many") {
+            let (lease, now) = (lease_of(&bench.lose("claim_many")[0]), bench.now_ms);
             assert_eq!(lease == lease_of(&first[0]), now < 12_000, "at {now}");
             repeats += 1;
         }
@@ -26,12 +26,12 @@ fn a_claim_without_a_reply_is_repeated_with_its_lease_id_while_the_lease_may_sta
 fn what_a_repeated_claim_gets_is_run_and_renewed_at_once() {
     let mut bench = Bench::new(1, 1);
     bench.ready(0);
-    bench.lose("claim_next");
+    bench.lose("claim_many");
     bench.pass(5_000);
-    while bench.is_sent("claim_next") && bench.now_ms < 5_000 {
-        bench.lose("claim_next");
+    while bench.is_sent("claim_many") && bench.now_ms < 5_000 {
+        bench.lose("claim_many");
     }
-    let batch = bench.answer("claim_next", |command| claimed(command, 0, ""));
+    let batch = bench.answer("claim_many", |command| claimed(command, 0, ""));
     assert!(bench.started(lease_of(&batch[0])));
     bench.pass(1);
     assert!(bench.is_sent("renew_lease"), "the lease may be as old as the first try");
@@ -41,20 +41,20 @@ fn what_a_repeated_claim_gets_is_run_and_renewed_at_once() {
 fn a_partition_that_fails_or_is_silent_delays_no_other() {
     let mut bench = Bench::new(3, 2);
     bench.ready(0);
-    let (ticket, batch) = bench.take("claim_next");
+    let (ticket, batch) = bench.take("claim_many");
     let busy = Answer::NotApplied(ServerError::from_reply("LOADING the dataset"));
     bench.feed(Input::Settled { ticket, answers: vec![busy; batch.len()] });
     bench.ready(0);
-    assert!(!bench.is_sent("claim_next"), "it is left alone for a while");
+    assert!(!bench.is_sent("claim_many"), "it is left alone for a while");
     bench.ready(1);
-    let silent = bench.take("claim_next").1;
+    let silent = bench.take("claim_many").1;
     bench.ready(2);
-    bench.answer("claim_next", |command| claimed(command, 2, ""));
+    bench.answer("claim_many", |command| claimed(command, 2, ""));
     assert_eq!(bench.worker.permits_used(), 2);
     bench.pass(400);
     assert_eq!(silent[0].slot, Partition::flow(1).slot());
     assert!(bench.observed(|fact| matches!(fact, Observation::ClaimSlow(_))));
-    let again = bench.answer("claim_next", |_| ok(&["empty"]));
+    let again = bench.answer("claim_many", |_| ok(&["empty"]));
     assert_eq!(again[0].slot, Partition::flow(0).slot(), "with the permit of the silent one");
 }
 
@@ -63,7 +63,7 @@ fn what_a_slow_claim_gets_waits_for_a_permit_and_is_put_back_if_none_is_free() {
     for becomes_free in [true, false] {
         let mut bench = Bench::new(2, 1);
         bench.ready(0);
-        let (ticket, batch) = bench.take("claim_next");
+        let (ticket, batch) = bench.take("claim_many");
         bench.pass(400);
         let other = bench.start(1, "");
         let late = vec![Answer::Applied(claimed(&batch[0], 0, ""))];
@@ -94,27 +94,40 @@ fn without_capacity_nothing_is_claimed() {
     bench.feed(Input::Capacity(0));
     bench.ready(0);
     bench.pass(1_000);
-    assert!(!bench.is_sent("claim_next"));
+    assert!(!bench.is_sent("claim_many"));
     assert!(bench.observed(|fact| matches!(fact, Observation::AtCapacity)));
     bench.feed(Input::Capacity(1));
-    assert!(bench.is_sent("claim_next"));
+    assert!(bench.is_sent("claim_many"));
 }
 
 #[test]
-fn a_target_with_much_work_gets_more_claims_at_once() {
+fn a_target_with_much_work_gets_more_claims_in_one_call() {
     let mut bench = Bench::new(1, 8);
     bench.ready(0);
     let mut sizes = Vec::new();
-    let mut number = 0_u16;
     while sizes.len() < 3 {
-        number += 1;
-        let (ticket, batch) = bench.take("claim_next");
-        sizes.push(batch.len());
-        let got = |command: &Command| Answer::Applied(claimed(command, number, ""));
-        bench.feed(Input::Settled { ticket, answers: batch.iter().map(got).collect() });
+        let batch = bench.answer("claim_many", |command| claimed(command, 0, ""));
+        assert_eq!(batch.len(), 1);
+        sizes.push(leases_of(&batch[0]).len());
     }
     assert_eq!(sizes, [1, 2, 4]);
-    assert_eq!(bench.take("claim_next").1.len(), 1, "as many as permits are left");
+    let last = bench.take("claim_many").1;
+    assert_eq!(leases_of(&last[0]).len(), 1, "as many as permits are left");
+}
+
+#[test]
+fn a_target_that_gives_less_than_was_wanted_is_asked_once_more() {
+    let mut bench = Bench::new(1, 8);
+    bench.ready(0);
+    bench.answer("claim_many", |command| claimed(command, 0, ""));
+    bench.answer("claim_many", |command| claimed_some(command, 0, "", 1));
+    // What stopped the search may be a candidate that needs admission.
+    let id = execution(0);
+    bench.answer("claim_many", |_| ok(&["needs_admission", &id, "", QUOTA]));
+    assert!(bench.is_sent("HMGET"));
+    bench.answer("claim_many", |_| ok(&["none_claimable", "0"]));
+    assert!(!bench.is_sent("claim_many"));
+    assert_eq!(bench.worker.permits_used(), 2);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-use super::super::{Ask, AskError, AskReply, AttemptOutcome, CancelReason, Suspension};
+use super::super::{Ask, AskError, AskReply, CancelReason, Suspension};
 use super::*;
 use crate::call::suspension::SuspensionReason;
 
@@ -12,19 +12,6 @@ fn cancelled(bench: &Bench, lease: LeaseId) -> Option<CancelReason> {
         | Effect::Answer { .. }
         | Effect::Observe(_) => None,
     })
-}
-
-fn ended(bench: &Bench) -> Vec<AttemptOutcome> {
-    let outcome = |effect: &Effect| match effect {
-        Effect::Observe(Observation::AttemptEnded { outcome, .. }) => Some(*outcome),
-        Effect::Observe(_)
-        | Effect::Cancel { .. }
-        | Effect::Send { .. }
-        | Effect::Start { .. }
-        | Effect::Abort { .. }
-        | Effect::Answer { .. } => None,
-    };
-    bench.effects.iter().filter_map(outcome).collect()
 }
 
 #[test]
@@ -42,7 +29,7 @@ fn leases_are_renewed_and_their_handlers_told_when_they_are_lost() {
     assert_eq!(cancelled(&bench, leases[1]), Some(CancelReason::LeaseLost));
     bench.end(leases[1], HandlerOutcome::Completed(vec![]));
     assert!(!bench.is_sent("complete_execution"), "its outcome is discarded");
-    assert_eq!(ended(&bench), [AttemptOutcome::Cancelled]);
+    assert_eq!(bench.outcomes(), [AttemptOutcome::Cancelled]);
 }
 
 #[test]
@@ -78,13 +65,13 @@ fn a_completion_is_repeated_after_silence_and_found_under_its_lease() {
     let mut bench = Bench::new(1, 1);
     let lease = bench.start(0, POLICY);
     bench.end(lease, HandlerOutcome::Completed(b"out".to_vec()));
-    let first = bench.lose("complete_execution");
+    let first = bench.lose("end_and_claim");
     bench.pass(100);
     let attempt = argument(&first[0], 3);
     let applied = ["execution_not_active", "success", "1", "terminal", &attempt];
-    let again = bench.answer("complete_execution", |_| refused(&applied));
+    let again = bench.answer("end_and_claim", |_| refused(&applied));
     assert_eq!(first, again);
-    assert_eq!(ended(&bench), [AttemptOutcome::Ok]);
+    assert_eq!(bench.outcomes(), [AttemptOutcome::Ok]);
     bench.answer("release_admission", |_| ok(&["released"]));
     assert!(bench.observed(|fact| matches!(fact, Observation::SlotReleased(_))));
 }
@@ -94,8 +81,9 @@ fn a_panic_fails_the_attempt_and_gives_its_slot_back() {
     let mut bench = Bench::new(1, 1);
     let lease = bench.start(0, POLICY);
     bench.end(lease, HandlerOutcome::Panicked("it broke".to_string()));
-    let report = bench.answer("fail_execution", |_| ok(&["terminal_failed"]));
-    assert_eq!(argument(&report[0], 5), "panic");
+    let failed = |_: &Command| ended_and("terminal_failed", ok(&["empty"]));
+    let report = bench.answer("end_and_claim", failed);
+    assert_eq!(argument(&report[0], 6), "panic");
     bench.lose("release_admission");
     bench.pass(100);
     bench.answer("release_admission", |_| ok(&["released"]));
@@ -133,7 +121,7 @@ fn a_suspension_is_not_taken_for_a_lost_lease() {
     assert!(bench.effects.iter().any(told), "{:?}", bench.effects);
     assert!(bench.is_sent("HMGET"), "its slot may not be needed");
     bench.end(lease, HandlerOutcome::Suspended);
-    assert!(ended(&bench).is_empty());
+    assert!(bench.outcomes().is_empty());
     let late = Ask::Progress { percent: 1, message: String::new() };
     bench.feed(Input::Asked { lease, question: 6, ask: late });
     let lost = |effect: &Effect| {
@@ -148,7 +136,7 @@ fn a_drain_waits_then_stops_then_drops_and_puts_back() {
     let (quick, stuck) = (bench.start(0, ""), bench.start(1, ""));
     bench.feed(Input::Drain);
     bench.ready(0);
-    assert!(!bench.is_sent("claim_next"), "nothing more is claimed");
+    assert!(!bench.is_sent("claim_many"), "nothing more is claimed");
     bench.end(quick, HandlerOutcome::Completed(vec![]));
     bench.answer("complete_execution", |_| ok(&["completed"]));
     for _ in 0..19 {

@@ -2,6 +2,7 @@
 
 mod admission;
 mod claims;
+mod ends;
 mod life;
 
 use alloc::format;
@@ -10,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::{Effect, HandlerOutcome, Input, Observation, Worker, WorkerConfig};
+use super::{AttemptOutcome, Effect, HandlerOutcome, Input, Observation, Worker, WorkerConfig};
 use crate::command::{Answer, Command, Ticket};
 use crate::error::ServerError;
 use crate::id::{LeaseId, WorkerId, WorkerInstanceId};
@@ -42,9 +43,7 @@ impl Bench {
         let mut bench = Self { worker, now_ms: 0, sent: Vec::new(), effects: Vec::new() };
         bench.feed(Input::Wake);
         // The first poll finds nothing.
-        while bench.is_sent("claim_next") {
-            bench.answer("claim_next", |_| ok(&["empty"]));
-        }
+        bench.answer_all("claim_many", |_| ok(&["empty"]));
         bench
     }
 
@@ -96,6 +95,13 @@ impl Bench {
         batch
     }
 
+    /// Answers batches with this command as long as there are any.
+    fn answer_all(&mut self, name: &str, reply: impl Fn(&Command) -> Value) {
+        while self.is_sent(name) {
+            self.answer(name, &reply);
+        }
+    }
+
     /// The first batch with this command gets no reply.
     fn lose(&mut self, name: &str) -> Vec<Command> {
         let (ticket, batch) = self.take(name);
@@ -108,7 +114,7 @@ impl Bench {
     /// Claims and starts an execution of this partition.
     fn start(&mut self, partition: u16, policy: &str) -> LeaseId {
         self.ready(partition);
-        let batch = self.answer("claim_next", |command| claimed(command, partition, policy));
+        let batch = self.answer("claim_many", |command| claimed(command, partition, policy));
         let lease = lease_of(&batch[0]);
         assert!(self.started(lease), "{:?}", self.effects);
         lease
@@ -122,6 +128,20 @@ impl Bench {
 
     fn end(&mut self, lease: LeaseId, outcome: HandlerOutcome) {
         self.feed(Input::Ended { lease, outcome });
+    }
+
+    /// How the attempts ended.
+    fn outcomes(&self) -> Vec<AttemptOutcome> {
+        let outcome = |effect: &Effect| match effect {
+            Effect::Observe(Observation::AttemptEnded { outcome, .. }) => Some(*outcome),
+            Effect::Observe(_)
+            | Effect::Cancel { .. }
+            | Effect::Send { .. }
+            | Effect::Start { .. }
+            | Effect::Abort { .. }
+            | Effect::Answer { .. } => None,
+        };
+        self.effects.iter().filter_map(outcome).collect()
     }
 
     fn observed(&self, wanted: impl Fn(&Observation) -> bool) -> bool {
@@ -141,8 +161,16 @@ fn argument(command: &Command, at: usize) -> String {
     String::from_utf8_lossy(&command.argv[3 + keys + at]).into_owned()
 }
 
+/// The lease ids of a call that claims.
+fn leases_of(claim: &Command) -> Vec<LeaseId> {
+    let keys: usize = String::from_utf8_lossy(&claim.argv[2]).parse().unwrap();
+    let named = if is(claim, "end_and_claim") { 15 } else { 8 };
+    let ids = claim.argv[3 + keys + named..].iter().step_by(2);
+    ids.map(|id| String::from_utf8_lossy(id).parse().unwrap()).collect()
+}
+
 fn lease_of(claim: &Command) -> LeaseId {
-    argument(claim, 4).parse().unwrap()
+    leases_of(claim)[0]
 }
 
 fn bulk(text: &str) -> Value {
@@ -166,26 +194,31 @@ fn execution(partition: u16) -> String {
     format!("{{fp:{partition}}}:11111111-1111-4111-8111-111111111111")
 }
 
-/// The reply to a claim that got the execution of a partition.
+/// The reply to a claim that got the execution of a partition with each of its leases.
 fn claimed(claim: &Command, partition: u16, policy: &str) -> Value {
-    let (lease, attempt) = (argument(claim, 4), argument(claim, 6));
-    let id = execution(partition);
-    let fields = [
-        "claimed",
-        &id,
-        &lease,
-        "1",
-        "1700000012000",
-        &attempt,
-        "0",
-        "initial",
-        "any",
-        "",
-        "in",
-        policy,
-        "5",
-    ];
-    ok(&fields)
+    claimed_some(claim, partition, policy, usize::MAX)
+}
+
+/// The reply to a claim that got so many executions at most.
+fn claimed_some(claim: &Command, partition: u16, policy: &str, at_most: usize) -> Value {
+    let works = leases_of(claim).into_iter().take(at_most).map(|lease| {
+        let (id, lease) = (execution(partition), lease.to_string());
+        let attempt = "22222222-2222-4222-8222-222222222222";
+        let head = [&id, &lease, "1", "1700000012000", attempt, "0", "initial"];
+        let rest = ["any", "", "in", policy, "5"];
+        Value::Array(head.into_iter().chain(rest).map(bulk).collect())
+    });
+    let Value::Array(mut reply) = ok(&["claimed"]) else { unreachable!() };
+    reply.extend(works);
+    Value::Array(reply)
+}
+
+/// The reply to a report that also claims: how the run ended, and what was claimed.
+fn ended_and(ended: &str, claims: Value) -> Value {
+    let Value::Array(claims) = claims else { unreachable!() };
+    let mut reply = vec![Value::Int(1), bulk("OK"), bulk(ended), bulk("")];
+    reply.extend(claims.into_iter().skip(2));
+    Value::Array(reply)
 }
 
 #[test]
@@ -196,9 +229,9 @@ fn the_same_inputs_give_the_same_effects() {
         for _ in 0..4 {
             bench.answer("ZCARD", |_| Value::Int(1));
         }
-        let lost = bench.lose("claim_next");
+        let lost = bench.lose("claim_many");
         bench.pass(30_000);
-        assert!(bench.is_sent("claim_next"), "claims are repeated");
+        assert!(bench.is_sent("claim_many"), "claims are repeated");
         (format!("{lost:?} {:?}", bench.sent), format!("{:?}", bench.effects))
     };
     assert_eq!(run(), run());

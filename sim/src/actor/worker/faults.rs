@@ -4,9 +4,10 @@ use selvedge_core::id::LeaseId;
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{Ask, Effect, HandlerOutcome, Input, PERMANENT, Worker as Machine};
 
-use crate::event::{Actor, arguments_of, function_of};
+use crate::event::{Actor, EventKind};
 use crate::fault::Fault;
 use crate::fault::effects::FaultEffects;
+use crate::oracle::call::Call;
 use crate::world::World;
 use crate::world::random_streams::Purpose;
 use crate::world::transport::{ReplyTo, argv_of};
@@ -29,10 +30,35 @@ impl World {
         let Some(late_ms) = worker.zombie_ms.take() else { return };
         let pause_ms = worker.lease_ms + late_ms;
         worker.frozen_until = worker.frozen_until.max(now_ms + pause_ms);
+        worker.handlers_run_on = false;
         worker.skew_ms = worker.skew_ms.saturating_sub_unsigned(pause_ms);
     }
 
-    /// Replies to the claims with an unheard lease id are lost, also when they are repeated.
+    /// Whether the worker dies before it carries out an effect. Observations do not count.
+    pub(super) fn dies_before(&mut self, number: u8, effect: &Effect) -> bool {
+        let Some(left) = &mut self.worker(number).dies_after else { return false };
+        if !matches!(effect, Effect::Observe(_)) {
+            *left = left.saturating_sub(1);
+        }
+        *left == 0
+    }
+
+    /// Changes how many handlers a worker may run.
+    pub(crate) fn set_capacity(&mut self, number: u8, capacity: u64) {
+        if self.worker(number).machine.is_none() {
+            return;
+        }
+        self.emit(Actor::Worker(number), EventKind::Capacity(capacity));
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
+        self.feed_worker(number, Input::Capacity(capacity));
+    }
+
+    /// The worker may run as many handlers as the plan says.
+    pub(crate) fn restore_capacity(&mut self, number: u8) {
+        self.set_capacity(number, self.plan.config.capacity);
+    }
+
+    /// Replies to calls that claim with an unheard lease id are lost, also when they are repeated.
     pub(super) fn worker_effects(
         &mut self,
         number: u8,
@@ -41,14 +67,11 @@ impl World {
     ) -> Vec<FaultEffects> {
         let worker = self.worker(number);
         for (argv, call_effects) in commands.iter().zip(&mut effects) {
-            let claim = function_of(argv) == Some("ff_claim_next");
-            let Some(lease) = arguments_of(argv).get(LEASE_ARGUMENT).filter(|_| claim) else {
-                continue;
-            };
+            let leases = Call::read(argv).map(|call| call.new_leases()).unwrap_or_default();
             if call_effects.claim_unheard {
-                worker.unheard.insert(lease.clone());
+                worker.unheard.extend(leases.iter().map(|lease| lease.to_vec()));
             }
-            if worker.unheard.contains(lease) {
+            if leases.iter().any(|lease| worker.unheard.contains(*lease)) {
                 (call_effects.reply_lost, call_effects.silent) = (true, true);
             }
         }
@@ -108,5 +131,3 @@ impl World {
 
 /// No worker was started this often.
 const NOBODY: u32 = u32::MAX;
-/// The position of the lease id among the arguments of a claim.
-const LEASE_ARGUMENT: usize = 4;

@@ -12,7 +12,7 @@ use selvedge_core::worker::{
 };
 
 use super::WorkerWait;
-use crate::event::Actor;
+use crate::event::{Actor, EventKind, HandlerStep};
 use crate::plan::{Span, WorkerAction};
 use crate::world::World;
 use crate::world::random_streams::Purpose;
@@ -43,23 +43,54 @@ pub(crate) struct Handler {
 impl World {
     pub(super) fn start_handler(&mut self, number: u8, work: ClaimedWork) {
         let actor = Actor::Worker(number);
-        let action = self.draw_action(number, &work.execution_id);
+        let mut action = self.draw_action(number, &work.execution_id);
+        if action == WorkerAction::Hang && !self.faults_are_on() {
+            // A run has to end.
+            action = WorkerAction::Complete;
+        }
         let span = if self.faults_are_on() { self.plan.config.work.0 } else { QUICK };
         let mut work_ms = self.random(Purpose::Workload, actor).within(span);
         let worker = self.worker(number);
         if action == WorkerAction::Slow {
             work_ms = worker.lease_ms * 5 / 3;
+        } else if action == WorkerAction::Stubborn {
+            work_ms = worker.lease_ms * 3;
         }
         let lease = work.fence.lease_id;
         let execution = work.execution_id;
-        worker.handlers.insert(lease, Handler { execution, action, work_ms, cancelled: false });
+        let handler = Handler { execution: execution.clone(), action, work_ms, cancelled: false };
+        worker.handlers.insert(lease, handler);
+        self.emit(actor, EventKind::Handler { lease, execution, step: HandlerStep::Started });
         self.freeze_zombie(number);
         let policy = ExecutionPolicy::read(&work.policy_json).unwrap_or_default();
         if policy.budget_ids.is_empty() {
-            self.worker_timer_in(number, work_ms, WorkerWait::Handler(lease));
+            self.handler_works(number, lease);
         } else {
             let deltas = vec![Delta { dimension: "tokens".to_owned(), delta: TOKENS }];
             self.ask_worker(number, lease, Ask::Spend { report: "work".to_owned(), deltas });
+        }
+    }
+
+    /// A handler begins its work.
+    fn handler_works(&mut self, number: u8, lease: LeaseId) {
+        let Some(handler) = self.worker(number).handlers.get(&lease) else { return };
+        if handler.action != WorkerAction::Hang {
+            let work_ms = handler.work_ms;
+            self.worker_timer_in(number, work_ms, WorkerWait::Handler(lease));
+        }
+    }
+
+    /// The faults have ended: handlers that hang go on.
+    pub(super) fn release_handlers(&mut self, number: u8) {
+        let mut hanging = Vec::new();
+        for (lease, handler) in &mut self.worker(number).handlers {
+            if handler.action == WorkerAction::Hang {
+                handler.action = WorkerAction::Complete;
+                hanging.push(*lease);
+            }
+        }
+        for lease in hanging {
+            self.worker_timer_in(number, 0, WorkerWait::Handler(lease));
         }
     }
 
@@ -80,12 +111,25 @@ impl World {
         stream.weighted(&habits).unwrap_or(WorkerAction::Complete)
     }
 
-    /// A handler was told to stop, and does so soon.
+    /// A handler was told to stop, and does so soon, unless it ignores that.
     pub(super) fn cancel_handler(&mut self, number: u8, lease: LeaseId) {
-        if let Some(handler) = self.worker(number).handlers.get_mut(&lease) {
-            handler.cancelled = true;
-            let wait = self.random(Purpose::Workload, Actor::Worker(number)).within(STOPS);
+        let actor = Actor::Worker(number);
+        let Some(handler) = self.worker(number).handlers.get_mut(&lease) else { return };
+        let execution = handler.execution.clone();
+        let stops = handler.action != WorkerAction::Stubborn;
+        handler.cancelled = stops;
+        self.emit(actor, EventKind::Handler { lease, execution, step: HandlerStep::Told });
+        if stops {
+            let wait = self.random(Purpose::Workload, actor).within(STOPS);
             self.worker_timer_in(number, wait, WorkerWait::Handler(lease));
+        }
+    }
+
+    /// A handler is over.
+    pub(super) fn remove_handler(&mut self, number: u8, lease: LeaseId) {
+        if let Some(Handler { execution, .. }) = self.worker(number).handlers.remove(&lease) {
+            let step = HandlerStep::Ended;
+            self.emit(Actor::Worker(number), EventKind::Handler { lease, execution, step });
         }
     }
 
@@ -94,7 +138,7 @@ impl World {
         let now_ms = self.now_ms;
         let worker = self.worker(number);
         let Some(handler) = worker.handlers.get(&lease) else { return };
-        if worker.frozen_until > now_ms {
+        if worker.frozen_until > now_ms && !worker.handlers_run_on {
             let wait = worker.frozen_until - now_ms;
             return self.worker_timer_in(number, wait, WorkerWait::Handler(lease));
         }
@@ -103,7 +147,13 @@ impl World {
         }
         match handler.action {
             WorkerAction::Die => self.kill_worker(number),
-            WorkerAction::Complete | WorkerAction::Slow => {
+            // Somebody told it to stop, and it has not.
+            WorkerAction::Hang => {}
+            WorkerAction::Panic => {
+                let outcome = HandlerOutcome::Panicked("as planned".to_owned());
+                self.handler_ended(number, lease, outcome);
+            }
+            WorkerAction::Complete | WorkerAction::Slow | WorkerAction::Stubborn => {
                 let outcome = HandlerOutcome::Completed(b"done".to_vec());
                 self.handler_ended(number, lease, outcome);
             }
@@ -163,12 +213,10 @@ impl World {
         let worker = self.worker(number);
         let Some(lease) = worker.questions.remove(&question) else { return };
         let Some(handler) = worker.handlers.get(&lease) else { return };
-        let (execution, work_ms) = (handler.execution.clone(), handler.work_ms);
+        let execution = handler.execution.clone();
         let outcome = match answer {
             Ok(AskReply::Done) => return,
-            Ok(AskReply::Spent(_)) => {
-                return self.worker_timer_in(number, work_ms, WorkerWait::Handler(lease));
-            }
+            Ok(AskReply::Spent(_)) => return self.handler_works(number, lease),
             Ok(AskReply::Waitpoint(bound)) => {
                 let id = bound.id;
                 self.learn_waitpoint(&execution, bound);
@@ -182,7 +230,7 @@ impl World {
             }
             Err(error) => failed("transient", &error.to_string()),
         };
-        self.worker(number).handlers.remove(&lease);
+        self.remove_handler(number, lease);
         self.feed_worker_soon(number, Input::Ended { lease, outcome });
     }
 }

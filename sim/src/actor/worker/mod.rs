@@ -16,7 +16,7 @@ use selvedge_core::worker::{Effect, HandlerOutcome, Input, Worker as Machine, Wo
 use selvedge_lua::host::Message;
 
 use super::{ClientWait, lane};
-use crate::canary::{PlantedBug, WorldBug};
+use crate::canary::{PlantedBug, WorkerShim, WorldBug};
 use crate::event::{Actor, EventKind};
 use crate::plan::Span;
 use crate::profile::Part;
@@ -64,6 +64,12 @@ pub(crate) struct Worker {
     pub(crate) frozen_until: u64,
     /// Until when it gets no pushes.
     pub(crate) unpushed_until: u64,
+    /// Whether its handlers go on while it is frozen: only the loop of the worker stands still.
+    pub(crate) handlers_run_on: bool,
+    /// It dies before it carries out the last of this many effects.
+    pub(crate) dies_after: Option<u64>,
+    /// The incarnation whose name it has; its own, if none is given.
+    pub(crate) named_as: Option<u32>,
     /// The offset of its clock.
     pub(crate) skew_ms: i64,
     wake_ms: Option<u64>,
@@ -78,10 +84,12 @@ pub(crate) struct Worker {
     pub(crate) unheard: BTreeSet<Vec<u8>>,
     /// The machine before its last report, if the plan lets a worker report twice.
     before_report: Option<Snapshot>,
+    /// Plants a bug between the machine and this driver.
+    shim: WorkerShim,
 }
 
 impl Worker {
-    pub(crate) const fn new(number: u8) -> Self {
+    pub(crate) fn new(number: u8) -> Self {
         Self {
             number,
             machine: None,
@@ -89,6 +97,9 @@ impl Worker {
             gone: false,
             frozen_until: 0,
             unpushed_until: 0,
+            handlers_run_on: false,
+            dies_after: None,
+            named_as: None,
             skew_ms: 0,
             wake_ms: None,
             lease_ms: 0,
@@ -98,11 +109,13 @@ impl Worker {
             zombie_ms: None,
             unheard: BTreeSet::new(),
             before_report: None,
+            shim: WorkerShim::default(),
         }
     }
 
     fn ids(&self) -> (WorkerId, WorkerInstanceId) {
-        let instance = format!("w{}-{}", self.number, self.incarnation);
+        let instance = self.named_as.unwrap_or(self.incarnation);
+        let instance = format!("w{}-{instance}", self.number);
         (WorkerId::new(format!("w{}", self.number)), WorkerInstanceId::new(instance))
     }
 
@@ -163,7 +176,9 @@ impl World {
         let now = worker.clock(now_ms);
         worker.machine = Some(Machine::new(config, seed, now));
         (worker.lease_ms, worker.wake_ms, worker.frozen_until) = (lease_ms, None, 0);
+        let capacity = self.plan.config.capacity;
         self.emit(actor, EventKind::Started);
+        self.emit(actor, EventKind::Capacity(capacity));
         self.worker_timer_in(number, 0, WorkerWait::Wake);
         if self.plan.config.push {
             let link = self.plan.config.link.0;
@@ -236,8 +251,10 @@ impl World {
         let worker = self.worker(number);
         worker.frozen_until = worker.frozen_until.min(now_ms);
         worker.unpushed_until = worker.unpushed_until.min(now_ms);
-        (worker.zombie_ms, worker.before_report) = (None, None);
+        (worker.zombie_ms, worker.before_report, worker.dies_after) = (None, None, None);
         worker.unheard.clear();
+        self.restore_capacity(number);
+        self.release_handlers(number);
         if !sane {
             self.kill_worker(number);
         }
@@ -280,7 +297,7 @@ impl World {
     }
 
     /// Gives a worker an input, carries out its effects, and schedules its next deadline.
-    pub(super) fn feed_worker(&mut self, number: u8, input: Input) {
+    pub(crate) fn feed_worker(&mut self, number: u8, input: Input) {
         let now_ms = self.now_ms;
         let worker = self.worker(number);
         if worker.frozen_until > now_ms {
@@ -289,6 +306,7 @@ impl World {
             return self.worker_timer_in(number, wait, WorkerWait::Input(Box::new(input)));
         }
         let now = worker.clock(now_ms);
+        let Some(input) = self.changed_input(number, input) else { return };
         let before = self.profiler.enter(Part::Engines);
         self.snapshot_before(number, now, &input);
         if let Some(machine) = &mut self.worker(number).machine {
@@ -297,9 +315,27 @@ impl World {
         self.profiler.enter(before);
         let incarnation = self.worker(number).incarnation;
         while let Some(effect) = self.next_effect(number, incarnation) {
+            if self.dies_before(number, &effect) {
+                return self.kill_worker(number);
+            }
             self.carry_out(number, effect);
         }
+        if self.worker(number).machine.as_ref().is_some_and(Machine::is_drained) {
+            // Its process ends, and another one takes its place.
+            return self.kill_worker(number);
+        }
         self.set_worker_alarm(number);
+    }
+
+    /// What the machine gets instead of an input, if a bug is planted.
+    fn changed_input(&mut self, number: u8, input: Input) -> Option<Input> {
+        let Some(PlantedBug::Worker(bug)) = self.bug else { return Some(input) };
+        let capacity = usize::try_from(self.plan.config.capacity).unwrap_or(usize::MAX);
+        let (input, more) = self.worker(number).shim.input(bug, capacity, input);
+        if let Some(more) = more {
+            self.worker_timer_in(number, 0, WorkerWait::Input(Box::new(more)));
+        }
+        input
     }
 
     /// The next effect, unless the worker died from the last one.
@@ -311,8 +347,14 @@ impl World {
         worker.machine.as_mut()?.next_effect()
     }
 
-    fn carry_out(&mut self, number: u8, effect: Effect) {
+    fn carry_out(&mut self, number: u8, mut effect: Effect) {
         let actor = Actor::Worker(number);
+        if let Some(PlantedBug::Worker(bug)) = self.bug {
+            let (now_ms, partitions) = (self.now_ms, self.plan.config.flow_partitions);
+            let shim = &mut self.worker(number).shim;
+            let Some(changed) = shim.effect(bug, now_ms, partitions, effect) else { return };
+            effect = changed;
+        }
         match effect {
             Effect::Send { ticket, slot, batch } => {
                 let commands = argv_of(batch);
@@ -324,13 +366,13 @@ impl World {
             }
             Effect::Start { lane: _, work } => self.start_handler(number, work),
             Effect::Cancel { lease, .. } => self.cancel_handler(number, lease),
-            Effect::Abort { lease } => drop(self.worker(number).handlers.remove(&lease)),
+            Effect::Abort { lease } => self.remove_handler(number, lease),
             Effect::Answer { question, answer } => self.answer_handler(number, question, answer),
             Effect::Observe(fact) => self.emit(actor, EventKind::WorkerObserved(fact)),
         }
     }
 
-    fn set_worker_alarm(&mut self, number: u8) {
+    pub(crate) fn set_worker_alarm(&mut self, number: u8) {
         let now_ms = self.now_ms;
         let worker = self.worker(number);
         let Some(deadline) = worker.machine.as_ref().and_then(Machine::deadline) else { return };
@@ -343,7 +385,7 @@ impl World {
     }
 
     fn handler_ended(&mut self, number: u8, lease: LeaseId, outcome: HandlerOutcome) {
-        self.worker(number).handlers.remove(&lease);
+        self.remove_handler(number, lease);
         self.feed_worker(number, Input::Ended { lease, outcome });
     }
 }

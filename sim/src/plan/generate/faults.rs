@@ -90,7 +90,9 @@ fn kinds(stream: &mut Draws, config: &Config) -> Vec<(Fault, u64)> {
         }
     }
     // Whether a slow shard affects the others can only be checked without other faults.
-    let slow = |(fault, weight): &(Fault, u64)| *fault == Fault::SlowPartition && *weight > 50;
+    let slow = |(fault, weight): &(Fault, u64)| {
+        matches!(fault, Fault::SlowPartition | Fault::NodePause) && *weight > 50
+    };
     if config.shards > 1 && kinds.iter().any(slow) {
         kinds.retain(|(fault, _)| fault.only_adds_load());
     }
@@ -153,7 +155,7 @@ fn on_call(stream: &mut Draws, config: &Config, fault: Fault) -> FaultRule {
 const fn call_sites(fault: Fault) -> &'static [&'static [CallSite]] {
     match fault {
         Fault::CrashBeforeSend | Fault::CrashAfterApply => {
-            &[ANY_ENGINE_CALL, ENGINE_CALLS, ENGINE_CALLS, CALLER_CALLS]
+            &[ANY_ENGINE_CALL, ENGINE_CALLS, ENGINE_CALLS, CALLER_CALLS, WORKER_CALLS, REPORT_CALLS]
         }
         Fault::CrashBetweenSaddAndDrain => {
             &[&[("drain", Sender::Engine), ("cancel_execution", Sender::Engine)]]
@@ -177,14 +179,14 @@ const fn call_sites(fault: Fault) -> &'static [&'static [CallSite]] {
         ],
         Fault::StalePreRead => &[ENGINE_CALLS],
         Fault::EpochRepeats | Fault::WorkerZombie | Fault::ClaimReplyLost => {
-            &[&[("claim_next", Sender::Worker)]]
+            &[&[("claim_many", Sender::Worker), ("end_and_claim", Sender::Worker)]]
         }
         Fault::WorkerDoubleReport => &[REPORT_CALLS],
         Fault::CancelRace | Fault::ReplayRace => &[
             ENGINE_CALLS,
             REPORT_CALLS,
             &[
-                ("claim_next", Sender::Worker),
+                ("claim_many", Sender::Worker),
                 ("renew_lease", Sender::Worker),
                 ("deliver_signal", Sender::Signaller),
             ],
@@ -215,7 +217,8 @@ const ENGINE_CALLS: &[CallSite] = &[
 
 /// Calls of workers during their work.
 const WORKER_CALLS: &[CallSite] = &[
-    ("claim_next", Sender::Worker),
+    ("claim_many", Sender::Worker),
+    ("end_and_claim", Sender::Worker),
     ("renew_lease", Sender::Worker),
     ("check_admission_and_record", Sender::Worker),
     ("release_admission", Sender::Worker),
@@ -223,6 +226,7 @@ const WORKER_CALLS: &[CallSite] = &[
 
 /// Calls of workers at the end of their work.
 const REPORT_CALLS: &[CallSite] = &[
+    ("end_and_claim", Sender::Worker),
     ("complete_execution", Sender::Worker),
     ("fail_execution", Sender::Worker),
     ("suspend_execution", Sender::Worker),
@@ -269,16 +273,22 @@ fn amount(stream: &mut Draws, fault: Fault) -> Option<i64> {
         Fault::SlowPartition => within(stream, 10, 120),
         Fault::EngineFlood => within(stream, 1, 5),
         Fault::WorkerZombie => within(stream, 1, 8_000),
+        Fault::WorkerDies => within(stream, 1, 12),
+        Fault::WorkerClockJump => within(stream, 0, 30_000).map(|ms| off(ms - 10_000)),
+        Fault::WorkerRestart => within(stream, 0, 1_000),
         _ => None,
     }
 }
 
 fn target(stream: &mut Draws, config: &Config, fault: Fault) -> Option<Actor> {
+    let worker = u8::try_from(stream.within(Span { from: 1, to: config.workers })).unwrap_or(1);
+    if fault == Fault::PushesSilent {
+        return stream.chance(Ratio { hits: 1, of: 2 }).then_some(Actor::Worker(worker));
+    }
     if fault != Fault::OneWayCut {
         return None;
     }
     let engine = u8::try_from(stream.within(Span { from: 1, to: config.engines })).unwrap_or(1);
-    let worker = u8::try_from(stream.within(Span { from: 1, to: config.workers })).unwrap_or(1);
     stream.pick(&[Actor::Engine(engine), Actor::Worker(worker), Actor::Caller(1)]).copied()
 }
 

@@ -1,0 +1,186 @@
+//! `ClaimedSoon`
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use selvedge_core::id::{ExecutionId, FlowId};
+use selvedge_core::key::{Key, LaneIndex};
+use selvedge_core::state::{EligibilityState, LifecyclePhase};
+
+use super::changes::ExecutionState;
+use super::workers::{Workers, is_worker, round_trips};
+use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
+use crate::event::{Actor, Event, EventKind, HandlerStep};
+
+pub(super) const ORACLE: Oracle = Oracle {
+    name: "ClaimedSoon",
+    statement: "what becomes eligible is claimed at once by a healthy worker with a free permit: it \
+                does not wait for a poll",
+    class: Class::Liveness,
+    checker: || Box::<ClaimedSoon>::default(),
+};
+
+#[derive(Default)]
+struct ClaimedSoon {
+    workers: Workers,
+    /// Eligible executions that any worker can run, and since when.
+    waiting: BTreeMap<ExecutionId, u64>,
+    /// When to look at them.
+    alarms: BTreeSet<(u64, ExecutionId)>,
+    /// How many handlers each worker may run.
+    capacity: BTreeMap<Actor, u64>,
+    /// How many run.
+    running: BTreeMap<Actor, u64>,
+    /// Until when a worker had no free permit.
+    full_until: BTreeMap<Actor, u64>,
+}
+
+impl Checker for ClaimedSoon {
+    fn on_event(
+        &mut self,
+        event: &Event,
+        changes: &Changes,
+        view: &View<'_>,
+        findings: &mut Findings,
+    ) {
+        if !view.config.push {
+            return;
+        }
+        self.note_full(event.at_ms);
+        self.workers.on_event(event, changes);
+        self.on_worker(event);
+        for change in &changes.executions {
+            match &change.is {
+                Some(is) if is_eligible(is) => {
+                    let since = self.waiting.entry(change.of.clone()).or_insert(event.at_ms);
+                    self.alarms.insert((*since + soon_ms(view), change.of.clone()));
+                }
+                Some(_) | None => drop(self.waiting.remove(&change.of)),
+            }
+        }
+        if matches!(event.kind, EventKind::CommitsLost { .. }) {
+            self.waiting.clear();
+        }
+        self.look(event.at_ms, view, findings);
+    }
+
+    fn on_end(&mut self, _: RunEnd, view: &View<'_>, findings: &mut Findings) {
+        self.look(view.now_ms, view, findings);
+    }
+}
+
+impl ClaimedSoon {
+    fn on_worker(&mut self, event: &Event) {
+        if !is_worker(event.actor) {
+            return;
+        }
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others change no permits")]
+        match &event.kind {
+            EventKind::Capacity(capacity) => {
+                self.capacity.insert(event.actor, *capacity);
+            }
+            EventKind::Handler { step, .. } => {
+                let running = self.running.entry(event.actor).or_default();
+                match step {
+                    HandlerStep::Started => *running += 1,
+                    HandlerStep::Told => {}
+                    HandlerStep::Ended => *running = running.saturating_sub(1),
+                }
+            }
+            EventKind::Died => {
+                self.running.remove(&event.actor);
+                self.capacity.remove(&event.actor);
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes which workers have no free permit now.
+    fn note_full(&mut self, now_ms: u64) {
+        for (worker, capacity) in &self.capacity {
+            let held = self.workers.held.values().filter(|holder| holder.by == *worker).count();
+            let held = u64::try_from(held).unwrap_or(u64::MAX);
+            if held.max(self.running.get(worker).copied().unwrap_or(0)) >= *capacity {
+                self.full_until.insert(*worker, now_ms);
+            }
+        }
+    }
+
+    /// Reports executions that wait too long, each once.
+    fn look(&mut self, now_ms: u64, view: &View<'_>, findings: &mut Findings) {
+        while self.alarms.first().is_some_and(|(at_ms, _)| *at_ms < now_ms) {
+            let Some((_, id)) = self.alarms.pop_first() else { return };
+            let Some(since_ms) = self.waiting.get(&id).copied() else { continue };
+            let Some(free_ms) = self.free_since() else {
+                self.alarms.insert((now_ms + soon_ms(view), id));
+                continue;
+            };
+            let shard = (view.owners)(id.partition().slot()).min(view.shards.len() - 1);
+            let hurt_ms = view.disturbed_until_ms.max((view.slow_until)(shard));
+            let since_ms = since_ms.max(free_ms).max(hurt_ms);
+            let late_ms = since_ms.saturating_add(soon_ms(view));
+            if late_ms >= now_ms {
+                self.alarms.insert((late_ms, id));
+            } else if all_are_plain(&id, view) {
+                let waited = now_ms - since_ms;
+                let what = format!("is eligible for {waited} ms while a worker has a free permit");
+                findings.add(view, &id, what);
+            } else {
+                // Those that are in its way take their time.
+                self.waiting.insert(id.clone(), now_ms);
+                self.alarms.insert((now_ms + soon_ms(view), id));
+            }
+        }
+    }
+
+    /// Since when some worker has a free permit; none if no worker has one.
+    fn free_since(&self) -> Option<u64> {
+        let up = self.workers.up_since.iter().filter(|(worker, _)| {
+            let capacity = self.capacity.get(worker).copied().unwrap_or(0);
+            let held = self.workers.held.values().filter(|holder| holder.by == **worker).count();
+            let running = self.running.get(worker).copied().unwrap_or(0);
+            u64::try_from(held).unwrap_or(u64::MAX).max(running) < capacity
+        });
+        up.map(|(worker, up_ms)| (*up_ms).max(self.full_until.get(worker).copied().unwrap_or(0)))
+            .min()
+    }
+}
+
+fn is_eligible(is: &ExecutionState) -> bool {
+    is.vector.is_some_and(|vector| {
+        vector.phase == LifecyclePhase::Runnable
+            && vector.eligibility == EligibilityState::EligibleNow
+    })
+}
+
+/// Whether it, and all others in its place, can be claimed by any worker without an admission, and
+/// there are few of them.
+fn all_are_plain(id: &ExecutionId, view: &View<'_>) -> bool {
+    let snapshot = view.of(id.partition());
+    let Some(execution) = snapshot.execution(id) else { return false };
+    let Ok(lane) = execution.core.text("lane_id").parse() else { return false };
+    let index = Key::index(id.partition()).lane(&lane, LaneIndex::Eligible);
+    let place = snapshot.zset(&index);
+    let plain = |member: &String| member.parse().is_ok_and(|id| is_plain(&id, view));
+    place.contains_key(&id.to_string()) && place.len() <= CROWD_MAX && place.keys().all(plain)
+}
+
+fn is_plain(id: &ExecutionId, view: &View<'_>) -> bool {
+    let snapshot = view.of(id.partition());
+    let Some(execution) = snapshot.execution(id) else { return false };
+    let needs = ["required_capabilities", "budget_ids", "quota_policy_id", "unsealed"];
+    let flow = execution.core.text("flow_id").parse::<FlowId>().ok();
+    let flow = flow.and_then(|flow| snapshot.hash(&Key::flow(id.partition(), flow).core()));
+    let of_cancelled_flow = flow.is_some_and(|core| core.text("public_flow_state") == "cancelled");
+    needs.iter().all(|field| execution.core.text(field).is_empty()) && !of_cancelled_flow
+}
+
+fn soon_ms(view: &View<'_>) -> u64 {
+    SLACK_MS + round_trips(view.config, ROUND_TRIPS)
+}
+
+/// Claims that found nothing, one after the other, and pauses.
+const SLACK_MS: u64 = 3_000;
+/// Round trips of a survey, of claims that page through candidates, and of the last claim.
+const ROUND_TRIPS: u64 = 12;
+/// Workers page through more candidates than this.
+const CROWD_MAX: usize = 64;
