@@ -137,6 +137,13 @@ pub enum Observation {
         /// How it failed.
         error: CallError,
     },
+    /// An outcome is reported no more: the store fails on it each time.
+    ReportGivenUp {
+        /// Of which execution.
+        execution: ExecutionId,
+        /// How it failed.
+        error: CallError,
+    },
     /// An earlier report had been applied: only its reply was lost.
     ReportFound(ExecutionId),
     /// The store rejected an outcome.

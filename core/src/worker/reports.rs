@@ -28,7 +28,7 @@ use crate::call::scheduling::{
 use crate::command::{Command, Reply};
 use crate::error::{CallError, Code, Refusal};
 use crate::id::{Fence, LeaseId};
-use crate::retry::RetryDelays;
+use crate::retry::{Idempotency, Retry, RetryDelays};
 
 /// Largest result, in bytes.
 pub const RESULT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -42,6 +42,8 @@ pub const PANIC: &str = "panic";
 pub(super) struct Report {
     call: Call,
     delays: RetryDelays,
+    /// How often the store failed in a way that does not pass.
+    broken: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -99,7 +101,7 @@ impl Attempts {
             }
         };
         let delays = RetryDelays::new(DELAY_FIRST, DELAY_LONGEST);
-        attempt.stage = Stage::Reporting(Report { call, delays });
+        attempt.stage = Stage::Reporting(Report { call, delays, broken: 0 });
         io.alarms.clear(&Alarm::PutBack(lease));
         self.send_report(io, lease);
     }
@@ -152,8 +154,8 @@ impl Attempts {
                         authority: Authority::Holder(attempt.fence),
                         delay_until: later(now, *pause),
                     };
-                    let delays = report.delays;
-                    attempt.stage = Stage::Reporting(Report { call: Call::Delay(call), delays });
+                    let (call, delays) = (Call::Delay(call), report.delays);
+                    attempt.stage = Stage::Reporting(Report { call, delays, broken: 0 });
                     self.send_report(io, lease);
                     return Reported::default();
                 }
@@ -199,6 +201,12 @@ impl Attempts {
             }
             // Not applied, or perhaps applied: it is repeated until the lease is over.
             error @ (CallError::Server(_) | CallError::Broken(_)) => {
+                report.broken += u32::from(error.retry(Idempotency::Idempotent) == Retry::Never);
+                if report.broken == BROKEN_MAX {
+                    io.observe(Observation::ReportGivenUp { execution, error });
+                    let slot = self.finish(io, lease, Some(AttemptOutcome::Error), false);
+                    return Reported { slot, claim: None };
+                }
                 report.call.failed(perhaps_applied(&error), running, attempt.fence);
                 io.observe(Observation::ReportUnanswered { execution, error });
                 io.back_off(Alarm::Report(lease), &mut report.delays);
@@ -333,6 +341,9 @@ const COMPLETED: Told = told(AttemptOutcome::Ok);
 const FAILED: Told = told(AttemptOutcome::Error);
 const RETRIED: Told = Told { ended: false, ..told(AttemptOutcome::Retry) };
 const GOES_ON: Told = Told { outcome: None, ended: false };
+/// Tries of a report on which the store itself fails. Then the lease is left to lapse, so that the
+/// engine deals with the execution.
+const BROKEN_MAX: u32 = 5;
 /// Longest stored failure reason, in bytes.
 const REASON_BYTES_MAX: usize = 8 * 1_024;
 /// Pauses between tries.

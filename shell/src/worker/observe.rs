@@ -68,6 +68,9 @@ fn log(fact: &Observation) {
         Observation::ReportUnanswered { execution, error } => {
             tracing::warn!(%execution, %error, "outcome not acknowledged, retrying");
         }
+        Observation::ReportGivenUp { execution, error } => {
+            tracing::error!(%execution, %error, "outcome cannot be reported, lease given up");
+        }
         Observation::ReportFound(execution) => {
             tracing::debug!(%execution, "outcome had been acknowledged, its reply was lost");
         }

@@ -77,6 +77,22 @@ fn a_completion_is_repeated_after_silence_and_found_under_its_lease() {
 }
 
 #[test]
+fn a_report_on_which_the_store_fails_is_given_up_and_frees_its_permit() {
+    let mut bench = Bench::new(1, 1);
+    let lease = bench.start(0, "");
+    bench.end(lease, HandlerOutcome::Completed(vec![]));
+    for _ in 0..5 {
+        assert!(!bench.outcomes().contains(&AttemptOutcome::Error));
+        bench.answer("end_and_claim", |_| Value::Error("ERR it raised".to_string()));
+        bench.pass(1_000);
+    }
+    assert!(!bench.is_sent("end_and_claim"));
+    assert_eq!(bench.outcomes(), [AttemptOutcome::Error]);
+    assert!(bench.observed(|fact| matches!(fact, Observation::ReportGivenUp { .. })));
+    bench.start(0, "");
+}
+
+#[test]
 fn a_panic_fails_the_attempt_and_gives_its_slot_back() {
     let mut bench = Bench::new(1, 1);
     let lease = bench.start(0, POLICY);
