@@ -18,8 +18,9 @@ claim.FIRST = {
   "total_attempt_count", "current_lease_epoch", "flow_id", "attempt_state",
 }
 claim.SEARCH = {
-  "attempt_state", "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome",
-  "lane_id", "total_attempt_count", "current_lease_epoch", "last_transition_at",
+  "attempt_state", "lifecycle_phase", "ownership_state", "eligibility_state",
+  "lane_id", "terminal_outcome", "total_attempt_count", "current_lease_epoch",
+  "last_transition_at",
   "execution_kind", "flow_id", "required_capabilities", "budget_ids", "quota_policy_id",
 }
 

@@ -15,7 +15,7 @@ end
 -- of claim.SEARCH.
 local function is_usual(v, lane_id)
   return v[1] == "pending_first_attempt" and v[2] == "runnable" and v[3] == "unowned"
-    and v[4] == "eligible_now" and v[5] == "none" and v[6] == lane_id and v[7] == "0"
+    and v[4] == "eligible_now" and v[5] == lane_id and v[6] == "none" and v[7] == "0"
     and v[8] == "0" and (v[12] or "") == "" and (v[13] or "") == "" and (v[14] or "") == ""
 end
 
@@ -52,9 +52,10 @@ function claim.plan_first(a, taker, tag, id, now, ttl)
     or known_keys[payload_key] or known_keys[policy_key] or known_keys[opened] then
     return nil
   end
-  local v = try("HMGET", core, "attempt_state", "lifecycle_phase", "ownership_state",
-    "eligibility_state", "terminal_outcome", "lane_id", "total_attempt_count",
-    "current_lease_epoch", "last_transition_at", "execution_kind", "flow_id",
+  local v = try("HMGET",
+    core, "attempt_state", "lifecycle_phase", "ownership_state", "eligibility_state",
+    "lane_id", "terminal_outcome", "total_attempt_count", "current_lease_epoch",
+    "last_transition_at", "execution_kind", "flow_id",
     "required_capabilities", "budget_ids", "quota_policy_id")
   local flow_id = v[11] or ""
   if not is_usual(v, a.lane) or flow_id ~= "" and not flow_goes_on(tag, flow_id) then

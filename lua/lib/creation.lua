@@ -35,9 +35,13 @@ end
 
 -- What an execution with the arguments `a` (those of ff_create_execution) will be, all checked: a
 -- plan for `creation.write`, or nil and a refusal. Needs k.exec_core, tags, execution_deadline.
-function creation.plan(k, a, now)
-  local priority, refused = lane.priority(a.priority, "priority")
-  if not priority then return nil, refused end
+-- `priority` = that of lane.priority, if it was read already.
+function creation.plan(k, a, now, priority)
+  local refused
+  if not priority then
+    priority, refused = lane.priority(a.priority, "priority")
+    if not priority then return nil, refused end
+  end
   local required, stored = capability.required_by(a.policy_json)
   if not required then return nil, stored end
   local delay_until, deadline_at

@@ -19,10 +19,10 @@ for i = 1, #KINDS do
 end
 guard.MISSING = MISSING
 
--- What is known about the keys of the running call is in `known_keys` (prelude.lua), by key. Two names
--- for one missing key pass every lookup of the type until the first write creates it as one of the
--- two. A key that was looked up cannot change during the call: a call over many members of one lane
--- looks at its indexes once.
+-- What is known about the keys of the running call is in `known_keys` (prelude.lua), by key. Two
+-- names for one missing key pass every lookup of the type until the first write creates it as one
+-- of the two. A key that was looked up cannot change during the call: a call over many members of
+-- one lane looks at its indexes once.
 
 -- Notes that a lookup of several keys at once found that this one does not exist. Whether it may be
 -- used as `kind`: not if it is used as another type already.
@@ -87,15 +87,16 @@ end
 
 -- The same for a zset, a stream and four hashes, which no other key of the call is.
 function guard.note_all_missing(zset, stream, hash1, hash2, hash3, hash4)
-  if known_keys[zset] or known_keys[stream] or known_keys[hash1] or known_keys[hash2] or known_keys[hash3]
-    or known_keys[hash4] then
+  if known_keys[zset] or known_keys[stream] or known_keys[hash1] or known_keys[hash2]
+    or known_keys[hash3] or known_keys[hash4] then
     return guard.note_missing(zset, "zset") and guard.note_missing(stream, "stream")
       and guard.note_missing(hash1, "hash") and guard.note_missing(hash2, "hash")
       and guard.note_missing(hash3, "hash") and guard.note_missing(hash4, "hash")
   end
   local hash = MISSING.hash
   known_keys[zset], known_keys[stream] = MISSING.zset, MISSING.stream
-  known_keys[hash1], known_keys[hash2], known_keys[hash3], known_keys[hash4] = hash, hash, hash, hash
+  known_keys[hash1], known_keys[hash2] = hash, hash
+  known_keys[hash3], known_keys[hash4] = hash, hash
   return true
 end
 

@@ -165,7 +165,10 @@ function lane.worker_leases(tag, worker_instance_id)
 end
 
 function lane.clamp_priority(priority)
-  return math.max(0, math.min(priority, lane.PRIORITY_MAX))
+  if priority > lane.PRIORITY_MAX then
+    return lane.PRIORITY_MAX
+  end
+  return priority > 0 and priority or 0
 end
 
 -- A priority argument, clamped however large it is, or nil and a refusal.
