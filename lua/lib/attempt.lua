@@ -79,12 +79,12 @@ function attempt.plan(k, id, core, policy_json)
   if refused then
     return nil, refused
   end
-  return { index = index, key = key, usage = usage, policy = fields }
+  return { index = index, key = key, usage = usage, policy_fields = fields }
 end
 
 -- Opens the planned attempt under the lease `held` (lease.terms); `lineage` = further fields as
--- texts. Needs k.attempts.
-function attempt.open(k, id, plan, held, kind, lineage)
+-- texts. `list_key` lists the attempts of the execution.
+function attempt.open(list_key, id, plan, held, kind, lineage)
   call("HSET", plan.key,
     "attempt_id", held.attempt_id, "execution_id", id, "attempt_index", plan.index,
     "attempt_type", kind, "attempt_state", "started",
@@ -92,9 +92,9 @@ function attempt.open(k, id, plan, held, kind, lineage)
     "lease_id", held.lease_id, "lease_epoch", held.lease_epoch,
     "worker_id", held.worker_id, "worker_instance_id", held.worker_instance_id,
     unpack(lineage))
-  call("ZADD", k.attempts, held.at, plan.index)
-  if plan.policy[1] then
-    record.write(plan.key .. ":policy", plan.policy)
+  call("ZADD", list_key, held.at, plan.index)
+  if plan.policy_fields[1] then
+    record.write(plan.key .. ":policy", plan.policy_fields)
   end
 end
 

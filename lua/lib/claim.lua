@@ -18,16 +18,22 @@ claim.FIRST = {
   "total_attempt_count", "current_lease_epoch", "flow_id", "attempt_state",
 }
 claim.SEARCH = {
-  "lane_id", "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome",
-  "total_attempt_count", "current_lease_epoch", "flow_id", "execution_kind", "attempt_state",
-  "last_transition_at", "required_capabilities", "budget_ids", "quota_policy_id",
+  "attempt_state", "lifecycle_phase", "ownership_state", "eligibility_state",
+  "lane_id", "terminal_outcome", "total_attempt_count", "current_lease_epoch",
+  "last_transition_at",
+  "execution_kind", "flow_id", "required_capabilities", "budget_ids", "quota_policy_id",
 }
 
 -- The record of an execution that may be claimed: the fields `names`, or all of them unless its
 -- first attempt is next: then it never started, in no lane. Nil if there is none, or nil and the
--- refusal of a key of another type.
-function claim.read(core_key, names)
-  local core, refused = record.select(core_key, names)
+-- refusal of a key of another type. `values` = those of the fields if they were read.
+function claim.read(core_key, names, values)
+  local core, refused
+  if values then
+    core, refused = record.named(core_key, names, values)
+  else
+    core, refused = record.select(core_key, names)
+  end
   if core and core.attempt_state ~= "pending_first_attempt" then
     return record.read(core_key)
   end
@@ -66,9 +72,9 @@ local function plan_to_resume(k, id, core, a, now, ttl)
     held = lease.terms(core, a, core.current_attempt_id, now, ttl),
     fields = { "attempt_time_left_ms", "" },
     limits = { timeout_at = timeout_at, clears = true },
-    -- For the search, which fills them in.
-    id = nil, keys = nil, core = nil, payload = nil, policy = nil, waited_ms = nil,
-    stale_keys = nil,
+    -- Filled in by claim.plan and by the search.
+    id = nil, keys = nil, execution_kind = nil, flow_id = nil, payload = nil, policy = nil,
+    waited_ms = nil, stale_keys = nil,
   }
 end
 
@@ -88,9 +94,9 @@ local function plan_afresh(k, id, core, a, now, ttl, policy_text)
     held = held,
     fields = attempt.current_fields(core, opened, held),
     limits = limits,
-    -- For the search, which fills them in.
-    id = nil, keys = nil, core = nil, payload = nil, policy = nil, waited_ms = nil,
-    stale_keys = nil,
+    -- Filled in by claim.plan and by the search.
+    id = nil, keys = nil, execution_kind = nil, flow_id = nil, payload = nil, policy = nil,
+    waited_ms = nil, stale_keys = nil,
   }
 end
 
@@ -121,7 +127,7 @@ function claim.carry_out(k, id, planned, by)
   if planned.resumes then
     attempt.resume(k.attempt, held)
   else
-    attempt.open(k, id, planned.attempt, held, planned.kind, planned.lineage)
+    attempt.open(k.attempts, id, planned.attempt, held, planned.kind, planned.lineage)
   end
   if by.is_contract then
     if not planned.resumes then attempt.open_usage(planned.attempt) end
@@ -185,8 +191,9 @@ function claim.verdict(k, id, core, worker_csv, now)
 end
 
 -- How long the execution has been eligible: milliseconds as digits.
-function claim.waited_ms(core, now)
-  return number.digits(math.max(0, now - number.floor(core.last_transition_at, now)))
+function claim.waited_ms(since, now)
+  local waited = now - number.floor(since, now)
+  return waited > 0 and number.digits(waited) or "0"
 end
 
 -- A text that a claim answers: "" if there is none, nil if the key holds another type.
@@ -201,10 +208,10 @@ end
 
 -- What a worker needs to start: the reply to a claim, all as texts.
 function claim.answer(planned)
-  local held, core = planned.held, planned.core
+  local held = planned.held
   return {
     1, "OK", "claimed", planned.id, held.lease_id, held.lease_epoch, held.expires_at,
-    held.attempt_id, planned.index, planned.kind, core.execution_kind or "", core.flow_id or "",
+    held.attempt_id, planned.index, planned.kind, planned.execution_kind, planned.flow_id,
     planned.payload, planned.policy, planned.waited_ms,
   }
 end

@@ -33,62 +33,83 @@ function claim.type_refusal(k)
     or guard.mismatch(k.worker_leases, "set")
 end
 
--- Looks at one candidate for `taker` = { lane, worker_id, worker_instance_id,
--- worker_capabilities_csv, lease_id, attempt_id, admitted_execution_id }: a plan to claim it, or
--- nil and why not (skip, drop, admit).
-local function consider(k, taker, tag, id, now, ttl)
+-- Looks at one candidate for the claim { lease_id, attempt_id } of the worker in `a`: a plan to
+-- claim it, or nil and why not (skip, drop, admit). `values` = those of claim.SEARCH if they were
+-- read.
+local function consider(k, a, taker, tag, id, now, ttl, values)
   local keys = claim.keys(k, tag, id)
-  local core, refused = claim.read(keys.exec_core, claim.SEARCH)
+  local core, refused = claim.read(keys.exec_core, claim.SEARCH, values)
   if refused then return nil, "skip" end
-  local verdict = claim.verdict(keys, id, core, taker.worker_capabilities_csv, now)
+  local verdict = claim.verdict(keys, id, core, a.worker_capabilities_csv, now)
   if verdict ~= "take" then return nil, verdict end
-  if id ~= taker.admitted_execution_id
+  if id ~= a.admitted_execution_id
     and (text.set(core.budget_ids) or text.set(core.quota_policy_id)) then
     return nil, "admit", core
   end
   local payload, policy_text = claim.text(keys.payload), claim.text(keys.policy)
   if not payload or not policy_text then return nil, "skip" end
-  local planned = claim.plan(keys, id, core, taker, now, ttl, policy_text)
+  local planned = claim.plan(keys, id, core, {
+    lane = a.lane, worker_id = a.worker_id, worker_instance_id = a.worker_instance_id,
+    lease_id = taker.lease_id, attempt_id = taker.attempt_id,
+  }, now, ttl, policy_text)
   if not planned then return nil, "skip" end
-  planned.id, planned.keys, planned.core = id, keys, core
+  planned.id, planned.keys = id, keys
+  planned.execution_kind, planned.flow_id = core.execution_kind or "", core.flow_id or ""
   planned.payload, planned.policy = payload, policy_text
-  planned.waited_ms = claim.waited_ms(core, now)
+  planned.waited_ms = claim.waited_ms(core.last_transition_at, now)
   return planned
+end
+
+-- The same for the next of the `takers`; notes in `found` what came of it. Whether the search is
+-- over.
+local function settles(found, k, a, takers, tag, id, now, ttl)
+  local plans = found.plans
+  local taker = takers[#plans + 1]
+  local planned, values, verdict, core
+  if found.in_own_lane then
+    planned, values = claim.plan_first(a, taker, tag, id, now, ttl)
+  end
+  if not planned then
+    planned, verdict, core = consider(k, a, taker, tag, id, now, ttl, values)
+  end
+  if planned then
+    plans[#plans + 1] = planned
+    return #plans == #takers
+  elseif verdict == "admit" then
+    found.admit, found.core = id, core
+    return true
+  elseif verdict == "drop" then
+    found.dropped[#found.dropped + 1] = id
+  end
+  return false
 end
 
 -- Looks at the admitted execution, then walks the index from `offset`, until each of the `takers`
 -- has a plan or an execution must be admitted first. Answers the plans or the execution to admit,
 -- how many entries were seen, which to drop, and whether the end was reached.
-function claim.search(k, takers, tag, numbers, now)
-  local found = { seen = 0, dropped = {}, plans = {}, ended = false }
-  local plans = found.plans
-  local function settles(id)
-    local planned, verdict, core = consider(k, takers[#plans + 1], tag, id, now, numbers.ttl)
-    if planned then
-      plans[#plans + 1] = planned
-      return #plans == #takers
-    elseif verdict == "admit" then
-      found.admit, found.core = id, core
-      return true
-    elseif verdict == "drop" then
-      found.dropped[#found.dropped + 1] = id
-    end
-    return false
-  end
-  local admitted = text.either(takers[1].admitted_execution_id, nil)
-  if admitted and call("ZSCORE", k.eligible, admitted) and settles(admitted) then
+function claim.search(k, a, takers, tag, numbers, now)
+  local ttl, seen, ended = numbers.ttl, 0, false
+  local found = {
+    plans = {}, dropped = {}, seen = 0, ended = false, admit = nil, core = nil,
+    in_own_lane = claim.is_own_lane(k, tag, a.lane),
+  }
+  local admitted = text.either(a.admitted_execution_id, nil)
+  if admitted and call("ZSCORE", k.eligible, admitted)
+    and settles(found, k, a, takers, tag, admitted, now, ttl) then
     return found
   end
-  while found.seen < numbers.window and not found.ended do
-    local first = numbers.offset + found.seen
-    local page = found.seen == 0 and #takers + SPARE or PAGE
-    local last = first + math.min(page, numbers.window - found.seen) - 1
+  while seen < numbers.window and not ended do
+    local first = numbers.offset + seen
+    local page = seen == 0 and #takers + SPARE or PAGE
+    local last = first + math.min(page, numbers.window - seen) - 1
     local ids = call("ZRANGE", k.eligible, number.digits(first), number.digits(last))
     for i = 1, #ids do
-      if ids[i] ~= admitted and settles(ids[i]) then return found end
+      local id = ids[i]
+      if id ~= admitted and settles(found, k, a, takers, tag, id, now, ttl) then return found end
     end
-    found.seen = found.seen + #ids
-    found.ended = #ids < last - first + 1
+    seen = seen + #ids
+    ended = #ids < last - first + 1
+    found.seen, found.ended = seen, ended
   end
   return found
 end
@@ -98,7 +119,11 @@ function claim.take(k, found)
   if found.dropped[1] then record.each_chunk("ZREM", k.eligible, found.dropped) end
   for i = 1, #found.plans do
     local planned = found.plans[i]
-    claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
+    if planned.keys then
+      claim.carry_out(planned.keys, planned.id, planned, claim.BY_WORKER)
+    else
+      claim.carry_out_first(k, planned)
+    end
   end
 end
 
@@ -117,19 +142,14 @@ end
 -- Several claims in one call: the lease and attempt ids follow the named arguments in pairs, one
 -- pair for each execution that is wanted. Answers the takers, or nil and a refusal.
 local WANTED_MAX = 64
-function claim.takers(a, arg_list, named)
+function claim.takers(arg_list, named)
   local takers, given = {}, {}
   for i = named + 1, #arg_list, 2 do
     if arg_list[i] == "" or not arg_list[i + 1] or given[arg_list[i]] then
       return nil, err("invalid_input", "lease ids must be set and differ, each with an attempt id")
     end
     given[arg_list[i]] = true
-    takers[#takers + 1] = {
-      lane = a.lane, worker_id = a.worker_id, worker_instance_id = a.worker_instance_id,
-      worker_capabilities_csv = a.worker_capabilities_csv,
-      admitted_execution_id = a.admitted_execution_id,
-      lease_id = arg_list[i], attempt_id = arg_list[i + 1],
-    }
+    takers[#takers + 1] = { lease_id = arg_list[i], attempt_id = arg_list[i + 1] }
   end
   if #takers < 1 or #takers > WANTED_MAX then
     return nil, err("invalid_input", "1 to " .. WANTED_MAX .. " claims in one call")
@@ -148,13 +168,13 @@ end
 
 -- Appends the claims of a note that are still valid to `reply`, each as an array; how many there
 -- are.
-function claim.append_noted(reply, k, tag, takers, note, now)
+function claim.append_noted(reply, k, a, tag, takers, note, now)
   local count, found = 0, 0
   for id, waited_ms in note:gmatch("([^|]+)|(%d+)") do
     count = count + 1
     local taker, keys = takers[count], claim.keys(k, tag, id)
     local core = taker and record.read(keys.exec_core) or {}
-    if taker and lease.already_granted(core, taker, now) then
+    if taker and lease.already_granted(core, a, now, taker.lease_id) then
       local again = claim.answer_again(keys, tag, id, core, waited_ms)
       reply[#reply + 1] = { unpack(again, 4) }
       found = found + 1

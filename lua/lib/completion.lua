@@ -16,19 +16,20 @@ function completion.announce(execution_id, flow_id, outcome)
   end
 end
 
--- Makes an execution terminal: state, lease, indexes, announcement. `how` = { outcome, now,
--- from = lane indexes to leave, attempt_state (attempt_terminal unless given), fields = more core
--- fields as texts, quiet = true for an end that its flow brought about itself }.
+-- Makes an execution terminal: state, lease, indexes, announcement. `how` = { outcome, now, home
+-- and from = lane indexes to leave, attempt_state (attempt_terminal unless given), fields = more
+-- core fields as texts, those of a renewal included if the lease may have been renewed, quiet =
+-- true for an end that its flow brought about itself }.
 function completion.finish(k, id, core, how)
   local at = number.digits(how.now)
   state.write(k.exec_core,
     state.terminal(how.outcome, how.attempt_state or "attempt_terminal"),
     "current_lease_id", "", "current_worker_id", "", "current_worker_instance_id", "",
-    "lease_expires_at", "", "lease_last_renewed_at", "", "lease_renewal_deadline", "",
+    "lease_expires_at", "",
     "completed_at", at, "last_transition_at", at, "last_mutation_at", at,
     unpack(how.fields or NOTHING))
   lease.release(k, id, core)
-  lane.move(id, how.from, k.terminal, how.now)
+  lane.move(id, how.from, k.terminal, how.now, how.home)
   if not guard.found_missing(k.execution_deadline) then
     call("ZREM", k.execution_deadline, id)
   end
@@ -101,7 +102,8 @@ function completion.force(k, id, plan, how)
   call("ZREM", k.suspension_timeout, id)
   how.from = plan.from
   how.attempt_state = state.ended_attempt(plan.core)
-  text.append(how.fields, { "current_suspension_id", "", "current_waitpoint_id", "" })
+  text.append(how.fields, lease.NO_RENEWAL,
+    { "current_suspension_id", "", "current_waitpoint_id", "" })
   completion.finish(k, id, plan.core, how)
 end
 

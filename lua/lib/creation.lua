@@ -27,14 +27,21 @@ local function optional_fields(plan, more)
   if plan.required ~= "" then
     text.append(fields, { "required_capabilities", plan.required })
   end
+  if plan.delay_until then
+    text.append(fields, { "delay_until", number.digits(plan.delay_until) })
+  end
   return text.append(fields, policy.admission_fields(plan.stored), number.texts(more or NOTHING))
 end
 
 -- What an execution with the arguments `a` (those of ff_create_execution) will be, all checked: a
 -- plan for `creation.write`, or nil and a refusal. Needs k.exec_core, tags, execution_deadline.
-function creation.plan(k, a, now)
-  local priority, refused = lane.priority(a.priority, "priority")
-  if not priority then return nil, refused end
+-- `priority` = that of lane.priority, if it was read already.
+function creation.plan(k, a, now, priority)
+  local refused
+  if not priority then
+    priority, refused = lane.priority(a.priority, "priority")
+    if not priority then return nil, refused end
+  end
   local required, stored = capability.required_by(a.policy_json)
   if not required then return nil, stored end
   local delay_until, deadline_at
@@ -65,18 +72,17 @@ end
 function creation.write_records(k, a, plan, more)
   local at = number.digits(plan.now)
   local further = NOTHING
-  if more or plan.stored ~= policy.NONE then
+  if more or plan.delay_until or plan.stored ~= policy.NONE then
     further = optional_fields(plan, more)
   end
+  -- A short hash is searched from its start: what claims and ends read and write comes first.
   state.write(k.exec_core, plan.row,
-    "execution_id", a.execution_id, "namespace", a.namespace, "lane_id", a.lane_id,
-    "current_lane", a.lane_id, "execution_kind", a.execution_kind,
-    "partition_id", a.partition_id, "priority", number.digits(plan.priority),
-    "creator_identity", a.creator_identity, "total_attempt_count", "0",
-    "current_lease_epoch", "0", "retry_count", "0", "replay_count", "0",
-    "lease_reclaim_count", "0",
-    "created_at", at, "last_transition_at", at, "last_mutation_at", at,
-    "delay_until", plan.delay_until and number.digits(plan.delay_until) or "",
+    "last_transition_at", at, "last_mutation_at", at, "lane_id", a.lane_id,
+    "total_attempt_count", "0", "current_lease_epoch", "0", "current_lane", a.lane_id,
+    "execution_kind", a.execution_kind, "retry_count", "0",
+    "execution_id", a.execution_id, "namespace", a.namespace, "partition_id", a.partition_id,
+    "priority", number.digits(plan.priority), "creator_identity", a.creator_identity,
+    "replay_count", "0", "lease_reclaim_count", "0", "created_at", at,
     unpack(further))
   if a.input_payload ~= "" then call("SET", k.payload, a.input_payload) end
   if a.policy_json ~= "" then call("SET", k.policy, a.policy_json) end
@@ -84,11 +90,10 @@ function creation.write_records(k, a, plan, more)
 end
 
 -- Writes what was planned, index entries included; `more` = further core fields. Needs k.exec_core,
--- payload, policy, tags, all_executions, execution_deadline.
+-- payload, policy, tags, execution_deadline. The caller lists it in the set of all executions.
 function creation.write(k, a, plan, more)
   creation.write_records(k, a, plan, more)
   lane.move(a.execution_id, NOTHING, plan.home, plan.score)
-  call("SADD", k.all_executions, a.execution_id)
   if plan.deadline_at then
     call("ZADD", k.execution_deadline, number.digits(plan.deadline_at), a.execution_id)
   end

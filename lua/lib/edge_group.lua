@@ -62,7 +62,8 @@ local COUNTS = {
   "n", "succeeded", "failed", "skipped", "repeats", "repeats_succeeded", "repeats_lost",
 }
 
-local READ = { "policy_variant", "group_state", "on_satisfied", "k" }
+edge_group.READ = { "policy_variant", "group_state", "on_satisfied", "k" }
+local READ = edge_group.READ
 for i = 1, #COUNTS do
   READ[#READ + 1] = COUNTS[i]
 end
@@ -157,15 +158,16 @@ function edge_group.count(group, dep, outcome, declared, now)
 end
 
 -- What further edges, from these upstreams, write to the group, and which of them, by position,
--- repeat an upstream. `group` has a field for every one of them that it knows.
-function edge_group.grow(group, upstreams)
+-- repeat an upstream. `group` has a field for every one of them that it knows. `in_all` = how many
+-- edges the group has then, those that are still to come included; unless given, none are.
+function edge_group.grow(group, upstreams, in_all)
   local repeats = {}
   if group == nil or not text.set(group.policy_variant) then
-    return { "policy_variant", "all_of", "n", #upstreams, "succeeded", 0,
+    return { "policy_variant", "all_of", "n", in_all or #upstreams, "succeeded", 0,
       "group_state", edge_group.PENDING }, repeats
   end
   local counts = edge_group.counts(group)
-  local fields = { "n", counts.n + #upstreams }
+  local fields = { "n", in_all or counts.n + #upstreams }
   if not edge_group.counted(group) then
     if group.group_state == "satisfied" then
       text.append(fields, { "group_state", edge_group.PENDING })

@@ -15,33 +15,27 @@ local EDGES_PER_READ = 32
 -- that there are enough reads for each sibling.
 local SIBLINGS_MAX = 10000
 
--- What the running call has read, nil before the first sibling: `children` whether a child may wait
--- for an upstream, `met_before` how often it was met, `outgoing` the edges of an upstream,
--- `leads_to` the child of an edge, `met` the edges that wait for nothing, `waited_by` a child that
--- was found waiting for an upstream. Nothing of this changes during the call, except that a child
--- stops waiting: see edge_group.child_changed.
-local cache
-
--- Drops what the previous call has read.
-function edge_group.begin()
-  cache = nil
-end
+-- `sibling_cache` (prelude.lua) is what the running call has read, nil before the first sibling:
+-- `children` whether a child may wait for an upstream, `met_before` how often it was met,
+-- `outgoing` the edges of an upstream, `leads_to` the child of an edge, `met` the edges that wait
+-- for nothing, `waited_by` a child that was found waiting for an upstream. Nothing of this changes
+-- during the call, except that a child stops waiting: see edge_group.child_changed.
 
 local function read(key, field)
-  cache.reads = cache.reads + 1
+  sibling_cache.reads = sibling_cache.reads + 1
   return record.peek(key, field)
 end
 
 -- A child was resolved: it may have stopped waiting.
 function edge_group.child_changed(child_eid)
-  if cache and cache.children[child_eid] then
-    cache.children[child_eid] = nil
+  if sibling_cache and sibling_cache.children[child_eid] then
+    sibling_cache.children[child_eid] = nil
   end
 end
 
 -- Whether the running call has looked at so many siblings that it should not start with more.
 function edge_group.reached_sibling_limit()
-  return cache ~= nil and cache.siblings >= SIBLINGS_MAX
+  return sibling_cache ~= nil and sibling_cache.siblings >= SIBLINGS_MAX
 end
 
 -- The members of a set in byte order; nil if there are more than `most` or the key has another
@@ -57,22 +51,22 @@ end
 
 -- The outgoing edges of an upstream in byte order, false if it has too many.
 local function outgoing(prefix, upstream_eid)
-  local edges = cache.outgoing[upstream_eid]
+  local edges = sibling_cache.outgoing[upstream_eid]
   if edges == nil then
     edges = members(prefix .. ":out:" .. upstream_eid, EDGES_MAX) or false
-    cache.outgoing[upstream_eid] = edges
+    sibling_cache.outgoing[upstream_eid] = edges
   end
   return edges
 end
 
 -- Whether a child may still wait for an upstream, by its record and its group.
 local function waits(tag, prefix, child_eid)
-  local known = cache.children[child_eid]
+  local known = sibling_cache.children[child_eid]
   if known == nil then
     local phase = read("ff:exec:" .. tag .. ":" .. child_eid .. ":core", "lifecycle_phase")
     known = text.set(phase) and phase ~= "terminal"
       and read(prefix .. ":edgegroup:" .. child_eid, "group_state") ~= "satisfied"
-    cache.children[child_eid] = known
+    sibling_cache.children[child_eid] = known
   end
   return known
 end
@@ -80,20 +74,20 @@ end
 -- Caches all edges that lead to a child: siblings often share their children.
 local function cache_edges_to(prefix, child_eid)
   local edges = members(prefix .. ":in:" .. child_eid, EDGES_CACHED) or {}
-  cache.reads = cache.reads + 2 + math.floor(#edges / EDGES_PER_READ)
+  sibling_cache.reads = sibling_cache.reads + 2 + math.floor(#edges / EDGES_PER_READ)
   for _, edge_id in ipairs(edges) do
-    cache.leads_to[edge_id] = child_eid
+    sibling_cache.leads_to[edge_id] = child_eid
   end
 end
 
 -- The child of an edge, empty if it is unknown.
 local function child_of(prefix, edge_id)
-  local child = cache.leads_to[edge_id]
+  local child = sibling_cache.leads_to[edge_id]
   if child == nil then
     child = read(prefix .. ":edge:" .. edge_id, "downstream_execution_id") or ""
-    cache.leads_to[edge_id] = child
-    cache.met_before[child] = (cache.met_before[child] or 0) + 1
-    if cache.met_before[child] == 2 and child ~= "" then
+    sibling_cache.leads_to[edge_id] = child
+    sibling_cache.met_before[child] = (sibling_cache.met_before[child] or 0) + 1
+    if sibling_cache.met_before[child] == 2 and child ~= "" then
       cache_edges_to(prefix, child)
     end
   end
@@ -107,23 +101,23 @@ local function holds_back(tag, prefix, edge_id, child_eid)
     return nil
   end
   local dep = "ff:exec:" .. tag .. ":" .. other .. ":dep:" .. edge_id
-  cache.met[edge_id] = dependency.RESOLVED[read(dep, "state") or ""]
-  return not cache.met[edge_id] and other or nil
+  sibling_cache.met[edge_id] = dependency.RESOLVED[read(dep, "state") or ""]
+  return not sibling_cache.met[edge_id] and other or nil
 end
 
 -- Whether some child other than `child_eid` still waits for this upstream.
 local function needed_elsewhere(tag, prefix, upstream_eid, child_eid)
-  local before = cache.waited_by[upstream_eid]
-  if before and before ~= child_eid and cache.children[before] then
+  local before = sibling_cache.waited_by[upstream_eid]
+  if before and before ~= child_eid and sibling_cache.children[before] then
     return true
   end
   for _, edge_id in ipairs(outgoing(prefix, upstream_eid)) do
-    if cache.reads >= READS_MAX then
+    if sibling_cache.reads >= READS_MAX then
       return true
     end
-    local other = not cache.met[edge_id] and holds_back(tag, prefix, edge_id, child_eid)
+    local other = not sibling_cache.met[edge_id] and holds_back(tag, prefix, edge_id, child_eid)
     if other then
-      cache.waited_by[upstream_eid] = other
+      sibling_cache.waited_by[upstream_eid] = other
       return true
     end
   end
@@ -134,9 +128,9 @@ end
 -- those that have too many edges.
 local function candidates(tag, prefix, incoming_key, child_eid)
   local found, seen, incoming = {}, {}, record.members(incoming_key)
-  cache.siblings = cache.siblings + #incoming
+  sibling_cache.siblings = sibling_cache.siblings + #incoming
   for _, edge_id in ipairs(incoming) do
-    cache.leads_to[edge_id] = child_eid
+    sibling_cache.leads_to[edge_id] = child_eid
     local sibling = record.peek(prefix .. ":edge:" .. edge_id, "upstream_execution_id")
     if text.set(sibling) and not seen[sibling] then
       seen[sibling] = true
@@ -156,7 +150,7 @@ end
 -- The upstreams that a fired group no longer needs: not terminal, each once, and none that
 -- another child still waits for.
 function edge_group.idle_siblings(tag, flow_id, incoming_key, child_eid)
-  cache = cache or {
+  sibling_cache = sibling_cache or {
     reads = 0, siblings = 0, children = {}, met_before = {}, outgoing = {}, leads_to = {},
     met = {}, waited_by = {},
   }

@@ -5,7 +5,8 @@ local WRONG_TYPE = "WRONGTYPE Operation against a key holding the wrong kind of 
 
 -- The command that reads the size of a type. It fails for a key of another type, so it checks the
 -- type too, and costs less than TYPE, whose reply is a table.
-local SIZE = { string = "STRLEN", hash = "HLEN", set = "SCARD", zset = "ZCARD", stream = "XLEN" }
+guard.SIZE = { string = "STRLEN", hash = "HLEN", set = "SCARD", zset = "ZCARD", stream = "XLEN" }
+local SIZE = guard.SIZE
 
 -- What can be known about a key: the type it is used as, and whether it was looked up. Keys that a
 -- call passes have such an entry of their own (`read_uses` in define.lua).
@@ -16,54 +17,21 @@ for i = 1, #KINDS do
   -- A string may be empty and exist.
   MISSING[kind] = { kind = kind, seen = true, missing = kind ~= "string" }
 end
+guard.MISSING = MISSING
 
--- What is known about the keys of the running call. Two names for one missing key pass every lookup
--- of the type until the first write creates it as one of the two. A key that was looked up cannot
--- change during the call: a call over many members of one lane looks at its indexes once.
-local known = {}
-
--- The lookups that a function needs before its body runs: { at = position of the key, command,
--- missing = what to note about a key that does not exist }.
-function guard.lookups(uses)
-  local lookups = {}
-  for i = 1, #uses do
-    if uses[i].seen then
-      local kind = uses[i].kind
-      lookups[#lookups + 1] = { at = i, command = SIZE[kind], missing = MISSING[kind] }
-    end
-  end
-  return lookups
-end
-
--- Forgets the keys of the previous call.
-function guard.begin(known_keys)
-  known = known_keys
-end
-
--- Looks up the types of the keys of this call. The server's refusal of a key of another type, else
--- nil.
-function guard.look_up(key_list, lookups)
-  for i = 1, #lookups do
-    local lookup = lookups[i]
-    local key = key_list[lookup.at]
-    local size = key ~= "" and try(lookup.command, key)
-    if size == 0 then
-      known[key] = lookup.missing
-    elseif type(size) == "table" then
-      return guard.refusal(size)
-    end
-  end
-  return nil
-end
+-- What is known about the keys of the running call is in `known_keys` (prelude.lua), by key. Two
+-- names for one missing key pass every lookup of the type until the first write creates it as one
+-- of the two. A key that was looked up cannot change during the call: a call over many members of
+-- one lane looks at its indexes once.
 
 -- Notes that a lookup of several keys at once found that this one does not exist. Whether it may be
 -- used as `kind`: not if it is used as another type already.
 function guard.note_missing(key, kind)
-  local before = known[key]
+  local before = known_keys[key]
   if before and before.kind and before.kind ~= kind then
     return false
   end
-  known[key] = MISSING[kind]
+  known_keys[key] = MISSING[kind]
   return true
 end
 
@@ -73,9 +41,9 @@ function guard.clash(key, kind)
   if key == nil or key == "" then
     return nil
   end
-  local before = known[key]
+  local before = known_keys[key]
   if before == nil or before.kind == nil then
-    known[key] = NOTED[kind]
+    known_keys[key] = NOTED[kind]
   elseif before.kind ~= kind then
     return redis.error_reply(WRONG_TYPE)
   end
@@ -83,7 +51,7 @@ function guard.clash(key, kind)
 end
 
 -- The refusal of a key of another type in a reply of `redis.pcall`, nil if there is none. Any other
--- failure is raised: then nothing is known about the key.
+-- failure is raised: then nothing is known_keys about the key.
 function guard.refusal(reply)
   local words = type(reply) == "table" and reply.err
   if not words then
@@ -101,7 +69,7 @@ function guard.mismatch(key, kind)
   if key == nil or key == "" then
     return nil
   end
-  local before = known[key]
+  local before = known_keys[key]
   if before and before.kind then
     if before.kind ~= kind then
       return redis.error_reply(WRONG_TYPE)
@@ -113,27 +81,28 @@ function guard.mismatch(key, kind)
   if type(size) == "table" then
     return guard.refusal(size)
   end
-  known[key] = (size == 0 and MISSING or SEEN)[kind]
+  known_keys[key] = (size == 0 and MISSING or SEEN)[kind]
   return nil
 end
 
 -- The same for a zset, a stream and four hashes, which no other key of the call is.
 function guard.note_all_missing(zset, stream, hash1, hash2, hash3, hash4)
-  if known[zset] or known[stream] or known[hash1] or known[hash2] or known[hash3]
-    or known[hash4] then
+  if known_keys[zset] or known_keys[stream] or known_keys[hash1] or known_keys[hash2]
+    or known_keys[hash3] or known_keys[hash4] then
     return guard.note_missing(zset, "zset") and guard.note_missing(stream, "stream")
       and guard.note_missing(hash1, "hash") and guard.note_missing(hash2, "hash")
       and guard.note_missing(hash3, "hash") and guard.note_missing(hash4, "hash")
   end
   local hash = MISSING.hash
-  known[zset], known[stream] = MISSING.zset, MISSING.stream
-  known[hash1], known[hash2], known[hash3], known[hash4] = hash, hash, hash, hash
+  known_keys[zset], known_keys[stream] = MISSING.zset, MISSING.stream
+  known_keys[hash1], known_keys[hash2] = hash, hash
+  known_keys[hash3], known_keys[hash4] = hash, hash
   return true
 end
 
--- Whether a lookup of this call found that the key does not exist; false if nothing is known.
+-- Whether a lookup of this call found that the key does not exist; false if nothing is known_keys.
 function guard.found_missing(key)
-  local about = known[key]
+  local about = known_keys[key]
   return about ~= nil and about.missing
 end
 

@@ -96,23 +96,35 @@ end
 -- Functions about flows call the index of children that wait for dependencies `blocked`.
 LAST_PART.blocked = "blocked:dependencies"
 
+-- Whether the named lane keys of `k` are those of the lane whose keys begin with `front`.
+local function has_own(k, front, names)
+  for i = 1, #names do
+    local name = names[i]
+    if k[name] ~= front .. LAST_PART[name] then
+      return false
+    end
+  end
+  return true
+end
+
 -- Points the named lane keys of `k` at the execution's own lane: the caller's keys come from an
 -- earlier read, or from a worker of another lane. Names are those of lane.INDEXES with `_` for `:`.
 -- If the record has no lane, the given keys are kept. Answers the other keys that may list the
 -- execution (to be cleaned too), and all keys that the caller did not pass; neither list is to be
 -- changed, since most calls have none of either and share one.
 local NONE = {}
+lane.NONE = NONE
 function lane.point(k, core, names)
   local tag, home, claimed = text.tag(k.exec_core), lane.of(core), core.current_lane
   local elsewhere = claimed ~= home and text.set(claimed)
   local front = "ff:idx:" .. tag .. ":lane:" .. home .. ":"
-  local stale_keys, derived = NONE, NONE
+  if not elsewhere and has_own(k, front, names) then
+    return NONE, NONE
+  end
+  local stale_keys, derived = {}, {}
   for i = 1, #names do
     local name = names[i]
     local own = front .. LAST_PART[name]
-    if stale_keys == NONE and (elsewhere or k[name] ~= own) then
-      stale_keys, derived = {}, {}
-    end
     if k[name] ~= own and (text.set(core.lane_id) or not text.set(k[name])) then
       stale_keys[#stale_keys + 1] = k[name]
       derived[#derived + 1] = own
@@ -136,14 +148,6 @@ function lane.locate(k, core, names)
   return stale_keys
 end
 
--- The list of the index `home` and of `stale_keys`, for lane.move.
-function lane.leaving(home, stale_keys)
-  if stale_keys[1] == nil then
-    return { home }
-  end
-  return text.append({ home }, stale_keys)
-end
-
 -- The lane keys of `k` that may list a live execution, and `stale_keys`.
 function lane.live(k, stale_keys)
   local keys = {}
@@ -161,7 +165,10 @@ function lane.worker_leases(tag, worker_instance_id)
 end
 
 function lane.clamp_priority(priority)
-  return math.max(0, math.min(priority, lane.PRIORITY_MAX))
+  if priority > lane.PRIORITY_MAX then
+    return lane.PRIORITY_MAX
+  end
+  return priority > 0 and priority or 0
 end
 
 -- A priority argument, clamped however large it is, or nil and a refusal.
@@ -183,9 +190,13 @@ function lane.score_of(created_at, priority)
   return created_at - priority * PRIORITY_STEP
 end
 
--- Removes `id` from every index in `from` (unset ones are skipped) and adds it to `to`. `from` = {
--- n = count, key, … } or a plain list without holes; without `to` it is only removed.
-function lane.move(id, from, to, score)
+-- Removes `id` from every index in `from` (unset ones are skipped), and from `home` if that is given
+-- too, and adds it to `to`. `from` = { n = count, key, … } or a plain list without holes; without
+-- `to` it is only removed.
+function lane.move(id, from, to, score, home)
+  if home and home ~= to then
+    call("ZREM", home, id)
+  end
   for i = 1, from.n or #from do
     local key = from[i]
     if key and key ~= "" and key ~= to then

@@ -10,9 +10,20 @@ lease.RELEASED = {
 -- Core fields about a lost lease, emptied when a new lease or run begins. Before and under the
 -- first lease none was ever lost, and they are not there.
 lease.CLEAR_LOST = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "" }
+
+-- Core fields about a renewal, emptied with the lease. A first lease of our own path has them only
+-- if it was renewed.
+lease.NO_RENEWAL = { "lease_last_renewed_at", "", "lease_renewal_deadline", "" }
+
+-- What of both the holder of the lease in `core` empties when its run ends.
 local NOTHING = {}
-function lease.clear_lost(lease_epoch)
-  return lease_epoch == "1" and NOTHING or lease.CLEAR_LOST
+local ALL = { "lease_expired_at", "", "lease_revoked_at", "", "lease_revoke_reason", "",
+  "lease_last_renewed_at", "", "lease_renewal_deadline", "" }
+function lease.clear_at_end(core)
+  if core.lease_last_renewed_at then
+    return core.current_lease_epoch == "1" and lease.NO_RENEWAL or ALL
+  end
+  return core.current_lease_epoch == "1" and NOTHING or lease.CLEAR_LOST
 end
 
 -- The refusal of a call that needs an active execution; its details show a holder whose reply was
@@ -103,7 +114,8 @@ end
 local HELD = {
   "lane_id", "lifecycle_phase", "ownership_state", "current_lane", "current_attempt_id",
   "current_attempt_index", "current_lease_id", "current_lease_epoch",
-  "current_worker_instance_id", "lease_expires_at", "flow_id", "retry_count",
+  "current_worker_instance_id", "lease_expires_at", "lease_last_renewed_at", "flow_id",
+  "retry_count",
 }
 
 -- The record if the call comes from the holder of its lease, or from an operator for it: the fields

@@ -21,11 +21,25 @@ function lease.terms(core, a, attempt_id, now, ttl, renew_within)
   }
 end
 
--- Grants the lease `held` and makes the execution active: deletes the grant, writes the state
--- vector with the core's lease fields and `more` (as texts), and moves it from the eligible index
--- and from `stale_keys` to the active one. Needs k.exec_core, claim_grant, eligible, active,
--- lease_expiry, worker_leases. The caller writes the lease record and the event, where there are to
--- be any.
+-- The same for the first lease of an execution on our own path: the record does not say when it is
+-- to be renewed until it is. `taker` = { lease_id, attempt_id }, `a` names the worker.
+function lease.first_terms(a, taker, now, ttl)
+  return {
+    at = number.digits(now),
+    lease_id = taker.lease_id,
+    lease_epoch = "1",
+    attempt_id = taker.attempt_id,
+    worker_id = a.worker_id,
+    worker_instance_id = a.worker_instance_id,
+    lane = a.lane,
+    is_first = true,
+    expires_at = number.digits(now + ttl),
+  }
+end
+
+-- Grants the lease `held` and makes the execution active: spends the claim grant, and clears what
+-- the record says about a lost lease; see lease.start for the rest. `more` = further core fields as
+-- texts. The caller writes the lease record and the event, where there are to be any.
 function lease.grant(k, id, held, more, stale_keys)
   if not guard.found_missing(k.claim_grant) then
     call("DEL", k.claim_grant)
@@ -33,17 +47,25 @@ function lease.grant(k, id, held, more, stale_keys)
   if not held.is_first then
     text.append(more, lease.CLEAR_LOST)
   end
+  text.append(more,
+    { "lease_last_renewed_at", held.at, "lease_renewal_deadline", held.renew_by })
+  lease.start(k, k.exec_core, id, held, stale_keys, unpack(more))
+end
+
+-- Writes the state vector with the core's lease fields and `...` (field, value, … as texts), and
+-- moves the execution from the eligible index and from `stale_keys` to the active one. Needs
+-- k.eligible, active, lease_expiry, worker_leases.
+function lease.start(k, core_key, id, held, stale_keys, ...)
   local at, expires_at = held.at, held.expires_at
-  state.write(k.exec_core, state.active(),
+  state.write(core_key, state.active(),
     "current_lease_id", held.lease_id, "current_lease_epoch", held.lease_epoch,
     "current_worker_id", held.worker_id,
     "current_worker_instance_id", held.worker_instance_id,
     "current_lane", held.lane,
     "lease_acquired_at", at, "lease_expires_at", expires_at,
-    "lease_last_renewed_at", at, "lease_renewal_deadline", held.renew_by,
     "last_transition_at", at, "last_mutation_at", at,
-    unpack(more))
-  lane.move(id, lane.leaving(k.eligible, stale_keys), k.active, expires_at)
+    ...)
+  lane.move(id, stale_keys, k.active, expires_at, k.eligible)
   call("ZADD", k.lease_expiry, expires_at, id)
   call("SADD", k.worker_leases, id)
 end
@@ -96,10 +118,11 @@ function lease.write_record(key, id, held)
 end
 
 -- Whether exactly the lease that a call requests was granted before and is still valid: the reply
--- was lost and the call is repeated.
-function lease.already_granted(core, a, now)
+-- was lost and the call is repeated. `lease_id` is a.lease_id unless given.
+function lease.already_granted(core, a, now, lease_id)
+  lease_id = lease_id or a.lease_id
   return core.lifecycle_phase == "active" and core.ownership_state == "leased"
-    and text.set(a.lease_id) and core.current_lease_id == a.lease_id
+    and text.set(lease_id) and core.current_lease_id == lease_id
     and core.current_worker_id == a.worker_id
     and core.current_worker_instance_id == a.worker_instance_id
     and not lease.lapsed(core, now)

@@ -43,6 +43,6 @@ function lease.end_at_cap(k, id, lost)
     outcome = "failed",
     now = lost.now,
     from = text.append({ k.active }, lost.stale_keys),
-    fields = { "failure_reason", "max_reclaims_exceeded" },
+    fields = text.append({ "failure_reason", "max_reclaims_exceeded" }, lease.NO_RENEWAL),
   })
 end

@@ -5,21 +5,16 @@
 local MAX = 9007199254740991
 number.MAX = MAX
 
--- The time of the running call as a number and as digits, once it was read.
-local now, now_digits
-
--- Forgets the time of the previous call.
-function number.begin()
-  now = nil
-end
+-- The time of the call with the number `read_by`, as a number and as digits.
+local now, now_digits, read_by
 
 -- Now by the server's clock, in whole milliseconds: the same throughout a call.
 function number.now()
-  if not now then
+  if read_by ~= running then
     local time = call("TIME")
     -- The server tells seconds and microseconds as digits without leading zeros.
     now_digits = time[1] .. ("000000" .. time[2]):sub(-6, -4)
-    now = tonumber(now_digits)
+    now, read_by = tonumber(now_digits), running
   end
   return now
 end

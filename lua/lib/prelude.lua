@@ -31,6 +31,11 @@ local budget = {}     -- budgets
 local quota = {}      -- quotas
 local purge = {}      -- removing an execution and everything of its own
 
+-- What belongs to the running call alone, set by `define`: its number, by which a module tells what
+-- it remembers of an earlier call; what is known about its keys (guard.lua); what it has read about
+-- siblings (edge_group_siblings.lua).
+local running, known_keys, sibling_cache = 0, {}, nil
+
 -- `redis.call` and `redis.pcall`. They are not available while the library loads, so the first call
 -- fetches them.
 local call, try

@@ -108,12 +108,13 @@ function projection.count_purged(summary_key, public_state)
   end
 end
 
-local MEMBER = { "flow_id", "purging_since", "lifecycle_phase", "terminal_outcome" }
+local MEMBER = { "flow_id", "purging_since", "lifecycle_phase", "terminal_outcome", "unsealed" }
 
 -- Whether a member has no record any more in a flow whose members were purged, or a record that was
 -- created again since and does not belong to the flow: an edge from it would never be resolved, and
 -- it waits for none. (Members made by hand may never have had a record.) Also how it ended, if it
--- did, whatever flow its record belongs to.
+-- did, whatever flow its record belongs to; and the mark that holds it back until the seal of its
+-- flow, if it has one.
 function projection.is_purged(prefix, flow_id, id)
   local values = try("HMGET", dependency.front(text.tag(prefix), id) .. ":core", unpack(MEMBER))
   local core = {}
@@ -123,7 +124,7 @@ function projection.is_purged(prefix, flow_id, id)
   end
   local outcome = dependency.outcome_of(core)
   if core.flow_id == flow_id then
-    return core.purging_since ~= nil, outcome
+    return core.purging_since ~= nil, outcome, number.whole(core.unsealed)
   end
   return projection.has_purged(prefix .. ":summary"), outcome
 end

@@ -12,19 +12,26 @@
 -- sends messages at the end of the call, so one `ready` per lane and call is enough for all
 -- executions that the call made eligible.
 
--- The indexes that the running call has already published a message about.
-local published = {}
+-- The indexes that the call with the number `published_by` has published a message about: the first
+-- one, and the others as a set.
+local published_by, first, others
+local NONE = {}
 
--- Forgets those of the previous call.
-function push.begin()
-  if next(published) then
-    published = {}
+-- Whether the running call has not yet published a message about the index. It does so now.
+local function is_first_message(index)
+  if published_by ~= running then
+    published_by, first, others = running, index, NONE
+    return true
+  elseif first == index or others[index] then
+    return false
   end
+  others = others == NONE and {} or others
+  others[index] = true
+  return true
 end
 
 -- Publishes that an execution was added to a lane index.
 function push.entered(index, id)
-  if published[index] then return end
   local ending = index:sub(-9)
   if ending ~= ":terminal" and ending ~= ":eligible" and ending ~= "ked:quota" then return end
   local tag = text.tag(index)
@@ -33,11 +40,11 @@ function push.entered(index, id)
     return
   elseif ending == ":terminal" then
     call("PUBLISH", "ff:ended:" .. tag, id)
+  elseif not is_first_message(index) then
+    return
   elseif ending == ":eligible" then
-    published[index] = true
     call("PUBLISH", "ff:ready:" .. index:sub(#front + 1, -10), tag)
   else
-    published[index] = true
     call("PUBLISH", "ff:held", tag)
   end
 end

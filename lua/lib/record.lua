@@ -26,7 +26,12 @@ end
 -- The fields in the list `names` of a hash as a table, or nil if the key does not exist. Nil and
 -- the server's refusal for a key that holds, or is used as, another type.
 function record.part(key, names)
-  local values, fields = try("HMGET", key, unpack(names)), nil
+  return record.named(key, names, try("HMGET", key, unpack(names)))
+end
+
+-- The same for the reply to an HMGET of those names.
+function record.named(key, names, values)
+  local fields
   local refused = guard.clash(key, "hash") or guard.refusal(values)
   if refused then
     return nil, refused

@@ -2,16 +2,19 @@
 --
 --   { "members": [ { "execution_id", "lane_id", "execution_kind", "priority", "creator_identity",
 --                    "policy_json", "payload" (which of the payloads, from 1), "delay_until",
---                    "tags_json", "execution_deadline_at", "partition_id" } ],
+--                    "tags_json", "execution_deadline_at", "partition_id", "edge_count" (of all
+--                    edges to it, if later chunks bring some of them) } ],
 --     "edges":   [ { "edge_id", "upstream_eid", "downstream_eid", "dependency_kind",
 --                    "data_passing_ref" } ],
 --     "groups":  [ { "downstream_eid", "policy_variant", "on_satisfied", "k" } ] }
 --
--- A chunk brings its members together with all their inbound edges: an edge leads to a member of
--- the same chunk, from one of this or an earlier chunk. So a group is whole from the moment it
--- exists, and a cycle can only lie within a chunk. Members of a chunk that others follow are held
--- back by the mark `unsealed` on their records, until the seal. Those of the last chunk are written
--- as they are after the seal, so a flow that comes in one chunk needs none.
+-- A chunk brings its members together with their inbound edges: an edge leads to a member of the
+-- same chunk, from one of this or an earlier chunk. A join of too many edges for one call gets the
+-- others in later chunks (submission_join.lua); its group counts all of them from the beginning.
+-- Members of a chunk that others follow are held back by the mark `unsealed` on their records until
+-- the seal: the revision of the graph with their chunk, which tells older members from younger
+-- ones. So a cycle can only lie within a chunk. Members of the last chunk are written as they are
+-- after the seal, so a flow that comes in one chunk needs no mark.
 
 submission.MEMBERS_MAX = 256
 submission.EDGES_MAX = 2048
@@ -23,7 +26,8 @@ submission.SEALED_AT_ONCE = 200
 submission.ABANDONED_MS = 3600000
 
 -- The index of members that wait for the seal, and the key that holds the stage of the submission:
--- `open`, `sealing`, or missing once it is sealed.
+-- `open`, with the number of edges that were announced and are still to come behind a `|` if there
+-- are any; `sealing`; or missing once it is sealed.
 function submission.keys(flow_core)
   local prefix = flow.prefix_of(flow_core)
   return prefix .. ":unsealed", prefix .. ":submission"
@@ -33,7 +37,7 @@ end
 submission.WAITS = "flow is being submitted"
 
 -- The stage of a flow's submission, nil if it is over, or nil and the refusal of a key of another
--- type.
+-- type. Also how many edges are still to come.
 function submission.stage(flow_core)
   local unsealed, submitted = submission.keys(flow_core)
   local stage = try("GET", submitted)
@@ -42,7 +46,8 @@ function submission.stage(flow_core)
   if refused then
     return nil, refused
   end
-  return stage or nil
+  local name, to_come = (stage or ""):match("^(%a+)|(%d+)$")
+  return name or stage or nil, nil, number.whole(to_come) or 0
 end
 
 -- Notes a key that is new unless something is wrong, and its type.
@@ -50,6 +55,26 @@ local function note(new, key, kind)
   local at = #new.keys + 1
   new.keys[at], new.kinds[at] = key, kind
   new.refused = guard.clash(key, kind) or new.refused
+end
+submission.note = note
+
+-- Notes the keys of the inbound edges of a member.
+function submission.note_edges(member, tag, prefix, new)
+  local dep = dependency.front(tag, member.execution_id) .. ":dep:"
+  for i = 1, #member.inbound do
+    local edge = member.inbound[i]
+    edge.key, edge.dep = prefix .. ":edge:" .. edge.edge_id, dep .. edge.edge_id
+    note(new, edge.key, "hash")
+    note(new, edge.dep, "hash")
+  end
+end
+
+-- Adds the keys about the dependencies of a member to its keys `k`.
+function submission.add_dependency_keys(k, tag, prefix, id)
+  local front = dependency.front(tag, id)
+  k.deps_meta = front .. ":deps:meta"
+  k.unresolved, k.all_edges = front .. ":deps:unresolved", front .. ":deps:all_edges"
+  k.edgegroup, k.incoming = prefix .. ":edgegroup:" .. id, prefix .. ":in:" .. id
 end
 
 -- The keys of a new member by the names of ff_create_execution and ff_apply_dependency_to_child.
@@ -64,22 +89,14 @@ local function member_keys(tag, prefix, member, new)
   note(new, k.exec_core, "hash")
   note(new, k.payload, "string")
   note(new, k.policy, "string")
-  local edges, dep = #member.inbound, front .. ":dep:"
-  if edges > 0 then
-    k.deps_meta = front .. ":deps:meta"
-    k.unresolved, k.all_edges = front .. ":deps:unresolved", front .. ":deps:all_edges"
-    k.edgegroup, k.incoming = prefix .. ":edgegroup:" .. id, prefix .. ":in:" .. id
+  if #member.inbound > 0 then
+    submission.add_dependency_keys(k, tag, prefix, id)
     note(new, k.deps_meta, "hash")
     note(new, k.unresolved, "set")
     note(new, k.all_edges, "set")
     note(new, k.edgegroup, "hash")
     note(new, k.incoming, "set")
-    for i = 1, edges do
-      local edge = member.inbound[i]
-      edge.key, edge.dep = prefix .. ":edge:" .. edge.edge_id, dep .. edge.edge_id
-      note(new, edge.key, "hash")
-      note(new, edge.dep, "hash")
-    end
+    submission.note_edges(member, tag, prefix, new)
   end
   return k
 end
@@ -97,12 +114,12 @@ end
 -- Something is under a key that should be new: the refusal of an edge or member that exists already
 -- and of a value of another type. Anything else is added to.
 local function add_to_known(chunk, new)
-  for _, member in ipairs(chunk.members) do
-    for _, edge in ipairs(member.inbound) do
-      if call("EXISTS", edge.key) == 1 then
-        return err("dependency_already_exists", edge.edge_id)
-      end
+  for _, edge in ipairs(chunk.edges) do
+    if call("EXISTS", edge.key) == 1 then
+      return err("dependency_already_exists", edge.edge_id)
     end
+  end
+  for _, member in ipairs(chunk.members) do
     if call("EXISTS", member.k.exec_core) == 1 then
       return err("invalid_input", "member exists already: " .. member.execution_id)
     end
@@ -118,6 +135,9 @@ local function add_to_known(chunk, new)
       local meta = record.fields(member.k.deps_meta, "unsatisfied_required_count")
       member.open = number.floor(meta.unsatisfied_required_count, 0)
       member.known_group = record.read(member.k.edgegroup)
+      if member.edges_in_all then
+        member.edges_in_all = member.edges_in_all + number.floor((member.known_group or {}).n, 0)
+      end
     end
   end
   return nil
@@ -175,7 +195,8 @@ function submission.plan(chunk, tag, prefix, now, seals)
       member.plan.home, member.plan.score = member.k.blocked, now
     end
   end
-  local refused = check_indexes(chunk, tag, prefix, new)
+  local refused = submission.plan_joins(chunk, tag, prefix, new)
+    or check_indexes(chunk, tag, prefix, new)
   if not refused and any_exists(new.keys) then
     refused = add_to_known(chunk, new)
   end
@@ -188,7 +209,8 @@ local function write_edges(member, flow_id, revision, stamp)
   for i = 1, #edges do
     ids[i], upstreams[i] = edges[i].edge_id, edges[i].upstream_eid
   end
-  local grown, repeats = edge_group.grow(member.group or member.known_group, upstreams)
+  local grown, repeats =
+    edge_group.grow(member.group or member.known_group, upstreams, member.edges_in_all)
   record.write(k.edgegroup, member.group
     and text.append(edge_group.declaration(member.group, stamp), grown) or grown)
   for i = 1, #edges do
@@ -210,6 +232,7 @@ end
 function submission.write(chunk, k, tag, flow_id, revision, now, seals)
   local prefix, stamp = flow.prefix_of(k.flow_core), number.digits(now)
   local ids, unsealed, deadlines, moves = {}, {}, {}, {}
+  local mark = number.digits(revision)
   for i, member in ipairs(chunk.members) do
     local plan, id, edges = member.plan, member.execution_id, #member.inbound
     if edges > 0 then
@@ -217,9 +240,9 @@ function submission.write(chunk, k, tag, flow_id, revision, now, seals)
       plan.row.blocking_detail = dependency.detail(member.open, member.inbound[edges].edge_id)
     end
     creation.write_records(member.k, member, plan,
-      seals and { "flow_id", flow_id } or { "flow_id", flow_id, "unsealed", "1" })
+      seals and { "flow_id", flow_id } or { "flow_id", flow_id, "unsealed", mark })
     if edges > 0 then
-      write_edges(member, flow_id, number.digits(revision), stamp)
+      write_edges(member, flow_id, mark, stamp)
     end
     lane.collect(moves, id, nil, plan.home, plan.score)
     ids[i] = id
@@ -227,6 +250,10 @@ function submission.write(chunk, k, tag, flow_id, revision, now, seals)
     if plan.deadline_at then
       text.append(deadlines, { number.digits(plan.deadline_at), id })
     end
+  end
+  for _, join in ipairs(chunk.joins) do
+    join.open = join.open + #join.inbound
+    write_edges(join, flow_id, mark, stamp)
   end
   for _, list in ipairs(chunk.outgoing) do
     record.each_chunk("SADD", list.key, list.edges)

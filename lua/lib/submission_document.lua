@@ -2,7 +2,7 @@
 
 local MEMBER_FIELDS = {
   "execution_id", "lane_id", "execution_kind", "priority", "creator_identity", "policy_json",
-  "delay_until", "tags_json", "execution_deadline_at", "partition_id",
+  "delay_until", "tags_json", "execution_deadline_at", "partition_id", "edge_count",
 }
 
 local LISTS = {
@@ -86,7 +86,8 @@ local function index_members(members, tag, namespace, payloads)
   return by_id
 end
 
--- The upstreams of edges that are members of earlier chunks, by id: { outcome (nil if it runs) }.
+-- The upstreams of edges that are members of earlier chunks, by id: { outcome (nil if it runs),
+-- mark (its `unsealed` mark) }.
 local function earlier_upstreams(edges, by_id, members_key, prefix, flow_id)
   local ids, found = {}, {}
   for i = 1, #edges do
@@ -99,7 +100,7 @@ local function earlier_upstreams(edges, by_id, members_key, prefix, flow_id)
   for i, id in ipairs(ids) do
     local purged = is_member[i] == 0
     if not purged then
-      purged, found[id].outcome = projection.is_purged(prefix, flow_id, id)
+      purged, found[id].outcome, found[id].mark = projection.is_purged(prefix, flow_id, id)
     end
     found[id] = not purged and found[id] or nil
   end
@@ -120,11 +121,12 @@ end
 local function link_edges(chunk, members_key, prefix, flow_id)
   local seen, by_id, edges = {}, chunk.by_id, chunk.edges
   local earlier = earlier_upstreams(edges, by_id, members_key, prefix, flow_id)
+  local joins = submission.find_joins(chunk, members_key, prefix, flow_id)
   chunk.outgoing = {}
   for i = 1, #edges do
     local edge = edges[i]
     local id, from = edge.edge_id or "", edge.upstream_eid or ""
-    local child = by_id[edge.downstream_eid or ""]
+    local child = by_id[edge.downstream_eid or ""] or joins[edge.downstream_eid or ""]
     if id == "" or seen[id] then
       return err("invalid_input", "edge has no id of its own: " .. id)
     end
@@ -133,6 +135,9 @@ local function link_edges(chunk, members_key, prefix, flow_id)
     end
     if not child or not (by_id[from] or earlier[from]) then
       return err("execution_not_in_flow", id)
+    end
+    if child.mark and not submission.is_older(earlier[from], child) then
+      return err("invalid_input", "edge to an earlier member is not from an older one: " .. id)
     end
     seen[id] = true
     link_outgoing(chunk, from, id, earlier[from] and earlier[from].outcome)
@@ -186,7 +191,7 @@ local function link_groups(groups, by_id)
       return refused
     end
     local needed = wanted.policy_variant == "quorum" and wanted.k or 1
-    if child.group or needed > (child.upstream_count or 0) then
+    if child.group or needed > (child.edges_in_all or child.upstream_count or 0) then
       return err("invalid_input", "group cannot be met or appears twice: " .. child.execution_id)
     end
     child.group = wanted
@@ -228,6 +233,10 @@ function submission.check(chunk, members_key, prefix, flow_id)
   end
   if has_cycle(chunk.members, chunk.by_id) then
     return err("cycle_detected")
+  end
+  refused = submission.expect_edges(chunk)
+  if refused then
+    return refused
   end
   return link_groups(chunk.groups, chunk.by_id)
 end

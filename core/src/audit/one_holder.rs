@@ -36,8 +36,9 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
         look_at_id(snapshot, execution.id, core.text("current_lease_id"), findings);
     }
     let Some(lease) = lease else {
-        // A worker's claim leaves this record to the first renewal.
-        let renewed = core.number("lease_last_renewed_at") != core.number("lease_acquired_at");
+        // A worker's claim leaves this record, and most often the time, to the first renewal.
+        let renewed = !core.text("lease_last_renewed_at").is_empty()
+            && core.number("lease_last_renewed_at") != core.number("lease_acquired_at");
         return findings.expect(!(stands && renewed), execution.id, || {
             String::from("has renewed its lease without a record of it")
         });

@@ -116,7 +116,8 @@ impl Submit {
     fn continue_sealing(&mut self) -> Step<()> {
         self.stage = Stage::Sealing;
         let Some(chunk) = self.chunks.front_mut() else { return self.set_tags() };
-        (chunk.members, chunk.edges, chunk.groups) = (Vec::new(), Vec::new(), Vec::new());
+        (chunk.members, chunk.edges) = (Vec::new(), Vec::new());
+        (chunk.joins, chunk.groups) = (Vec::new(), Vec::new());
         Step::Ask(vec![Command::call(chunk)])
     }
 
@@ -156,28 +157,74 @@ impl Procedure for Submit {
 
 /// Splits a flow into calls, in the order of its tasks. The last one seals it.
 fn chunks(flow: &mut FlowSubmission, now: Option<ServerTime>) -> VecDeque<SubmitFlow> {
-    let most = flow.tasks_per_call.clamp(1, SubmitFlow::MEMBERS_MAX);
-    let mut chunks = VecDeque::new();
-    let (mut chunk, mut bytes) = (empty_chunk(flow), 0);
-    for mut task in core::mem::take(&mut flow.tasks) {
-        let payload = task.member.input_payload.len();
-        let (members, edges) = (chunk.members.len(), chunk.edges.len() + task.edges.len());
-        let work = SubmitFlow::work(members + 1, edges, bytes + payload);
-        let is_full = members >= most || members > 0 && work > SubmitFlow::WORK_MAX;
-        if is_full {
-            chunks.push_back(core::mem::replace(&mut chunk, empty_chunk(flow)));
-            bytes = 0;
-        }
-        bytes += payload;
+    let tasks = core::mem::take(&mut flow.tasks);
+    let mut chunks = Chunks { flow, done: VecDeque::new(), open: empty_chunk(flow), bytes: 0 };
+    for mut task in tasks {
         task.member.delay_until = task.start.at(now);
-        let id: ExecutionId = task.member.execution_id.clone();
-        chunk.groups.extend(task.group.map(|policy| (id, policy)));
-        chunk.edges.append(&mut task.edges);
-        chunk.members.push(task.member);
+        let payload = task.member.input_payload.len();
+        if SubmitFlow::work(1, task.edges.len(), payload) > SubmitFlow::WORK_MAX {
+            chunks.add_join(task);
+        } else {
+            chunks.add(task);
+        }
     }
-    chunk.seal = true;
-    chunks.push_back(chunk);
-    chunks
+    chunks.open.seal = true;
+    chunks.done.push_back(chunks.open);
+    chunks.done
+}
+
+/// The calls that a flow is split into.
+struct Chunks<'a> {
+    flow: &'a FlowSubmission,
+    done: VecDeque<SubmitFlow>,
+    /// The one that is being filled, and the size of its payloads.
+    open: SubmitFlow,
+    bytes: usize,
+}
+
+impl Chunks<'_> {
+    fn add(&mut self, task: FlowTask) {
+        let most = self.flow.tasks_per_call.clamp(1, SubmitFlow::MEMBERS_MAX);
+        let payload = task.member.input_payload.len();
+        let (members, edges) = (self.open.members.len(), self.open.edges.len());
+        let work = SubmitFlow::work(members + 1, edges + task.edges.len(), self.bytes + payload);
+        if members >= most || members + edges > 0 && work > SubmitFlow::WORK_MAX {
+            self.close();
+        }
+        self.bytes += payload;
+        let id: ExecutionId = task.member.execution_id.clone();
+        self.open.groups.extend(task.group.map(|policy| (id, policy)));
+        self.open.edges.extend(task.edges);
+        self.open.members.push(task.member);
+    }
+
+    /// Adds a task with more work than one call should have: its edges are spread over calls, after
+    /// those of all its upstreams.
+    fn add_join(&mut self, mut task: FlowTask) {
+        if !self.open.members.is_empty() || !self.open.edges.is_empty() {
+            self.close();
+        }
+        let room = |payload| {
+            let beside = SubmitFlow::work(1, 0, payload);
+            SubmitFlow::edges_within(SubmitFlow::WORK_MAX.saturating_sub(beside)).max(1)
+        };
+        let (count, first) = (task.edges.len(), room(task.member.input_payload.len()));
+        let mut rest = task.edges.split_off(first.min(count));
+        if !rest.is_empty() {
+            self.open.joins.push((task.member.execution_id.clone(), count));
+        }
+        self.add(task);
+        while !rest.is_empty() {
+            self.close();
+            let after = rest.split_off(room(0).min(rest.len()));
+            self.open.edges = core::mem::replace(&mut rest, after);
+        }
+    }
+
+    fn close(&mut self) {
+        self.done.push_back(core::mem::replace(&mut self.open, empty_chunk(self.flow)));
+        self.bytes = 0;
+    }
 }
 
 fn empty_chunk(flow: &FlowSubmission) -> SubmitFlow {
@@ -188,6 +235,7 @@ fn empty_chunk(flow: &FlowSubmission) -> SubmitFlow {
         namespace: flow.namespace.clone(),
         members: Vec::new(),
         edges: Vec::new(),
+        joins: Vec::new(),
         groups: Vec::new(),
         seal: false,
     }

@@ -13,7 +13,7 @@ use crate::state::LifecyclePhase;
 
 impl Explainer<'_> {
     pub(super) fn blocked_by_dependencies(&mut self) -> String {
-        if self.execution.core.text("unsealed") == "1" {
+        if !self.execution.core.text("unsealed").is_empty() {
             let on = "the rest of its flow to be submitted".to_owned();
             self.wait(on, Mover::Submitter, DueBy::Unknown);
             return "its flow is not submitted completely: the client has not sent the rest"

@@ -72,7 +72,7 @@ define("ff_claim_execution",
     local held = lease.terms(core, a, a.attempt_id, now, ttl, renew_before)
     local kind, lineage = attempt.lineage(core)
     -- write; nothing below can fail
-    attempt.open(k, id, plan, held, kind, lineage)
+    attempt.open(k.attempts, id, plan, held, kind, lineage)
     attempt.open_usage(plan)
     lease.write_record(k.lease_current, id, held)
     lease.grant(k, id, held, attempt.current_fields(core, plan, held), stale_keys)

@@ -13,20 +13,23 @@
 -- Keeps: VectorWhole, OneHome, RepeatIsHarmless
 define("ff_create_execution",
   { "exec_core!=hash", "payload!=string", "policy!=string", "tags!=hash", "scheduling!=zset",
-    "idempotency=string", "execution_deadline!=zset", "all_executions!:set" },
+    "idempotency=string", "execution_deadline!=zset", "all_executions!=set" },
   { "execution_id!", "namespace!", "lane_id!", "execution_kind!", "priority",
     "creator_identity!", "policy_json!", "input_payload!", "delay_until!", "dedup_ttl_ms!",
     "tags_json!", "execution_deadline_at!", "partition_id!" },
   function(k, a)
-    local _, refused = lane.priority(a.priority, "priority")
-    if refused then return refused end
+    local priority, refused = lane.priority(a.priority, "priority")
+    if not priority then return refused end
     local id = a.execution_id
     local dedups = text.set(k.idempotency) and not k.idempotency:find("^ff:noop:")
     local existing = dedups and call("GET", k.idempotency)
     if existing then return duplicate(existing) end
     if call("EXISTS", k.exec_core) == 1 then return duplicate(id) end
     local plan
-    plan, refused = creation.plan(k, a, number.now())
+    plan, refused = creation.plan(k, a, number.now(), priority)
+    if refused then return refused end
+    -- The first write looks up the type of its own key.
+    refused = guard.refusal(try("SADD", k.all_executions, id))
     if refused then return refused end
     -- write; nothing below can fail
     creation.write(k, a, plan)

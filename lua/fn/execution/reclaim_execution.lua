@@ -66,7 +66,7 @@ define("ff_reclaim_execution",
     -- write; nothing below can fail
     lease.close_lost(k, lost)
     lease.leave_holder(k, id, core)
-    attempt.open(k, id, plan, held, "reclaim", {
+    attempt.open(k.attempts, id, plan, held, "reclaim", {
       "reclaim_reason", lost.reason,
       "previous_attempt_index", text.either(core.current_attempt_index, "0"),
     })

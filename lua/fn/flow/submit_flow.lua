@@ -39,6 +39,10 @@ local function after_seal(k, a, core, payloads)
   if unknown then
     return err("invalid_input", "flow is sealed without member: " .. unknown)
   end
+  if #chunk.members == 0
+    and submission.known_edges(flow.prefix_of(k.flow_core), chunk.edges) < #chunk.edges then
+    return err("invalid_input", "flow is sealed without an edge of this chunk")
+  end
   return already_satisfied("sealed", number.floor(core.node_count, 0))
 end
 
@@ -52,6 +56,10 @@ local function new_chunk(k, a, payloads, now, seals)
   end
   local known = known_members(k, chunk.members)
   if known > 0 and known == #chunk.members then
+    return nil
+  end
+  if #chunk.members == 0 and #chunk.edges > 0
+    and submission.known_edges(prefix, chunk.edges) == #chunk.edges then
     return nil
   end
   if known > 0 then
@@ -105,8 +113,8 @@ local function planned_releases(k, stage, chunk, now)
   if not stage then
     return {}
   end
-  -- Two edges cost about as much as a member or its release.
-  local brought = chunk and #chunk.members + math.floor(#chunk.edges / 2) or 0
+  -- An edge costs about as much as a member or its release.
+  local brought = chunk and #chunk.members + #chunk.edges or 0
   local limit = math.max(0, submission.SEALED_AT_ONCE - brought)
   local steps, refused = submission.sealing(k.flow_core, now, limit)
   if refused and (stage == "sealing" or not steps) then
@@ -120,7 +128,7 @@ define("ff_submit_flow",
   { "flow_id!", "flow_kind!", "namespace!", "document", "seal" },
   function(k, a, _, arg_list)
     local core = record.read(k.flow_core)
-    local stage, refused = submission.stage(k.flow_core)
+    local stage, refused, to_come = submission.stage(k.flow_core)
     refused = refused or flow.misnamed(k.flow_core, a.flow_id)
     if refused then return refused end
     local payloads = payloads_of(arg_list)
@@ -130,8 +138,12 @@ define("ff_submit_flow",
     local unsealed, submitted = submission.keys(k.flow_core)
     local chunk, steps
     chunk, refused = new_chunk(k, a, payloads, now, seals)
-    if not refused and chunk and #chunk.members > 0 and stage == "sealing" then
+    if not refused and chunk and #chunk.members + #chunk.edges > 0 and stage == "sealing" then
       refused = err("invalid_input", "flow is being sealed")
+    end
+    to_come = to_come + (chunk and chunk.to_come or 0)
+    if not refused and a.seal == "1" and to_come > 0 then
+      refused = err("invalid_input", "edges of joins are missing: " .. number.digits(to_come))
     end
     if not refused and seals then
       steps, refused = planned_releases(k, stage, chunk, now)
@@ -140,7 +152,9 @@ define("ff_submit_flow",
     end
     if refused then return refused end
     -- write; nothing below can fail
-    if not seals then call("SET", submitted, "open") end
+    if not seals then
+      call("SET", submitted, to_come > 0 and "open|" .. number.digits(to_come) or "open")
+    end
     if seals and stage then call("SET", submitted, "sealing") end
     local nodes = write_chunk(k, a, core, chunk, now, seals)
     if not seals then return ok("open", call("ZCARD", unsealed)) end

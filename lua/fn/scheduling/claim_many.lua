@@ -24,15 +24,15 @@ define("ff_claim_many",
     local lacking, takers
     lacking, refused = capability.lacking("", a.worker_capabilities_csv)
     if not lacking then return refused end
-    takers, refused = claim.takers(a, arg_list, 8)
+    takers, refused = claim.takers(arg_list, 8)
     if not takers then return refused end
     local tag, now = text.tag(k.eligible), number.now()
     local note = call("GET", k.claim_note)
     if note then
       local reply = { 1, "OK", "claimed" }
-      return claim.append_noted(reply, k, tag, takers, note, now) > 0 and reply or ok("lapsed")
+      return claim.append_noted(reply, k, a, tag, takers, note, now) > 0 and reply or ok("lapsed")
     end
-    local found = claim.search(k, takers, tag, numbers, now)
+    local found = claim.search(k, a, takers, tag, numbers, now)
     refused = found.plans[1] and claim.type_refusal(k)
     if refused then return refused end
     -- write; nothing below can fail

@@ -41,7 +41,7 @@ define("ff_claim_next",
     local tag, now = text.tag(k.eligible), number.now()
     local earlier = earlier_answer(k, a, tag, now)
     if earlier then return earlier end
-    local found = claim.search(k, { a }, tag, numbers, now)
+    local found = claim.search(k, a, { a }, tag, numbers, now)
     local planned = found.plans[1]
     refused = planned and claim.type_refusal(k)
     if refused then return refused end

@@ -32,26 +32,19 @@ local function keys_of_end(k, tag, id)
   }
 end
 
--- Checks the indexes of time limits: in many partitions there are none.
-local function look_at_limits(e)
-  if call("EXISTS", e.attempt_timeout, e.execution_deadline) == 0
-    and guard.note_missing(e.attempt_timeout, "zset")
-    and guard.note_missing(e.execution_deadline, "zset") then
-    return nil
+-- Looks at once at what the end of a run on our own path most often does not find, unlike the end
+-- of others: neither limits nor an output stream, nor records of the lease. Answers nil or a
+-- refusal. Only where there is a lease history is the attempt not the first that is written.
+local function look_up(e)
+  local timeout, deadline, meta = e.attempt_timeout, e.execution_deadline, e.stream_meta
+  if call("EXISTS", timeout, deadline, meta, e.lease_current, e.lease_history) == 0
+    and guard.note_missing(timeout, "zset") and guard.note_missing(deadline, "zset")
+    and guard.note_missing(meta, "hash") and guard.note_missing(e.lease_current, "hash")
+    and guard.note_missing(e.lease_history, "stream") then
+    return guard.clash(e.attempt, "hash")
   end
-  return guard.mismatch(e.attempt_timeout, "zset") or guard.mismatch(e.execution_deadline, "zset")
-end
-
--- Checks the records of the ended execution that most often do not exist; answers nil or a refusal.
-local function look_at_leftovers(e)
-  if call("EXISTS", e.lease_current, e.lease_history, e.stream_meta) == 0
-    and guard.note_missing(e.lease_current, "hash")
-    and guard.note_missing(e.lease_history, "stream")
-    and guard.note_missing(e.stream_meta, "hash") then
-    return nil
-  end
-  return guard.clash(e.lease_current, "hash") or guard.mismatch(e.lease_history, "stream")
-    or guard.mismatch(e.stream_meta, "hash")
+  return completion.look_up(e) or guard.clash(e.lease_current, "hash")
+    or guard.mismatch(e.lease_history, "stream") or guard.mismatch(e.attempt, "hash")
 end
 
 -- What the ended record notes about the claims: `next_claim` = the first lease id and how the run
@@ -67,7 +60,7 @@ local function note_fields(first_lease_id, ending, plans)
 end
 
 -- The answer of an earlier call with these lease ids, nil if there was none.
-local function earlier_answer(k, takers)
+local function earlier_answer(k, a, takers)
   local first, code, retry_at =
     (record.peek(k.exec_core, "next_claim") or ""):match("^(.*)|(%a)(%d*)$")
   if first ~= takers[1].lease_id then return nil end
@@ -77,7 +70,7 @@ local function earlier_answer(k, takers)
     if not notes[i] then break end
   end
   local reply = { 1, "OK", STATUS[code] or "", retry_at, "claimed" }
-  if claim.append_noted(reply, k, text.tag(k.exec_core), takers, table.concat(notes, "|"),
+  if claim.append_noted(reply, k, a, text.tag(k.exec_core), takers, table.concat(notes, "|"),
     number.now()) == 0 then
     reply[5] = "lapsed"
   end
@@ -99,8 +92,7 @@ local function plan_end(k, a)
   if not e.attempt then
     e.attempt, e.stream_meta = attempt.key(tag, id, "0"), stream.meta(tag, id, "0")
   end
-  refused = guard.mismatch(e.attempt, "hash") or look_at_limits(e) or look_at_leftovers(e)
-    or fails and guard.mismatch(e.delayed, "zset")
+  refused = look_up(e) or fails and guard.mismatch(e.delayed, "zset")
   if refused then return nil, refused end
   if not fails then return { keys = e, act = act, code = "c", retry_at = "" } end
   local failure = completion.failure(id, act, a.outcome, a.failure_category, a.retry_policy_json)
@@ -138,11 +130,11 @@ define("ff_end_and_claim",
     local lacking, takers, ending
     lacking, refused = capability.lacking("", a.worker_capabilities_csv)
     if not lacking then return refused end
-    takers, refused = claim.takers(a, arg_list, 15)
+    takers, refused = claim.takers(arg_list, 15)
     if not takers then return refused end
     ending, refused = plan_end(k, a)
-    if not ending then return earlier_answer(k, takers) or refused end
-    local found = claim.search(k, takers, text.tag(k.exec_core), numbers, ending.act.now)
+    if not ending then return earlier_answer(k, a, takers) or refused end
+    local found = claim.search(k, a, takers, text.tag(k.exec_core), numbers, ending.act.now)
     -- write; nothing below can fail
     local status, retry_at, plans = STATUS[ending.code], ending.retry_at, found.plans
     if not plans[1] then

@@ -29,6 +29,12 @@ verbs! {
     Claim = 10,
     /// A worker asks for the best there is.
     ClaimNext = 14,
+    /// A worker asks for several.
+    ClaimMany = 5,
+    /// A holder ends its run and asks for what comes next.
+    EndAndClaim = 9,
+    /// A holder repeats its last such call, or another worker's.
+    RepeatEnd = 3,
     /// An operator claims.
     OperatorClaim = 4,
     /// A holder renews.

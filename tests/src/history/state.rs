@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use selvedge_core::audit::{self, Execution, Fields, Snapshot};
 use selvedge_core::call::Function;
+use selvedge_core::call::scheduling::EndAndClaim;
 use selvedge_core::call::signal::DeliverSignal;
 use selvedge_core::error::CallError;
 use selvedge_core::id::{
@@ -49,6 +50,8 @@ pub struct HistoryState {
     /// Signals that were accepted.
     pub(super) accepted: Vec<DeliverSignal>,
     pub(super) edges: Vec<StagedEdge>,
+    /// The last call that ended a run and claimed.
+    pub(super) last_end: Option<(EndAndClaim, usize)>,
 }
 
 /// A lease that a worker got.
@@ -95,6 +98,7 @@ impl HistoryState {
             waitpoints: Vec::new(),
             accepted: Vec::new(),
             edges: Vec::new(),
+            last_end: None,
         };
         state.open_accounts();
         state

@@ -97,12 +97,22 @@ impl SubmittedFlow {
         for (at, after) in tasks.iter().enumerate() {
             let edges = call.edges.len() + after.len();
             let work = SubmitFlow::work(call.members.len() + 1, edges, 0);
-            if !call.members.is_empty() && work > SubmitFlow::WORK_MAX {
+            if !(call.members.is_empty() && call.edges.is_empty()) && work > SubmitFlow::WORK_MAX {
                 cost.add(self.call(&call)?.1);
                 call = self.empty_call();
             }
+            let room = SubmitFlow::edges_within(SubmitFlow::WORK_MAX - SubmitFlow::work(1, 0, 0));
             call.members.push(member(task_id(at)));
-            call.edges.extend(after.iter().map(|from| edge(*from, at)));
+            if after.len() > room {
+                call.joins.push((task_id(at), after.len()));
+            }
+            for (part, edges) in after.chunks(room.max(1)).enumerate() {
+                if part > 0 {
+                    cost.add(self.call(&call)?.1);
+                    call = self.empty_call();
+                }
+                call.edges.extend(edges.iter().map(|from| edge(*from, at)));
+            }
         }
         call.seal = true;
         loop {
@@ -165,6 +175,7 @@ impl SubmittedFlow {
             namespace: Namespace::new("ledger"),
             members: Vec::new(),
             edges: Vec::new(),
+            joins: Vec::new(),
             groups: Vec::new(),
             seal: false,
         }

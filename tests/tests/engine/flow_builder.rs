@@ -248,6 +248,7 @@ fn chunk_of(
         namespace: Namespace::new(graph.namespace.unwrap_or("ns")),
         members,
         edges,
+        joins: Vec::new(),
         groups,
         seal,
     }

@@ -7,6 +7,7 @@ mod deadlines;
 mod killed_processes;
 mod kit;
 mod lifecycle;
+mod long_calls;
 mod migration;
 mod paused_node;
 mod quota;

@@ -17,9 +17,11 @@ use crate::value::Value;
 
 /// Submits a flow as a whole, or one chunk of a large one.
 ///
-/// A chunk brings its members together with all edges that lead to them; edges come from members
-/// of this or an earlier chunk. No member can be claimed before the flow is sealed. Every call may
-/// be repeated.
+/// A chunk brings its members together with the edges that lead to them; edges come from members
+/// of this or an earlier chunk. A join of more edges than one call should bring gets the others in
+/// later chunks: `joins` announces how many there are, and all their upstreams are in chunks before
+/// that of the join. No member can be claimed before the flow is sealed. Every call may be
+/// repeated.
 #[derive(Clone, Debug)]
 pub struct SubmitFlow {
     /// The partition of the flow.
@@ -32,8 +34,10 @@ pub struct SubmitFlow {
     pub namespace: Namespace,
     /// New members, [`SubmitFlow::MEMBERS_MAX`] at most.
     pub members: Vec<NewMember>,
-    /// Edges to them, [`SubmitFlow::EDGES_MAX`] at most.
+    /// Edges to them, or to joins of earlier chunks, [`SubmitFlow::EDGES_MAX`] at most.
     pub edges: Vec<Edge>,
+    /// Members of this chunk to which later chunks bring edges, with the number of all their edges.
+    pub joins: Vec<(ExecutionId, usize)>,
     /// Policies of their groups; a child without one needs all its edges.
     pub groups: Vec<(ExecutionId, GroupPolicy)>,
     /// Whether this is the last chunk.
@@ -42,7 +46,7 @@ pub struct SubmitFlow {
 
 /// What a member, an edge and payloads cost the server, as measured: see [`SubmitFlow::work`].
 const MEMBER_UNITS: usize = 5;
-const EDGE_UNITS: usize = 2;
+const EDGE_UNITS: usize = 4;
 const BYTES_PER_UNIT: usize = 4 * 1024;
 
 /// A member to be.
@@ -95,8 +99,8 @@ impl SubmitFlow {
     pub const MEMBERS_MAX: usize = 256;
     /// Edges that one call may bring.
     pub const EDGES_MAX: usize = 2048;
-    /// The most [`SubmitFlow::work`] for one call, unless a single member has more edges: about
-    /// eight milliseconds of the server's time.
+    /// The most [`SubmitFlow::work`] for one call, unless a single payload is larger: about eight
+    /// milliseconds of the server's time.
     pub const WORK_MAX: usize = 800;
 
     /// About how long a call occupies the server, in units of ten microseconds: whoever divides a
@@ -105,6 +109,17 @@ impl SubmitFlow {
     pub const fn work(members: usize, edges: usize, payload_bytes: usize) -> usize {
         let bytes = payload_bytes / BYTES_PER_UNIT;
         members.saturating_mul(MEMBER_UNITS) + edges.saturating_mul(EDGE_UNITS) + bytes
+    }
+
+    /// How many edges are about this much work.
+    #[must_use]
+    pub const fn edges_within(work: usize) -> usize {
+        work / EDGE_UNITS
+    }
+
+    /// The join that this member is, if later chunks bring edges to it.
+    fn join_of(&self, member: &ExecutionId) -> Option<&(ExecutionId, usize)> {
+        self.joins.iter().find(|(join, _)| join == member)
     }
 
     /// The structure as one JSON document; payloads are separate arguments, unencoded.
@@ -118,6 +133,9 @@ impl SubmitFlow {
                 if !member.input_payload.is_empty() {
                     payloads += 1;
                     described["payload"] = Json::from(payloads);
+                }
+                if let Some((_, edges)) = self.join_of(&member.execution_id) {
+                    described["edge_count"] = Json::from(*edges);
                 }
                 described
             })

@@ -54,6 +54,7 @@ fn payloads_travel_beside_the_document_and_are_numbered_as_they_come() {
         namespace: Namespace::new("ns"),
         members: vec![member(first(), b""), member(second(), b"\x00\xff")],
         edges: Vec::new(),
+        joins: vec![(first(), 500)],
         groups: vec![(second(), GroupPolicy::Quorum { k: 2, on_satisfied: OnSatisfied::LetRun })],
         seal: true,
     };
@@ -64,6 +65,8 @@ fn payloads_travel_beside_the_document_and_are_numbered_as_they_come() {
     assert_eq!(document["members"][1]["payload"], 1);
     assert_eq!(document["members"][1]["partition_id"], 24);
     assert_eq!(document["groups"][0]["k"], 2);
+    assert_eq!(document["members"][0]["edge_count"], 500);
+    assert!(document["members"][1].get("edge_count").is_none());
 }
 
 #[test]

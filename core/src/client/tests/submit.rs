@@ -148,6 +148,39 @@ fn limits_counts_and_lanes_come_first_and_tags_last() {
     assert_eq!(run.result(), Some(Ok(())));
 }
 
+/// A join of so many edges, all from the first task.
+fn join(edges: u16) -> FlowSubmission {
+    let mut flow = flow(2, 200);
+    let edge = |at: u16| Edge {
+        edge_id: uuid::Uuid::from_u128(u128::from(at)).into(),
+        upstream: execution(0),
+        downstream: execution(1),
+        data_passing_ref: String::new(),
+    };
+    flow.tasks[1].edges = (0..edges).map(edge).collect();
+    flow
+}
+
+#[test]
+fn the_edges_of_a_wide_join_are_spread_over_calls_after_those_of_its_upstreams() {
+    let mut run = Run::begin(Submit::new(known(), join(600)));
+    for (edges, announced) in [(0, 0), (198, 1), (200, 0), (200, 0), (2, 0)] {
+        let sent = sent(&run);
+        assert_eq!(sent.matches("edge_id").count(), edges);
+        assert_eq!(sent.matches("edge_count").count(), announced);
+        let sealed = sent.ends_with(" 1");
+        run.reply([ok(if sealed { &["sealed", "2"] } else { &["open", "2"] })]);
+    }
+    assert_eq!(run.result(), Some(Ok(())));
+}
+
+#[test]
+fn a_join_that_fits_in_one_call_announces_nothing() {
+    let run = Run::begin(Submit::new(known(), join(190)));
+    assert_eq!(sent(&run).matches("edge_count").count(), 0);
+    assert_eq!(sent(&run).matches("edge_id").count(), 190);
+}
+
 fn new_start(last: u8, start: StartTime) -> NewStart {
     let member = member(last);
     let call = CreateExecution {

@@ -64,6 +64,7 @@ fn wanted_state(verb: Verb) -> Option<fn(&StateVector) -> bool> {
         }
         Verb::Renew
         | Verb::Complete
+        | Verb::EndAndClaim
         | Verb::Fail
         | Verb::Delay
         | Verb::WaitForChildren

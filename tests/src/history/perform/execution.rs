@@ -21,7 +21,7 @@ const POLICIES: [&str; 4] = [
 ];
 
 /// Retry policies that holders fail with.
-const RETRIES: [&str; 3] = [
+pub(super) const RETRIES: [&str; 3] = [
     "",
     r#"{"max_retries":2,"backoff":{"type":"fixed","delay_ms":1000}}"#,
     r#"{"max_retries":3,"backoff":{"type":"exponential","initial_delay_ms":500,"multiplier":3.5,"max_delay_ms":4000}}"#,

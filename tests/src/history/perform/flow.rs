@@ -74,6 +74,7 @@ impl HistoryState {
             namespace: namespace(),
             members: members.to_vec(),
             edges: edges.clone(),
+            joins: Vec::new(),
             groups: vec![(execution(z), policy(shape))],
             seal: !choice.is_multiple_of(3),
         });
@@ -96,6 +97,7 @@ impl HistoryState {
             namespace: namespace(),
             members: Vec::new(),
             edges: Vec::new(),
+            joins: Vec::new(),
             groups: Vec::new(),
             seal: true,
         });

@@ -3,14 +3,15 @@
 use selvedge_core::call::budget::{BlockExecutionForAdmission, HoldReason, UnblockExecution};
 use selvedge_core::call::execution::ClaimExecution;
 use selvedge_core::call::scheduling::{
-    ChangePriority, ClaimNext, ClaimNextReply, GrantTerms, IssueClaimGrant, IssueGrantAndClaim,
-    PromoteDelayed,
+    ChangePriority, ClaimMany, ClaimManyReply, ClaimNext, ClaimNextReply, ClaimTerms, EndAndClaim,
+    GrantTerms, IssueClaimGrant, IssueGrantAndClaim, NewLease, NewLeases, PromoteDelayed, RunEnd,
 };
 use selvedge_core::call::signal::ClaimResumedExecution;
 use selvedge_core::capability::Capabilities;
 use selvedge_core::id::{AttemptIndex, Fence};
 use selvedge_core::key::Key;
 
+use super::execution::RETRIES;
 use crate::history::state::{Held, HistoryState, PARTITION, WORKERS, execution, lane, worker};
 
 /// Long enough to do something, short enough to lapse.
@@ -122,6 +123,75 @@ impl HistoryState {
                 attempt_index: work.attempt_index,
                 worker: number,
             });
+        }
+    }
+
+    /// The terms on which a worker claims in the lane of a slot, and new leases.
+    fn claims(&mut self, slot: u8, number: usize, count: u8) -> (ClaimTerms, NewLeases) {
+        let (worker_id, worker_instance_id) = worker(number);
+        let terms = ClaimTerms {
+            lane: lane(slot),
+            worker_id,
+            worker_instance_id,
+            capabilities: no_capabilities(),
+            lease_ttl_ms: LEASE_TTL_MS,
+            window: None,
+            offset: 0,
+        };
+        let mut lease = || NewLease { lease_id: self.fresh(), attempt_id: self.fresh() };
+        let first = lease();
+        (terms, NewLeases { first, more: (0..count % 3).map(|_| lease()).collect() })
+    }
+
+    /// Holds what was claimed, unless it is held already: a repeated call answers the same.
+    fn hold_claimed(&mut self, claims: ClaimManyReply, worker: usize) {
+        let ClaimManyReply::Claimed(works) = claims else { return };
+        for work in works {
+            let is_held = self.held.iter().any(|held| held.fence == work.fence);
+            if !is_held {
+                self.hold(Held {
+                    id: work.execution_id,
+                    fence: work.fence,
+                    attempt_index: work.attempt_index,
+                    worker,
+                });
+            }
+        }
+    }
+
+    pub(in crate::history) fn claim_many(&mut self, slot: u8, by: u8, count: u8) {
+        let number = usize::from(by % WORKERS);
+        let (terms, leases) = self.claims(slot, number, count);
+        let call = ClaimMany { partition: PARTITION, terms, admitted: None, leases };
+        for _ in 0..=count % 2 {
+            if let Some(claims) = self.call(&call) {
+                self.hold_claimed(claims, number);
+            }
+        }
+    }
+
+    pub(in crate::history) fn end_and_claim(&mut self, slot: u8, by: u8, how: u8) {
+        let id = execution(slot);
+        let Some(held) = self.held_of(&id).cloned() else { return };
+        let end = match how % 3 {
+            0 => RunEnd::Fail {
+                failure_reason: "broke".into(),
+                failure_category: "transient".into(),
+                retry_policy_json: RETRIES[usize::from(by) % RETRIES.len()].into(),
+            },
+            _ => RunEnd::Complete { result_payload: b"result".to_vec() },
+        };
+        // Now and then what comes next is of another lane.
+        let (terms, leases) = self.claims(if how == 7 { by } else { slot }, held.worker, how);
+        let call = EndAndClaim { execution_id: id, fence: held.fence, end, terms, leases };
+        self.last_end = Some((call, held.worker));
+        self.repeat_end();
+    }
+
+    pub(in crate::history) fn repeat_end(&mut self) {
+        let Some((call, worker)) = self.last_end.clone() else { return };
+        if let Some(reply) = self.call(&call) {
+            self.hold_claimed(reply.claims, worker);
         }
     }
 
