@@ -191,7 +191,7 @@ pub fn sweep(
         let outcome = run(&plan, if in_pairs { &whole } else { &brief })?;
         if let Some(failure) = Failure::of(&outcome) {
             sweep.failures.push((plan, failure));
-        } else if in_pairs {
+        } else if in_pairs && first.ordinal > 0 {
             // Up to the crash, the run is the same as the one without crashes.
             let death = self::deaths(&outcome).into_iter().find(|death| !deaths.contains(death));
             let Some((death, _)) = death else { continue };

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::id::{ExecutionId, FlowId};
 use selvedge_core::key::{Key, LaneIndex};
+use selvedge_core::partition::slot;
 use selvedge_core::state::{EligibilityState, LifecyclePhase};
 
+use super::call::Answer;
 use super::changes::ExecutionState;
 use super::workers::{Workers, is_worker, round_trips};
 use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
-use crate::event::{Actor, Event, EventKind, HandlerStep};
+use crate::event::{Actor, Event, EventKind, HandlerStep, keys_of};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "ClaimedSoon",
@@ -32,6 +34,8 @@ struct ClaimedSoon {
     running: BTreeMap<Actor, u64>,
     /// Until when a worker had no free permit.
     full_until: BTreeMap<Actor, u64>,
+    /// When a call of a worker last failed at a server, by shard.
+    failed_ms: BTreeMap<usize, u64>,
 }
 
 impl Checker for ClaimedSoon {
@@ -57,8 +61,14 @@ impl Checker for ClaimedSoon {
                 Some(_) | None => drop(self.waiting.remove(&change.of)),
             }
         }
-        if matches!(event.kind, EventKind::CommitsLost { .. }) {
-            self.waiting.clear();
+        match &event.kind {
+            EventKind::CommitsLost { .. } => self.waiting.clear(),
+            EventKind::Applied(applied) if matches!(applied.answer, Answer::Raised(_)) => {
+                let slot = keys_of(&applied.argv).first().map(|key| slot(key));
+                let shard = slot.map_or(0, |slot| shard_of(slot, view));
+                self.failed_ms.insert(shard, event.at_ms);
+            }
+            _ => {}
         }
         self.look(event.at_ms, view, findings);
     }
@@ -114,8 +124,9 @@ impl ClaimedSoon {
                 self.alarms.insert((now_ms + soon_ms(view), id));
                 continue;
             };
-            let shard = (view.owners)(id.partition().slot()).min(view.shards.len() - 1);
-            let hurt_ms = view.disturbed_until_ms.max((view.slow_until)(shard));
+            let shard = shard_of(id.partition().slot(), view);
+            let failed_ms = self.failed_ms.get(&shard).copied().unwrap_or(0);
+            let hurt_ms = view.disturbed_until_ms.max((view.slow_until)(shard)).max(failed_ms);
             let since_ms = since_ms.max(free_ms).max(hurt_ms);
             let late_ms = since_ms.saturating_add(soon_ms(view));
             if late_ms >= now_ms {
@@ -152,8 +163,12 @@ fn is_eligible(is: &ExecutionState) -> bool {
     })
 }
 
+fn shard_of(slot: u16, view: &View<'_>) -> usize {
+    (view.owners)(slot).min(view.shards.len() - 1)
+}
+
 /// Whether it, and all others in its place, can be claimed by any worker without an admission, and
-/// there are few of them.
+/// a worker can run all of them at once.
 fn all_are_plain(id: &ExecutionId, view: &View<'_>) -> bool {
     let snapshot = view.of(id.partition());
     let Some(execution) = snapshot.execution(id) else { return false };
@@ -161,7 +176,8 @@ fn all_are_plain(id: &ExecutionId, view: &View<'_>) -> bool {
     let index = Key::index(id.partition()).lane(&lane, LaneIndex::Eligible);
     let place = snapshot.zset(&index);
     let plain = |member: &String| member.parse().is_ok_and(|id| is_plain(&id, view));
-    place.contains_key(&id.to_string()) && place.len() <= CROWD_MAX && place.keys().all(plain)
+    let fits = place.len() as u64 <= view.config.capacity;
+    place.contains_key(&id.to_string()) && fits && place.keys().all(plain)
 }
 
 fn is_plain(id: &ExecutionId, view: &View<'_>) -> bool {
@@ -182,5 +198,3 @@ fn soon_ms(view: &View<'_>) -> u64 {
 const SLACK_MS: u64 = 3_000;
 /// Round trips of a survey, of claims that page through candidates, and of the last claim.
 const ROUND_TRIPS: u64 = 12;
-/// Workers page through more candidates than this.
-const CROWD_MAX: usize = 64;

@@ -12,18 +12,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use arbitrary::{Arbitrary as _, Unstructured};
 use selvedge_core::command::{Answer, Command, Ticket};
 use selvedge_core::engine::{Effect, Engine, Input, Observation, ScanCounts, ScannerName};
-use selvedge_core::error::ServerError;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::{Partition, slot};
 use selvedge_core::requests::BATCH_MAX;
 use selvedge_core::time::LocalTime;
-use selvedge_core::value::Value;
 use selvedge_lua::host::Host;
 
 use self::neighbour::Neighbour;
 pub use self::scanner_examples::{examples, name, work};
-use self::story::{Event, Response, Story, completion, config};
-use super::{lua_call, reply_notation};
+use self::story::{Event, Story, completion, config};
+use super::lua_call;
+use super::responses::{Response, keys};
 use crate::hostile::HostileRunner;
 
 /// Tells an engine a story.
@@ -39,7 +38,7 @@ pub fn run(data: &[u8]) {
 }
 
 /// Puts one of the recorded keyspaces into the host.
-fn prepare(runner: &mut HostileRunner, which: u16) {
+pub(super) fn prepare(runner: &mut HostileRunner, which: u16) {
     runner.host.reseed(0);
     let functions = runner.corpus.functions();
     let function = &functions[usize::from(which) % functions.len()];
@@ -133,7 +132,7 @@ impl<'a> StoryRun<'a> {
             }
             Event::AnswerStranger { which, answers } => {
                 if let Some(ticket) = self.stranger(*which) {
-                    let answers = answers.iter().map(|said| self.say(said, None)).collect();
+                    let answers = answers.iter().map(|said| said.to(self.host, None)).collect();
                     self.feed_stranger(ticket, answers);
                 }
             }
@@ -182,12 +181,12 @@ impl<'a> StoryRun<'a> {
     fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
         let Some((_, batch)) = self.open.get(&ticket).cloned() else { return };
         let answers = match said {
-            None => batch.iter().map(|one| self.say(&Response::Truth, Some(one))).collect(),
+            None => batch.iter().map(|one| Response::Truth.to(self.host, Some(one))).collect(),
             // Fewer or more answers than commands, as it comes.
             Some(said) => said
                 .iter()
                 .enumerate()
-                .map(|(place, said)| self.say(said, batch.get(place)))
+                .map(|(place, said)| said.to(self.host, batch.get(place)))
                 .collect(),
         };
         self.close(ticket);
@@ -215,27 +214,6 @@ impl<'a> StoryRun<'a> {
     fn close(&mut self, ticket: Ticket) {
         if self.open.remove(&ticket).is_some() {
             self.closed.push(ticket);
-        }
-    }
-
-    fn say(&mut self, said: &Response, command: Option<&Command>) -> Answer {
-        let mut truth = || command.map_or(Value::Nil, |command| self.host.call(&command.argv));
-        match said {
-            Response::Truth => Answer::Applied(truth()),
-            Response::TruthLost => {
-                truth();
-                Answer::PerhapsApplied(ServerError::silence("lost"))
-            }
-            Response::Lines(lines) => {
-                let reply = reply_notation::read(lines).into_iter().next();
-                Answer::Applied(reply.unwrap_or(Value::Nil))
-            }
-            Response::Error(which) => {
-                let text = ERRORS[usize::from(*which) % ERRORS.len()];
-                Answer::Applied(Value::Error(text.to_owned()))
-            }
-            Response::NeverSent => Answer::NotApplied(ServerError::never_sent("not sent")),
-            Response::Silence => Answer::PerhapsApplied(ServerError::silence("silence")),
         }
     }
 
@@ -314,32 +292,8 @@ impl<'a> StoryRun<'a> {
     }
 }
 
-/// The keys of a command as an engine spells it.
-fn keys(command: &Command) -> &[Vec<u8>] {
-    match command.argv.as_slice() {
-        [name, _, count, rest @ ..] if name == b"FCALL" => {
-            let count = str::from_utf8(count).ok().and_then(|count| count.parse().ok());
-            &rest[..count.unwrap_or(0).min(rest.len())]
-        }
-        [_, key, ..] => std::slice::from_ref(key),
-        _ => &[],
-    }
-}
-
 const EVENTS_MAX: usize = 48;
 const LANES_MAX: usize = 4;
 
 /// Far more than a visit to every partition can cause.
 const EFFECTS_MAX: usize = 50_000;
-
-/// One of each class.
-const ERRORS: [&str; 8] = [
-    "LOADING server is loading the dataset in memory",
-    "MOVED 7 127.0.0.1:7001",
-    "ERR Function not found",
-    "WRONGTYPE Operation against a key holding the wrong kind of value",
-    "OOM command not allowed when used memory > 'maxmemory'",
-    "ERR user_script:1: boom script: ff_x, on @user_function:1.",
-    "NOSCRIPT",
-    "",
-];

@@ -16,8 +16,10 @@ pub mod policy_json;
 pub mod reply_notation;
 pub mod reply_parse;
 pub mod resp_value;
+mod responses;
 pub mod store_url;
 pub mod waitpoint_token;
+pub mod worker_inputs;
 
 /// A fuzz target: it takes any bytes, and panics when a promise is broken.
 pub type Target = fn(&[u8]);
@@ -36,4 +38,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("resp_value", resp_value::run),
     ("store_url", store_url::run),
     ("waitpoint_token", waitpoint_token::run),
+    ("worker_inputs", worker_inputs::run),
 ];

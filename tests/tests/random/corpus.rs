@@ -34,6 +34,7 @@ replayed! {
     resp_value
     store_url
     waitpoint_token
+    worker_inputs
 }
 
 #[test]

@@ -34,6 +34,15 @@ impl World {
         worker.skew_ms = worker.skew_ms.saturating_sub_unsigned(pause_ms);
     }
 
+    /// A pause is over, unless it was made longer: the worker gets what has come meanwhile.
+    pub(super) fn thaw(&mut self, number: u8) {
+        if self.worker(number).frozen_until <= self.now_ms {
+            for input in std::mem::take(&mut self.worker(number).backlog) {
+                self.feed_worker(number, input);
+            }
+        }
+    }
+
     /// Whether the worker dies before it carries out an effect. Observations do not count.
     pub(super) fn dies_before(&mut self, number: u8, effect: &Effect) -> bool {
         let Some(left) = &mut self.worker(number).dies_after else { return false };

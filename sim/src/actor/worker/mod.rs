@@ -50,6 +50,8 @@ pub(crate) enum WorkerWait {
     Handler(LeaseId),
     /// Time to report a second time.
     ReportAgain,
+    /// The end of a pause.
+    Thaw,
 }
 
 /// A place for a worker. It stays when the worker dies.
@@ -84,6 +86,8 @@ pub(crate) struct Worker {
     pub(crate) unheard: BTreeSet<Vec<u8>>,
     /// The machine before its last report, if the plan lets a worker report twice.
     before_report: Option<Snapshot>,
+    /// Inputs that wait in the buffers of a frozen process.
+    backlog: Vec<Input>,
     /// Plants a bug between the machine and this driver.
     shim: WorkerShim,
 }
@@ -109,6 +113,7 @@ impl Worker {
             zombie_ms: None,
             unheard: BTreeSet::new(),
             before_report: None,
+            backlog: Vec::new(),
             shim: WorkerShim::default(),
         }
     }
@@ -157,6 +162,7 @@ impl World {
             WorkerWait::Input(input) => self.feed_worker(number, *input),
             WorkerWait::Handler(lease) => self.handler_goes_on(number, lease),
             WorkerWait::ReportAgain => self.report_again(number),
+            WorkerWait::Thaw => self.thaw(number),
         }
     }
 
@@ -253,6 +259,7 @@ impl World {
         worker.unpushed_until = worker.unpushed_until.min(now_ms);
         (worker.zombie_ms, worker.before_report, worker.dies_after) = (None, None, None);
         worker.unheard.clear();
+        self.thaw(number);
         self.restore_capacity(number);
         self.release_handlers(number);
         if !sane {
@@ -301,9 +308,9 @@ impl World {
         let now_ms = self.now_ms;
         let worker = self.worker(number);
         if worker.frozen_until > now_ms {
-            // Inputs for a frozen process wait in its buffers.
+            worker.backlog.push(input);
             let wait = worker.frozen_until - now_ms;
-            return self.worker_timer_in(number, wait, WorkerWait::Input(Box::new(input)));
+            return self.worker_timer_in(number, wait, WorkerWait::Thaw);
         }
         let now = worker.clock(now_ms);
         let Some(input) = self.changed_input(number, input) else { return };

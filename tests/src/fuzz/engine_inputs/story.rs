@@ -10,6 +10,8 @@ use selvedge_core::id::{ExecutionId, FlowId};
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::state::TerminalOutcome;
 
+use crate::fuzz::responses::Response;
+
 /// How the engine is configured, and what happens to it then.
 #[derive(Arbitrary, Debug)]
 pub(super) struct Story {
@@ -53,23 +55,6 @@ pub(super) enum Event {
     Lanes(Vec<u8>),
     /// The engine shall stop.
     Drain,
-}
-
-/// How one command of a batch is answered.
-#[derive(Arbitrary, Debug)]
-pub(super) enum Response {
-    /// By the server.
-    Truth,
-    /// By the server, but the answer is lost.
-    TruthLost,
-    /// With what these lines spell.
-    Lines(Vec<u8>),
-    /// With a server's error.
-    Error(u8),
-    /// It was never sent.
-    NeverSent,
-    /// No answer.
-    Silence,
 }
 
 pub(super) fn config(story: &Story) -> EngineConfig {
