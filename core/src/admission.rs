@@ -58,10 +58,22 @@ pub fn exhausted<'a>(
     limits.iter().find_map(|(name, limit)| {
         let dimension = name.strip_prefix("hard:")?;
         // Usage is counted in whole units: a limit of 10.5 is reached with 11.
-        let limit = number(limit).map_or(0, |limit| -floor(-limit));
-        let used = usage.get(dimension).and_then(|used| number(used)).map_or(0, floor);
+        let limit = read_limit(limit);
+        let used = usage.get(dimension).map_or(0, |used| read_usage(used));
         (limit > 0 && used >= limit).then_some(Exhausted { dimension, used, limit })
     })
+}
+
+/// A stored limit in whole units, rounded up; zero or less if there is none.
+#[must_use]
+pub fn read_limit(text: &str) -> i64 {
+    number(text).map_or(0, |limit| floor(-limit).saturating_neg())
+}
+
+/// A stored usage in whole units, rounded down; zero if it is not a number.
+#[must_use]
+pub fn read_usage(text: &str) -> i64 {
+    number(text).map_or(0, floor)
 }
 
 /// A stored amount, which other programs may write in any form that the store's functions read.
@@ -102,7 +114,9 @@ impl QuotaTerms {
     /// of [`DEFAULT_WINDOW_SECONDS`]; any other such field does not limit.
     #[must_use]
     pub fn read(fields: &[String]) -> Self {
-        let number = |at: usize| fields.get(at).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let number = |at: usize| {
+            fields.get(at).map_or(0, |text| u64::try_from(read_limit(text)).unwrap_or(0))
+        };
         let window_seconds = match number(1) {
             0 => DEFAULT_WINDOW_SECONDS,
             seconds => seconds,
@@ -177,6 +191,8 @@ mod tests {
             ("-1", "5", false),
             ("9007199254740993", "9007199254740991", false),
             ("inf", "5", false),
+            ("1e19", "5", false),
+            ("-inf", "5", false),
         ] {
             let (limits, usage) = (hash(&[("hard:tokens", limit)]), hash(&[("tokens", used)]));
             assert_eq!(exhausted(&limits, &usage).is_some(), is_exhausted, "{used} of {limit}");

@@ -98,3 +98,19 @@ impl Answer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::call::library::Version;
+
+    #[test]
+    fn a_read_is_idempotent_and_a_write_is_not() {
+        let key = Key::PartitionCounts;
+        assert_eq!(Command::read("GET", &key, &[]).idempotency(), Idempotency::Idempotent);
+        let write = Command::write("HSET", &key, &[b"field", b"value"]);
+        assert_eq!(write.idempotency(), Idempotency::NotIdempotent);
+        assert_eq!(write.argv[1], key.to_string().into_bytes());
+        assert!(Command::call(&Version).reads);
+    }
+}

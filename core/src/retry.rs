@@ -44,6 +44,13 @@ impl ServerError {
             Class::Broken => Retry::Never,
         }
     }
+
+    /// Whether an idempotent call that failed with this error may succeed later without anybody's
+    /// intervention.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.retry(Idempotency::Idempotent) == Retry::AfterPause
+    }
 }
 
 impl CallError {
@@ -57,6 +64,12 @@ impl CallError {
             },
             Self::Broken(_) => Retry::Never,
         }
+    }
+
+    /// The same question as [`ServerError::is_transient`].
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        self.retry(Idempotency::Idempotent) == Retry::AfterPause
     }
 }
 

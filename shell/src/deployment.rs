@@ -11,7 +11,6 @@ use selvedge_core::error::{CallError, ServerError};
 use selvedge_core::id::LaneId;
 use selvedge_core::key::Key;
 use selvedge_core::partition::PartitionCounts;
-use selvedge_core::retry::{Idempotency, Retry};
 use selvedge_core::value::Value;
 use thiserror::Error;
 
@@ -70,10 +69,10 @@ impl DeploymentError {
         }
     }
 
-    /// Whether a retry may succeed without a change of the configuration.
+    /// Whether the same call may succeed later without any change.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
-        self.server().is_some_and(|error| error.retry(Idempotency::Idempotent) != Retry::Never)
+        self.server().is_some_and(ServerError::is_transient)
     }
 }
 

@@ -117,6 +117,7 @@ impl EngineConfig {
             ("window_per_slot", self.window_per_slot == 0),
             ("ticket_timeout", self.ticket_timeout.is_zero()),
             ("dispatch_concurrency", self.dispatch_concurrency == 0),
+            ("dispatch_queue", self.dispatch_queue == 0),
         ]
         .into_iter()
         .find_map(|(name, is_zero)| is_zero.then_some(name))

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 use crate::settings::Settings;
 use selvedge::deployment::DeploymentError;
 use selvedge::engine::{Engine, Health, Probe, ShutdownTimeout};
+use selvedge::low_level::{Idempotency, Retry};
 use selvedge::observe::{QueueSampler, metric_names, publish_engine_gauges};
 use selvedge::retry::Backoff;
 use selvedge::store::{Store, StoreError};
@@ -153,12 +154,17 @@ async fn try_start(settings: &Settings) -> Result<(Store, Engine), ServeError> {
     Ok((store, engine))
 }
 
+/// Whether the service goes on trying to start: also while somebody must first change the rights,
+/// the memory or the configuration of the server.
 fn is_retryable(error: &ServeError) -> bool {
-    match error {
-        ServeError::Store(error) => error.is_transient(),
-        ServeError::Deployment(error) => error.is_retryable(),
-        ServeError::Listen { .. } | ServeError::Metrics(_) | ServeError::Shutdown(_) => false,
-    }
+    let (retryable, server) = match error {
+        ServeError::Store(error) => (error.is_retryable(), error.server()),
+        ServeError::Deployment(error) => (error.is_retryable(), error.server()),
+        ServeError::Listen { .. } | ServeError::Metrics(_) | ServeError::Shutdown(_) => {
+            (false, None)
+        }
+    };
+    retryable || server.is_some_and(|error| error.retry(Idempotency::Idempotent) != Retry::Never)
 }
 
 async fn sample(sampler: QueueSampler, probe: &Probe) {

@@ -1,10 +1,9 @@
 //! [`ClientError`]: why a call of the client or the worker failed.
 
 use selvedge_core::client::Failure;
-use selvedge_core::error::{Broken, CallError, Code, Refusal, RetryClass, ServerError};
+use selvedge_core::error::{Broken, CallError, Code, Refusal, ServerError};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::PartitionCounts;
-use selvedge_core::retry::{Idempotency, Retry};
 use thiserror::Error;
 
 use super::invalid_flow::InvalidFlow;
@@ -85,13 +84,11 @@ impl ClientError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::TimedOut(_) => true,
-            Self::Unavailable(error) | Self::Store(StoreError::Server(error)) => {
-                passes_by_itself(error)
-            }
-            Self::Deployment(error) => error.server().is_some_and(passes_by_itself),
-            Self::Refused(refusal) => refusal.code.retry_class() == RetryClass::Retryable,
-            Self::Store(_)
-            | Self::Url(_)
+            Self::Unavailable(error) => error.is_transient(),
+            Self::Store(error) => error.is_retryable(),
+            Self::Deployment(error) => error.is_retryable(),
+            Self::Refused(refusal) => CallError::Refused(refusal.clone()).is_transient(),
+            Self::Url(_)
             | Self::Flow(_)
             | Self::Worker(_)
             | Self::InvalidInput(_)
@@ -121,11 +118,8 @@ impl ClientError {
     }
 }
 
-fn passes_by_itself(error: &ServerError) -> bool {
-    error.retry(Idempotency::Idempotent) == Retry::AfterPause
-}
-
-/// Tells an error reply, which begins with a word in capitals, from no reply.
+/// Tells an error reply, which begins with a word in capitals, from no reply. The class does not: a
+/// call that was never sent has one of a reply.
 fn unavailable(error: &ServerError) -> String {
     let word = error.text.split(' ').next().unwrap_or_default();
     let answered = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());

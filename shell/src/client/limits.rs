@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use selvedge_core::admission::QuotaTerms;
+use selvedge_core::admission::{QuotaTerms, read_limit, read_usage};
 use selvedge_core::call::Function;
 use selvedge_core::call::budget::{
     CreateBudget, Delta, DimensionLimits, ReportUsageAndCheck, ResetBudget, UsageVerdict,
@@ -187,12 +187,12 @@ impl Client {
         }
         let limited = |prefix: &str| {
             let named = limits.iter().filter_map(|(name, limit)| {
-                let limit = limit.parse().ok().filter(|limit| *limit > 0)?;
+                let limit = u64::try_from(read_limit(limit)).ok().filter(|limit| *limit > 0)?;
                 Some((name.strip_prefix(prefix)?.to_owned(), limit))
             });
             named.collect()
         };
-        let used = usage.iter().filter_map(|(name, used)| Some((name.clone(), used.parse().ok()?)));
+        let used = usage.iter().map(|(name, used)| (name.clone(), read_usage(used)));
         Ok(Budget { id, hard: limited("hard:"), soft: limited("soft:"), used: used.collect() })
     }
 

@@ -33,7 +33,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use health::{Health, Phase};
 pub use selvedge_core::engine::{
-    EngineConfig, Filter, InvalidSetting, Observation, ScanCounts, ScannerName,
+    CancelDisposition, EngineConfig, Filter, InvalidSetting, Observation, ReconcileAction,
+    ScanCounts, ScannerName,
 };
 
 pub(crate) use health::HealthRecord;

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use selvedge_core::audit::{self, Entry, Snapshot, Stored, Violation};
+pub use selvedge_core::audit::Violation;
+use selvedge_core::audit::{self, Entry, Snapshot, Stored};
 use selvedge_core::command::Command;
 use selvedge_core::key::Key;
 use selvedge_core::partition::slot;

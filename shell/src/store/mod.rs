@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use selvedge::store::{Store, StoreOptions, StoreUrl};
-//! use selvedge_core::call::library::Version;
+//! use selvedge::low_level::call::library::Version;
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let store = Store::open(&StoreUrl::memory(), StoreOptions::default()).await?;
@@ -23,6 +23,7 @@
 mod cluster;
 mod connection;
 mod connector;
+mod error;
 mod library;
 #[cfg(feature = "memory")]
 mod memory;
@@ -43,12 +44,11 @@ use std::time::Duration;
 use selvedge_core::call::Function;
 use selvedge_core::command::{Answer, Command};
 use selvedge_core::error::{CallError, ServerError};
-use selvedge_core::retry::{Idempotency, Retry};
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
-use thiserror::Error;
 use tokio::sync::watch;
 
+pub use error::{LIMIT_MAX, StoreError};
 pub use library::LibraryUse;
 pub use subscription::{Push, Subscription};
 pub use tls::TlsOptions;
@@ -95,14 +95,14 @@ impl Default for StoreOptions {
 }
 
 impl StoreOptions {
-    /// The same options with another limit for a single call.
+    /// The same options with another limit for a single call, from 1 ms to [`LIMIT_MAX`].
     #[must_use]
     pub fn call_within(mut self, limit: Duration) -> Self {
         self.call_within = limit;
         self
     }
 
-    /// The same options with another limit for connecting.
+    /// The same options with another limit for connecting, from 1 ms to [`LIMIT_MAX`].
     #[must_use]
     pub fn connect_within(mut self, limit: Duration) -> Self {
         self.connect_within = limit;
@@ -121,55 +121,6 @@ impl StoreOptions {
     pub fn tls(mut self, tls: TlsOptions) -> Self {
         self.tls = tls;
         self
-    }
-}
-
-/// Why a store cannot be opened.
-#[derive(Clone, Debug, Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The server cannot be reached, or refuses the connection.
-    #[error("{0}")]
-    Server(#[from] ServerError),
-    /// A certificate or key file cannot be used.
-    #[error("TLS: {0}")]
-    Tls(String),
-    /// The function library cannot be loaded.
-    #[error("cannot load the function library: {0}")]
-    Library(String),
-    /// The URL names a single server, but it is a node of a cluster.
-    #[error("{0} is a node of a cluster; add ?cluster=true to the URL")]
-    IsCluster(String),
-    /// The cluster has no slots assigned.
-    #[error("the cluster has no slots assigned to any server")]
-    NoSlots,
-    /// The crate was built without what the URL needs.
-    #[error("this program cannot open {url}: the crate `selvedge` lacks the feature `{feature}`")]
-    FeatureDisabled {
-        /// The URLs that need it.
-        url: &'static str,
-        /// The feature to switch on.
-        feature: &'static str,
-    },
-    /// The URL names no host.
-    #[error("the store URL names no host")]
-    NoHost,
-}
-
-impl StoreError {
-    /// Whether opening the store may succeed later with the same URL and options.
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Server(error) => error.retry(Idempotency::Idempotent) != Retry::Never,
-            // The cluster is still being created.
-            Self::NoSlots => true,
-            Self::Tls(_)
-            | Self::Library(_)
-            | Self::IsCluster(_)
-            | Self::FeatureDisabled { .. }
-            | Self::NoHost => false,
-        }
     }
 }
 
@@ -195,6 +146,13 @@ impl Store {
     /// When the store cannot be reached or used. A connection that is lost later is reopened in the
     /// background.
     pub async fn open(url: &StoreUrl, options: StoreOptions) -> Result<Self, StoreError> {
+        for (option, limit) in
+            [("call_within", options.call_within), ("connect_within", options.connect_within)]
+        {
+            if !(Duration::from_millis(1)..=LIMIT_MAX).contains(&limit) {
+                return Err(StoreError::InvalidLimit { option, limit });
+            }
+        }
         let backend = match &url.0 {
             Location::Memory => Backend::Memory(Box::new(Memory::open(0)?)),
             Location::Servers(servers) => {

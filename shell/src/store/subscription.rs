@@ -87,10 +87,15 @@ struct PushSender {
 }
 
 impl PushSender {
-    fn send(&mut self, push: Push) {
+    /// Tells of messages that did not fit, as soon as there is room: perhaps no other push comes.
+    fn send_pending_gap(&mut self) {
         if self.gap_pending {
             self.gap_pending = self.sender.try_send(Push::Gap).is_err();
         }
+    }
+
+    fn send(&mut self, push: Push) {
+        self.send_pending_gap();
         if self.gap_pending || self.sender.try_send(push).is_err() {
             self.gap_pending = true;
         }
@@ -149,6 +154,7 @@ async fn forward(pubsub: PubSub, sender: &mut PushSender) {
                 None => return,
             },
             _ = ping.tick() => {
+                sender.send_pending_gap();
                 let pong = timeout(PONG_WITHIN, sink.ping::<redis::Value>()).await;
                 if !matches!(pong, Ok(Ok(_))) {
                     return;

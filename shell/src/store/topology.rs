@@ -17,7 +17,7 @@ use super::connector::{Connector, argv};
 use super::library::{Library, LibraryUse};
 use super::node::Node;
 use super::url::{Address, Servers};
-use super::{StoreError, StoreOptions};
+use super::{LIMIT_MAX, StoreError, StoreOptions};
 
 /// The servers of a store.
 pub(super) struct Topology {
@@ -65,7 +65,7 @@ impl Topology {
     /// Runs a batch: one pipeline per server, one answer per command, in order. A read whose
     /// connection ended before the reply is retried once.
     pub(super) async fn run(&self, batch: &[Command], within: Duration) -> Vec<Answer> {
-        let until = Instant::now() + within;
+        let until = Instant::now() + within.min(LIMIT_MAX);
         let mut answers = self.run_once(batch, until).await;
         let cut_off = |index: &usize| {
             matches!(&answers[*index], Answer::PerhapsApplied(error)

@@ -23,6 +23,9 @@ pub enum InvalidWorker {
     /// The name cannot be used.
     #[error("invalid worker name: {0}")]
     Name(String),
+    /// The kind of a handler cannot be used.
+    #[error("invalid kind of a handler: {0}")]
+    Kind(String),
     /// A lane cannot be used.
     #[error("{0}")]
     Lane(String),

@@ -235,6 +235,9 @@ impl WorkerBuilder {
             return Err(InvalidWorker::NoHandler);
         }
         check_name(&self.name).map_err(|why| InvalidWorker::Name(why.to_string()))?;
+        for kind in self.handlers.kinds() {
+            check_name(kind).map_err(|why| InvalidWorker::Kind(why.to_string()))?;
+        }
         if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
             return Err(InvalidWorker::Concurrency(self.concurrency));
         }
@@ -318,6 +321,8 @@ mod tests {
         let refused = invalid(builder().await.poll_every(Duration::ZERO));
         assert_eq!(refused, InvalidWorker::PollInterval(Duration::ZERO));
         assert!(matches!(invalid(builder().await.lane("")), InvalidWorker::Lane(_)));
+        let unnamed = builder().await.handler("", |_: Context| async { Ok::<_, Failed>(()) });
+        assert!(matches!(invalid(unnamed), InvalidWorker::Kind(_)));
         let nothing = Worker::builder(builder().await.client);
         assert_eq!(invalid(nothing), InvalidWorker::NoHandler);
         let limits = builder().await.concurrency(CONCURRENCY_MAX).lease(LEASE_MIN);
