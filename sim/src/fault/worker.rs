@@ -13,7 +13,7 @@ use crate::world::{Scheduled, World};
 impl World {
     /// The worker that a rule names, or a random one; none if there are no workers.
     fn worker_of(&mut self, rule: &FaultRule) -> Option<u8> {
-        let workers = self.workers.len() as u64;
+        let workers = self.clients.workers.len() as u64;
         match rule.to {
             Some(Actor::Worker(number)) if u64::from(number) <= workers => Some(number),
             _ if workers == 0 => None,

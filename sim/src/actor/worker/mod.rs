@@ -137,7 +137,7 @@ impl Worker {
 
 impl World {
     pub(crate) fn worker(&mut self, number: u8) -> &mut Worker {
-        &mut self.workers[usize::from(number) - 1]
+        &mut self.clients.workers[usize::from(number) - 1]
     }
 
     pub(crate) fn worker_timer_in(&mut self, number: u8, wait_ms: u64, waiting: WorkerWait) {
@@ -272,7 +272,7 @@ impl World {
         for message in messages {
             let channel = String::from_utf8_lossy(&message.channel).into_owned();
             let Ok(Some(input)) = Input::pushed(&channel, &message.payload) else { continue };
-            for number in 1..=u8::try_from(self.workers.len()).unwrap_or(u8::MAX) {
+            for number in 1..=u8::try_from(self.clients.workers.len()).unwrap_or(u8::MAX) {
                 let now_ms = self.now_ms;
                 let lanes = (0..self.plan.config.lanes.max(1)).map(lane).collect::<Vec<_>>();
                 let worker = self.worker(number);
