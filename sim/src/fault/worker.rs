@@ -50,7 +50,9 @@ impl World {
                 worker.handlers_run_on = true;
             }
             Fault::WorkerClockJump => {
-                self.worker(number).skew_ms += rule.amount.unwrap_or(5_000);
+                let (jump_ms, worker) = (rule.amount.unwrap_or(5_000), self.worker(number));
+                worker.skew_ms += jump_ms;
+                worker.behind_ms -= jump_ms.min(0);
                 self.set_worker_alarm(number);
             }
             Fault::WorkerRestart => self.restart_worker(number, positive.unwrap_or(100)),
