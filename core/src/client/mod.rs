@@ -27,6 +27,7 @@
 //! | [`CallAt`] | the server's time, then a call that needs it: budgets and quotas |
 //! | [`Submit`] | limits checked, lanes registered, chunks, sealing, tags |
 //! | [`Start`] | limits checked, lane registered, one execution created |
+//! | [`StartMany`] | limits checked, lanes registered, executions created, many in a round trip |
 //! | [`Wait`], [`WaitFlow`] | subscribe, read, and read again after every push, gap or poll |
 //! | [`NextFrames`] | the next output of an attempt, read or waited for |
 //! | [`SendSignal`] | delivered, or buffered while the waitpoint is pending |
@@ -42,6 +43,7 @@ mod replay;
 pub mod reply;
 mod signal;
 mod start;
+mod start_many;
 mod submit;
 mod tail;
 #[cfg(test)]
@@ -62,6 +64,7 @@ pub use preparation::{Limits, Needs, RegisterLanes};
 pub use replay::Replay;
 pub use signal::SendSignal;
 pub use start::{Start, StartTime};
+pub use start_many::{NewStart, StartMany};
 pub use submit::{FlowSubmission, FlowTask, Submit};
 pub use tail::{NextFrames, TailPosition};
 pub use wait::{Outcome, Wait, outcome_reads, read_outcome};

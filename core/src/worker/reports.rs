@@ -6,6 +6,7 @@
 //! applied goes on without a claim.
 
 use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -49,7 +50,7 @@ enum Call {
     Complete(CompleteExecution),
     Fail(FailExecution),
     /// Completes or fails, and claims.
-    EndAndClaim(EndAndClaim, EndClaim),
+    EndAndClaim(Box<EndAndClaim>, EndClaim),
     /// The time of the server is asked for, to delay the execution by this much.
     ReadTime(Duration),
     Delay(DelayExecution),
@@ -95,7 +96,7 @@ impl Attempts {
                     terms: terms(&config, attempt.lane.clone(), 0),
                     leases: NewLeases::one(claim.lease),
                 };
-                Call::EndAndClaim(call, claim)
+                Call::EndAndClaim(Box::new(call), claim)
             }
         };
         let delays = RetryDelays::new(DELAY_FIRST, DELAY_LONGEST);
@@ -111,7 +112,7 @@ impl Attempts {
         let command = match &report.call {
             Call::Complete(call) => Command::call(call),
             Call::Fail(call) => Command::call(call),
-            Call::EndAndClaim(call, _) => Command::call(call),
+            Call::EndAndClaim(call, _) => Command::call(&**call),
             Call::ReadTime(_) => time_command(attempt.execution.partition().slot()),
             Call::Delay(call) => Command::call(call),
         };
@@ -210,12 +211,16 @@ impl Attempts {
 
 impl Call {
     /// What a report did, if an earlier try was applied and its reply is lost.
-    const fn if_found(&self) -> Told {
+    fn if_found(&self) -> Told {
+        // Whether it is retried was in the reply.
+        let failed = Told { ended: false, ..FAILED };
         match self {
             Self::Complete(_) => COMPLETED,
-            Self::EndAndClaim(EndAndClaim { end: RunEnd::Complete { .. }, .. }, _) => COMPLETED,
-            // Whether it is retried was in the reply.
-            Self::Fail(_) | Self::EndAndClaim(..) => Told { ended: false, ..FAILED },
+            Self::Fail(_) => failed,
+            Self::EndAndClaim(call, _) => match call.end {
+                RunEnd::Complete { .. } => COMPLETED,
+                RunEnd::Fail { .. } => failed,
+            },
             Self::ReadTime(_) | Self::Delay(_) => GOES_ON,
         }
     }

@@ -5,7 +5,7 @@ use std::ops::Index;
 
 use selvedge_core::call::execution::{CreateExecution, Idempotency};
 use selvedge_core::call::flow::{Edge, NewMember, SubmitFlow};
-use selvedge_core::client::{FlowSubmission, FlowTask, Start, Submit};
+use selvedge_core::client::{FlowSubmission, FlowTask, NewStart, Start, StartMany, Submit};
 use selvedge_core::id::{EdgeId, ExecutionId, FlowId, LaneId};
 use selvedge_core::partition::Partition;
 use uuid::Uuid;
@@ -64,6 +64,44 @@ impl Client {
     /// When the task is invalid or has upstreams, its budget or quota does not exist, or the store
     /// refuses it or does not answer.
     pub async fn start(&self, task: Task) -> Result<ExecutionId, ClientError> {
+        let needs = self.needs([task.lane_id()], limits_of(std::slice::from_ref(&task)));
+        let NewStart { call, start } = self.new_start(task)?;
+        self.run_prepared(needs, |needs| Start::new(needs, call, start)).await
+    }
+
+    /// Submits many executions without a flow, in few round trips; returns their ids in the same
+    /// order. Each of them is submitted as by [`Self::start`].
+    ///
+    /// ```
+    /// # use selvedge::client::{Client, Task};
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// let client = Client::connect("memory://").await?;
+    /// let tasks = (0..1_000).map(|number| Task::new("mail", "send").payload(format!("{number}")));
+    /// assert_eq!(client.start_many(tasks).await?.len(), 1_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::start`]. Nothing is submitted if a task is invalid, or if a budget or quota does
+    /// not exist. After any other error, some of them may have been submitted: give them
+    /// idempotency keys to submit all of them again.
+    pub async fn start_many(
+        &self,
+        tasks: impl IntoIterator<Item = Task>,
+    ) -> Result<Vec<ExecutionId>, ClientError> {
+        let tasks: Vec<Task> = tasks.into_iter().collect();
+        let lanes: BTreeSet<LaneId> = tasks.iter().map(Task::lane_id).collect();
+        let needs = self.needs(lanes, limits_of(&tasks));
+        let starts: Result<Vec<NewStart>, ClientError> =
+            tasks.into_iter().map(|task| self.new_start(task)).collect();
+        let starts = starts?;
+        self.run_prepared(needs, |needs| StartMany::new(needs, starts)).await
+    }
+
+    /// The execution of a task without a flow.
+    fn new_start(&self, task: Task) -> Result<NewStart, ClientError> {
         task.check()?;
         if let Some(upstream) = task.upstreams.first() {
             let (task, upstream) = (task.name.clone(), upstream.clone());
@@ -71,7 +109,6 @@ impl Client {
         }
         let lane = task.lane_id();
         let id = ExecutionId::new(self.partitions().of_lane(&lane).index, Uuid::new_v4());
-        let needs = self.needs([lane], limits_of(std::slice::from_ref(&task)));
         let (idempotency, start) = (task.idempotency.clone(), task.start);
         let member = task.into_member(id, self.identity());
         let call = CreateExecution {
@@ -88,7 +125,7 @@ impl Client {
             tags_json: member.tags_json,
             execution_deadline_at: None,
         };
-        self.run_prepared(needs, |needs| Start::new(needs, call, start)).await
+        Ok(NewStart { call, start })
     }
 
     /// The execution id of a task of a flow, by task name. It is computed, not looked up: the task

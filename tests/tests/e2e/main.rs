@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
 
+mod calls_per_task;
 mod extreme_values;
 mod fixture;
 mod flows;
@@ -60,6 +61,7 @@ fn run_suite(url: &str) {
                 ("order", boxed(flows::order)),
                 ("idempotency", boxed(flows::idempotency)),
                 ("cancel_and_replay", boxed(flows::cancel_and_replay)),
+                ("many", boxed(running::many)),
                 ("failures", boxed(running::failures)),
                 ("signals", boxed(running::signals)),
                 ("timeouts", boxed(running::timeouts)),

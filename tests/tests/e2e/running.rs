@@ -12,6 +12,42 @@ use selvedge_core::id::AttemptIndex;
 
 use crate::fixture::{Fixture, PATIENCE, Served, check};
 
+/// Executions of several lanes are started in bulk, and each runs once; what is invalid, or limited
+/// by nothing that exists, starts nothing.
+pub(crate) async fn many(fixture: Fixture) -> Served {
+    let client = &fixture.client;
+    let echo = |context: Context| async move { Ok::<_, Failed>(context.payload().to_vec()) };
+    let worker = fixture.worker("many-0").lane("many-1").lane("many-2").handler("echo", echo);
+    let worker = fixture.serve(worker);
+    // The last two are the same one.
+    let task = |number: usize| {
+        let number = number.min(MANY - 2);
+        let lane = format!("many-{}", number % 3);
+        let task = Task::new("x", "echo").lane(lane).payload(format!("{number}"));
+        let task = if number == 5 { task.delay(Duration::from_millis(300)) } else { task };
+        task.idempotency_key(format!("many {number}"), PATIENCE * 10)
+    };
+    let ids = client.start_many((0..MANY).map(task)).await?;
+    check(ids.len() == MANY, || format!("{} ids", ids.len()))?;
+    check(ids[MANY - 1] == ids[MANY - 2], || format!("{:?}", &ids[MANY - 2..]))?;
+    for (number, id) in ids.iter().enumerate() {
+        let ended = client.wait_within(id, PATIENCE).await?;
+        let expected = number.min(MANY - 2).to_string();
+        check(ended.result == expected.as_bytes(), || format!("{number}: {ended:?}"))?;
+    }
+    check(client.start_many((0..MANY).map(task)).await? == ids, || "not the same".to_owned())?;
+    let invalid = [task(0), Task::new("", "echo")];
+    check(client.start_many(invalid).await.is_err(), || "an empty name".to_owned())?;
+    let missing = selvedge_core::id::BudgetId::from(uuid::Uuid::new_v4());
+    let limited = [task(0), Task::new("x", "echo").lane("many-0").budget(missing)];
+    let error = client.start_many(limited).await.err().map(|error| error.to_string());
+    check(error.is_some_and(|error| error.contains("budget")), || "no budget".to_owned())?;
+    check(client.start_many([]).await?.is_empty(), String::new)?;
+    worker.stop().await
+}
+
+const MANY: usize = 700;
+
 /// A flaky task is tried again, a final failure is not, a panic is a failure, and work without a
 /// handler says so.
 pub(crate) async fn failures(fixture: Fixture) -> Served {

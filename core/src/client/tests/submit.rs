@@ -4,7 +4,9 @@ use alloc::vec;
 use super::*;
 use crate::call::execution::CreateExecution;
 use crate::call::flow::{Edge, NewMember, SubmitFlow};
-use crate::client::{FlowSubmission, FlowTask, Limits, Needs, Start, StartTime, Submit};
+use crate::client::{
+    FlowSubmission, FlowTask, Limits, Needs, NewStart, Start, StartMany, StartTime, Submit,
+};
 use crate::id::{FlowId, LaneId, Namespace};
 use crate::partition::{Partition, PartitionCounts};
 use core::time::Duration;
@@ -146,8 +148,8 @@ fn limits_counts_and_lanes_come_first_and_tags_last() {
     assert_eq!(run.result(), Some(Ok(())));
 }
 
-fn creation(start: StartTime) -> Start {
-    let member = member(1);
+fn new_start(last: u8, start: StartTime) -> NewStart {
+    let member = member(last);
     let call = CreateExecution {
         execution_id: member.execution_id,
         namespace: Namespace::new("n"),
@@ -162,6 +164,11 @@ fn creation(start: StartTime) -> Start {
         tags_json: String::new(),
         execution_deadline_at: None,
     };
+    NewStart { call, start }
+}
+
+fn creation(start: StartTime) -> Start {
+    let NewStart { call, start } = new_start(1, start);
     Start::new(known(), call, start)
 }
 
@@ -187,4 +194,77 @@ fn a_start_at_once_is_one_call_and_a_duplicate_gives_the_first() {
         Value::Array(vec![Value::Int(1), bulk("DUPLICATE"), bulk(&execution(9).to_string())]);
     run.reply([first]);
     assert_eq!(run.result(), Some(Ok(execution(9))));
+}
+
+/// Creates so many executions in each of two partitions, the first of them later.
+fn creations(count: u8) -> StartMany {
+    let in_partition = |partition: u16, number: u8| {
+        let is_first = partition == 0 && number == 0;
+        let later = StartTime::After(Duration::from_secs(2));
+        let mut task = new_start(number, if is_first { later } else { StartTime::AtOnce });
+        task.call.execution_id = other_partition(&task.call.execution_id, partition);
+        task
+    };
+    let all = (0..count).flat_map(|number| [in_partition(0, number), in_partition(1, number)]);
+    StartMany::new(known(), all.collect())
+}
+
+fn other_partition(id: &ExecutionId, partition: u16) -> ExecutionId {
+    ExecutionId::new(partition, id.uuid())
+}
+
+#[test]
+fn many_are_started_with_one_pipeline_for_each_slot_in_their_order() {
+    let mut run = Run::begin(creations(3));
+    assert_eq!(run.asks(), ["TIME"], "of the one slot with an execution that starts later");
+    run.reply([fields(&["1700000000", "0"])]);
+    assert_eq!(run.open.len(), 2);
+    assert_eq!(run.asks(), ["create_execution"; 3]);
+    let slots: Vec<u16> = run.open.iter().map(|(_, batch)| batch[0].slot).collect();
+    let mine = |partition| other_partition(&execution(0), partition).partition().slot();
+    let first = slots.iter().position(|slot| *slot == mine(0)).unwrap();
+    // What is not answered is repeated; the rest is not.
+    let created = |partition: u16, number: u8| {
+        ok(&[&other_partition(&execution(number), partition).to_string(), "waiting"])
+    };
+    for at in 0..2 {
+        if at == first {
+            run.silence();
+        } else {
+            run.reply((0..3).map(|number| created(1, number)));
+        }
+    }
+    run.wake();
+    assert_eq!(run.open.len(), 1);
+    assert_eq!(run.open[0].1[0].slot, mine(0));
+    let first_of =
+        |last| vec![Value::Int(1), bulk("DUPLICATE"), bulk(&execution(last).to_string())];
+    run.reply([created(0, 0), Value::Array(first_of(99)), created(0, 2)]);
+    let ids = run.result().unwrap().unwrap();
+    let expected = |partition, number| other_partition(&execution(number), partition);
+    assert_eq!(ids[..3], [expected(0, 0), expected(1, 0), execution(99)]);
+    assert_eq!(ids.len(), 6);
+}
+
+#[test]
+fn many_more_are_started_step_by_step() {
+    let tasks = (0..1_200).map(|_| new_start(1, StartTime::AtOnce)).collect();
+    let mut run = Run::begin(StartMany::new(known(), tasks));
+    let mut sizes = Vec::new();
+    while !run.open.is_empty() {
+        let batch = run.open[0].1.len();
+        sizes.push(batch);
+        run.reply((0..batch).map(|_| ok(&[&execution(1).to_string(), "waiting"])));
+    }
+    assert!(sizes.iter().all(|size| *size <= 128), "{sizes:?}");
+    assert_eq!(run.result().unwrap().unwrap().len(), 1_200);
+}
+
+#[test]
+fn a_refusal_ends_the_start_of_many() {
+    let mut run = Run::begin(creations(1));
+    run.reply([fields(&["1700000000", "0"])]);
+    run.reply([refused(&["invalid_input", "no"])]);
+    run.reply([refused(&["invalid_input", "no"])]);
+    assert!(matches!(run.result(), Some(Err(Failure::Refused(_)))));
 }
