@@ -99,7 +99,7 @@ pub fn run(plan: &Plan, options: &RunOptions) -> Result<Outcome, String> {
         world.judge_end(RunEnd::Overdue);
     } else if unexcused(&world) == 0 {
         world.enter(Phase::Rest);
-        let backlog_ms = plan.config.dispatch_ms(&world.servers.audited);
+        let backlog_ms = plan.config.dispatch_ms(&world.network.servers.audited);
         let end = world.now_ms + backlog_ms + 2 * plan.config.cycle_ms();
         run_until(&mut world, end);
         // Edges closed late may have left a group with siblings to cancel; that gets its time too.
@@ -158,17 +158,17 @@ fn outcome(mut world: World, pending: Vec<String>) -> Outcome {
         pending,
         unsignalled: world.unsignalled(),
         unserved: world.unserved(),
-        names: world.names.by_id(),
+        names: world.clients.names.by_id(),
         unused_faults: world.unused_faults(),
-        digest: world.servers.digest(world.now_ms),
+        digest: world.network.servers.digest(world.now_ms),
         elapsed_ms: world.now_ms,
         draws: world.streams.counts(),
         marks: world.marks().clone(),
-        trace: std::mem::replace(&mut world.trace, Trace::new(0)),
+        trace: std::mem::replace(&mut world.judges.trace, Trace::new(0)),
         counters: world.counters.clone(),
         spent: TimeSpent::default(),
     };
-    world.servers.release_host();
+    world.network.servers.release_host();
     outcome.spent = world.profiler.spent();
     outcome
 }

@@ -30,9 +30,11 @@ impl World {
             Action::Submit(flow) if self.is_only(&flow.name, action) => {
                 (Claim::Submitted, self.waited_for(&flow.name))
             }
-            Action::Create(task) => (Claim::Created, vec![self.names.execution(&task.name)]),
-            Action::Cancel(name) => (Claim::Cancelled, vec![self.names.execution(name)]),
-            Action::Replay(name) => (Claim::Replayed, vec![self.names.execution(name)]),
+            Action::Create(task) => {
+                (Claim::Created, vec![self.clients.names.execution(&task.name)])
+            }
+            Action::Cancel(name) => (Claim::Cancelled, vec![self.clients.names.execution(name)]),
+            Action::Replay(name) => (Claim::Replayed, vec![self.clients.names.execution(name)]),
             Action::Submit(_)
             | Action::Build(_)
             | Action::CancelFlow(_)
@@ -84,33 +86,34 @@ impl World {
                 boxed(self.creation(by, task, needs), settings, seed, |_| Ended::Done)
             }
             Action::Cancel(name) => {
-                let cancel = Cancel::new(self.names.execution(name), "by a caller".to_owned());
+                let cancel =
+                    Cancel::new(self.clients.names.execution(name), "by a caller".to_owned());
                 boxed(cancel, settings, seed, |()| Ended::Done)
             }
             Action::CancelFlow(name) => {
-                let flow_id = self.names.flow(name)?;
-                let partition = self.names.partition_of(flow_id);
+                let flow_id = self.clients.names.flow(name)?;
+                let partition = self.clients.names.partition_of(flow_id);
                 let cancel = CancelFlow::new(flow_id, partition, "no longer wanted".to_owned());
                 boxed(cancel, settings, seed, |_| Ended::Done)
             }
             Action::Replay(name) => {
-                let replay = Replay::new(self.names.execution(name));
+                let replay = Replay::new(self.clients.names.execution(name));
                 boxed(replay, settings, seed, |()| Ended::Done)
             }
             Action::Signal(name, signal) => {
-                let id = self.names.execution(name);
+                let id = self.clients.names.execution(name);
                 let signal = SendSignal::new(self.incoming_signal(by, &id, signal)?);
                 boxed(signal, settings, seed, |_| Ended::Done)
             }
-            Action::Wait(name) => match self.names.flow(name) {
+            Action::Wait(name) => match self.clients.names.flow(name) {
                 Some(flow_id) => {
-                    let wait = WaitFlow::new(flow_id, self.names.partition_of(flow_id));
+                    let wait = WaitFlow::new(flow_id, self.clients.names.partition_of(flow_id));
                     boxed(wait, settings, seed, |outcome| {
                         Ended::Waited(outcome.tasks.into_iter().collect())
                     })
                 }
                 None => {
-                    let wait = Wait::new(self.names.execution(name));
+                    let wait = Wait::new(self.clients.names.execution(name));
                     boxed(wait, settings, seed, |outcome| {
                         Ended::Waited(vec![(outcome.id, outcome.outcome)])
                     })
@@ -128,13 +131,13 @@ impl World {
 
     /// What a submission needs before its first write.
     fn needs(&self, by: Actor, lane: LaneId, policy: Policy) -> Needs {
-        let caller = self.callers.get(&by);
+        let caller = self.clients.callers.get(&by);
         let known = caller.is_some_and(|caller| caller.knows_lane(&lane));
         let counts_known = caller.is_some_and(Caller::knows_counts);
         let mut limits = Limits::default();
         match policy {
-            Policy::Budget => drop(limits.budgets.insert(self.names.budget().0)),
-            Policy::Quota => drop(limits.quotas.insert(self.names.quota().0)),
+            Policy::Budget => drop(limits.budgets.insert(self.clients.names.budget().0)),
+            Policy::Quota => drop(limits.quotas.insert(self.clients.names.quota().0)),
             Policy::Missing => drop(limits.budgets.insert(MISSING_BUDGET.into())),
             Policy::Plain
             | Policy::Retry
@@ -145,7 +148,7 @@ impl World {
             | Policy::Gpu => {}
         }
         let lanes = if known { Vec::new() } else { vec![lane] };
-        Needs { counts: self.names.counts(), counts_known, lanes, limits }
+        Needs { counts: self.clients.names.counts(), counts_known, lanes, limits }
     }
 
     /// The executions that a wait is for: one, or all members of a flow. If several steps make
@@ -159,9 +162,12 @@ impl World {
             }
         }
         if members.is_empty() {
-            return vec![self.names.execution(name)];
+            return vec![self.clients.names.execution(name)];
         }
-        members.iter().map(|member| self.names.execution(&format!("{name}.{member}"))).collect()
+        members
+            .iter()
+            .map(|member| self.clients.names.execution(&format!("{name}.{member}")))
+            .collect()
     }
 
     fn lane_of_task(&self, task: &TaskSpec) -> LaneId {
@@ -169,7 +175,7 @@ impl World {
     }
 
     fn creation(&mut self, by: Actor, task: &TaskSpec, needs: Needs) -> Start {
-        let id = self.names.register_execution(&task.name, task.partition);
+        let id = self.clients.names.register_execution(&task.name, task.partition);
         let partition = id.partition();
         let deadline_at = task
             .deadline_ms
@@ -201,7 +207,7 @@ impl World {
     }
 
     pub(crate) fn policy_json(&self, policy: Policy) -> String {
-        let (budget, quota) = (self.names.budget().0, self.names.quota().0);
+        let (budget, quota) = (self.clients.names.budget().0, self.clients.names.quota().0);
         policy.json(&budget.to_string(), &quota.to_string())
     }
 }

@@ -101,9 +101,9 @@ impl World {
 
     /// Starts an action after a delay.
     pub(crate) fn later(&mut self, by: Actor, wait_ms: u64, action: Action) {
-        self.next_action += 1;
-        let number = self.next_action;
-        let caller = self.callers.entry(by).or_default();
+        self.clients.next_action += 1;
+        let number = self.clients.next_action;
+        let caller = self.clients.callers.entry(by).or_default();
         caller.open.insert(number, OpenAction { action, tries: 0 });
         if wait_ms == 0 {
             return self.begin(by, number);
@@ -117,7 +117,7 @@ impl World {
     pub(crate) fn kill_caller(&mut self, actor: Actor) {
         self.emit(actor, EventKind::Died);
         let wait = self.random(Purpose::Faults, actor).within(DEAD);
-        let caller = self.callers.entry(actor).or_default();
+        let caller = self.clients.callers.entry(actor).or_default();
         caller.incarnation += 1;
         caller.jobs.clear();
         (caller.counts_known, caller.lanes) = (false, BTreeSet::new());
@@ -146,13 +146,13 @@ impl World {
             listens_from_ms: 0,
             sent: BTreeSet::new(),
         };
-        self.callers.entry(by).or_default().jobs.insert(number, job);
+        self.clients.callers.entry(by).or_default().jobs.insert(number, job);
         self.feed_caller(by, number, Input::Wake);
     }
 
     /// Starts an action again after a pause, but not forever.
     fn try_again(&mut self, by: Actor, number: u64) {
-        let caller = self.callers.entry(by).or_default();
+        let caller = self.clients.callers.entry(by).or_default();
         let incarnation = caller.incarnation;
         let Some(open) = caller.open.get_mut(&number) else { return };
         open.tries += 1;
@@ -167,14 +167,14 @@ impl World {
     }
 
     pub(crate) fn caller_timer(&mut self, by: Actor, incarnation: u32, waiting: CallerWait) {
-        if self.callers.entry(by).or_default().incarnation != incarnation {
+        if self.clients.callers.entry(by).or_default().incarnation != incarnation {
             return;
         }
         match waiting {
             CallerWait::Begin(number) => self.begin(by, number),
             CallerWait::Wake(number) => {
                 let (now_ms, bug) = (self.now_ms, self.bug);
-                let caller = self.callers.entry(by).or_default();
+                let caller = self.clients.callers.entry(by).or_default();
                 let is_wait = caller.open.get(&number).is_some_and(OpenAction::is_wait);
                 if is_wait && canary::never_polls(bug) {
                     return;
@@ -200,7 +200,7 @@ impl World {
         (incarnation, number, ticket): (u32, u64, Ticket),
         answers: Vec<Learned>,
     ) {
-        if self.callers.entry(by).or_default().incarnation != incarnation {
+        if self.clients.callers.entry(by).or_default().incarnation != incarnation {
             return;
         }
         let answers = answers.into_iter().map(|learned| {
@@ -238,18 +238,18 @@ impl World {
         let Some(job) = self.job(by, number) else { return };
         if job.wake_ms.is_none_or(|known| wake_ms < known || known < now_ms) {
             job.wake_ms = Some(wake_ms);
-            let incarnation = self.callers.entry(by).or_default().incarnation;
+            let incarnation = self.clients.callers.entry(by).or_default().incarnation;
             let wake = ClientWait::Caller(CallerWait::Wake(number));
             self.set_timer(by, incarnation, wake_ms - now_ms, wake);
         }
     }
 
     fn action(&self, by: Actor, number: u64) -> Option<Action> {
-        self.callers.get(&by)?.open.get(&number).map(|open| open.action.clone())
+        self.clients.callers.get(&by)?.open.get(&number).map(|open| open.action.clone())
     }
 
     fn job(&mut self, by: Actor, number: u64) -> Option<&mut Job> {
-        self.callers.entry(by).or_default().jobs.get_mut(&number)
+        self.clients.callers.entry(by).or_default().jobs.get_mut(&number)
     }
 
     /// Sends a batch. False if the caller died before.
@@ -261,14 +261,14 @@ impl World {
         commands: Vec<Vec<Vec<u8>>>,
     ) -> bool {
         let Some(effects) = self.fault_effects(by, &commands) else { return false };
-        let first = self.next_call;
+        let first = self.network.next_call;
         for (call, argv) in (first..).zip(&commands) {
             if let Some(signature) = signature_of(argv) {
                 let argv = std::sync::Arc::new(argv.clone());
                 self.emit(by, EventKind::Invoked { call, function: &signature.name, argv });
             }
         }
-        let incarnation = self.callers.entry(by).or_default().incarnation;
+        let incarnation = self.clients.callers.entry(by).or_default().incarnation;
         let reply_to = ReplyTo::Caller { incarnation, action: number, ticket };
         self.send(by, slot, commands, effects, reply_to);
         true
@@ -280,7 +280,7 @@ impl World {
         let span = self.plan.config.link.0;
         let wait_ms = 2 * self.random(Purpose::Network, by).within(span);
         let from_ms = self.now_ms + wait_ms;
-        let incarnation = self.callers.entry(by).or_default().incarnation;
+        let incarnation = self.clients.callers.entry(by).or_default().incarnation;
         let Some(job) = self.job(by, number) else { return };
         job.listens = executions.into_iter().collect();
         job.listens_from_ms = from_ms;
@@ -290,14 +290,14 @@ impl World {
 
     /// Delivers pushes to the callers that listen for them.
     pub(crate) fn push_to_callers(&mut self, messages: &[Message]) {
-        if self.links.pushes_silent_until > self.now_ms {
+        if self.network.links.pushes_silent_until > self.now_ms {
             return;
         }
         for message in messages {
             let channel = String::from_utf8_lossy(&message.channel);
             let Ok(Hint::Ended(id)) = Hint::read(&channel, &message.payload) else { continue };
             let mut told = Vec::new();
-            for (by, caller) in &self.callers {
+            for (by, caller) in &self.clients.callers {
                 let hears =
                     |job: &Job| job.listens.contains(&id) && job.listens_from_ms <= self.now_ms;
                 let jobs = caller.jobs.iter().filter(|(_, job)| hears(job));
@@ -314,7 +314,7 @@ impl World {
 
     /// A procedure has ended. What may succeed later is tried again.
     fn job_ended(&mut self, by: Actor, number: u64, result: Result<Ended, Failure>) {
-        let caller = self.callers.entry(by).or_default();
+        let caller = self.clients.callers.entry(by).or_default();
         let Some(job) = caller.jobs.remove(&number) else { return };
         if result.is_ok() {
             caller.counts_known = true;
@@ -344,6 +344,6 @@ impl World {
         if again {
             return self.try_again(by, number);
         }
-        self.callers.entry(by).or_default().open.remove(&number);
+        self.clients.callers.entry(by).or_default().open.remove(&number);
     }
 }

@@ -149,11 +149,11 @@ impl Procedure for BuildFlow {
 
 impl World {
     fn draw_flow(&mut self, flow: &FlowSpec) -> Drawn {
-        let flow_id = self.names.register_flow(&flow.name, flow.partition);
+        let flow_id = self.clients.names.register_flow(&flow.name, flow.partition);
         let specs = flow.members();
         let ids: Vec<ExecutionId> = specs
             .iter()
-            .map(|(name, ..)| self.names.execution(&format!("{}.{name}", flow.name)))
+            .map(|(name, ..)| self.clients.names.execution(&format!("{}.{name}", flow.name)))
             .collect();
         let mut edges = Vec::new();
         for (at, (name, after, _)) in specs.iter().enumerate() {
@@ -193,7 +193,7 @@ impl World {
         let chunk = flow.chunk.and_then(|chunk| usize::try_from(chunk).ok());
         FlowSubmission {
             flow_id,
-            partition: self.names.partition_of(flow_id),
+            partition: self.clients.names.partition_of(flow_id),
             flow_kind: "simulated".to_owned(),
             namespace: tenant(self.tenant_of(&flow.name)),
             tasks: ids.into_iter().zip(edges).zip(groups).map(task).collect(),
@@ -206,7 +206,7 @@ impl World {
     pub(crate) fn building(&mut self, by: Actor, flow: &FlowSpec) -> BuildFlow {
         let drawn = self.draw_flow(flow);
         let flow_id = drawn.flow_id;
-        let partition = self.names.partition_of(flow_id);
+        let partition = self.clients.names.partition_of(flow_id);
         let now = self.server_time(partition, 0);
         let held_until = self.server_time(partition, HELD_BACK_MS);
         let namespace = tenant(self.tenant_of(&flow.name));

@@ -80,15 +80,15 @@ impl World {
 
     /// The clock of the node that serves a partition, plus `ms`. A real client gets it with TIME.
     pub(crate) fn server_time(&self, partition: Partition, ms: i64) -> ServerTime {
-        let node = self.servers.primary(self.servers.owner(partition.slot()));
-        let clock = self.servers.clock_ms(node, self.now_ms).cast_signed();
+        let node = self.network.servers.primary(self.network.servers.owner(partition.slot()));
+        let clock = self.network.servers.clock_ms(node, self.now_ms).cast_signed();
         ServerTime(clock.saturating_add(ms))
     }
 
     /// A field of an execution's record, read without delay.
     pub(crate) fn peek(&self, id: &ExecutionId, field: &str) -> String {
-        let shard = self.servers.owner(id.partition().slot());
-        let record = self.servers.audited[shard].execution(id);
+        let shard = self.network.servers.owner(id.partition().slot());
+        let record = self.network.servers.audited[shard].execution(id);
         record.map(|record| record.core.text(field).to_owned()).unwrap_or_default()
     }
 
@@ -104,7 +104,7 @@ impl World {
         let Some((racing_call, fault)) = racing_call else { return };
         let early = matches!(racing_call, RacingCall::CancelBefore | RacingCall::ReplayBefore);
         if early != reply.is_none()
-            || self.servers.nodes[node].superseded
+            || self.network.servers.nodes[node].superseded
             || sender == RACING_CALLER
         {
             return;
@@ -160,7 +160,8 @@ impl World {
         let lane = keys
             .filter_map(|key| key.parse::<Key>().ok())
             .find(|key| matches!(key, Key::Index(_, IndexPart::Lane(_, LaneIndex::Eligible))))?;
-        let members = self.servers.audited[self.servers.owner(lane.slot())].zset(&lane);
+        let members =
+            self.network.servers.audited[self.network.servers.owner(lane.slot())].zset(&lane);
         let first = members.iter().min_by(|one, two| one.1.total_cmp(two.1))?;
         first.0.parse().ok()
     }

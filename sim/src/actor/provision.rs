@@ -41,7 +41,7 @@ impl World {
 
     /// Creates the shared budget and quota.
     pub(crate) fn open_accounts(&mut self) {
-        let (budget_id, partition) = self.names.budget();
+        let (budget_id, partition) = self.clients.names.budget();
         let limits = vec![DimensionLimits { dimension: "tokens".to_owned(), hard: 20, soft: 12 }];
         let budget = |now| CreateBudget {
             partition,
@@ -56,7 +56,7 @@ impl World {
             limits: limits.clone(),
         };
         self.create_at_once(partition, budget);
-        let (quota_policy_id, partition) = self.names.quota();
+        let (quota_policy_id, partition) = self.clients.names.quota();
         let quota = |now| CreateQuotaPolicy {
             partition,
             quota_policy_id,
@@ -74,7 +74,7 @@ impl World {
         partition: Partition,
         build: impl Fn(ServerTime) -> F,
     ) {
-        let needs = Needs::counts(self.names.counts(), false);
+        let needs = Needs::counts(self.clients.names.counts(), false);
         let create = CallAt::new(needs, partition.slot(), build);
         let mut machine = Machine::new(create, self.client_settings(), 0);
         let (now, mut input) = (LocalTime(self.now_ms), Some(Input::Wake));

@@ -21,9 +21,9 @@ pub(crate) struct KnownWaitpoint {
 impl World {
     /// Records a waitpoint, and usually has it signalled after a while.
     pub(crate) fn learn_waitpoint(&mut self, id: &ExecutionId, bound: BoundWaitpoint) {
-        self.waitpoints.push(KnownWaitpoint { execution: id.clone(), bound });
+        self.clients.waitpoints.push(KnownWaitpoint { execution: id.clone(), bound });
         let signaller = Actor::Signaller(1);
-        let name = self.names.name_of(id).unwrap_or_default().to_owned();
+        let name = self.clients.names.name_of(id).unwrap_or_default().to_owned();
         let chance = Ratio { hits: 4, of: 5 };
         let stream = self.random(Purpose::Workload, signaller);
         let (comes, wait) = (stream.chance(chance), stream.below(4_000));
@@ -39,7 +39,8 @@ impl World {
         id: &ExecutionId,
         name: &str,
     ) -> Option<IncomingSignal> {
-        let known = self.waitpoints.iter().rev().find(|known| known.execution == *id)?.clone();
+        let known =
+            self.clients.waitpoints.iter().rev().find(|known| known.execution == *id)?.clone();
         Some(IncomingSignal {
             signal_id: self.fresh_id(by).into(),
             execution_id: id.clone(),
@@ -65,13 +66,13 @@ impl World {
     /// Sends unexpected signals: twice, and long after the wait.
     pub(crate) fn send_odd_signals(&mut self, rule: &FaultRule) {
         let signaller = Actor::Signaller(2);
-        let named = rule.subject.as_ref().map(|name| self.names.execution(name));
+        let named = rule.subject.as_ref().map(|name| self.clients.names.execution(name));
         let known: Vec<ExecutionId> =
-            self.waitpoints.iter().map(|known| known.execution.clone()).collect();
+            self.clients.waitpoints.iter().map(|known| known.execution.clone()).collect();
         let drawn = self.random(Purpose::Faults, signaller).pick(&known).cloned();
         let Some(id) = named.or(drawn) else { return };
         self.record_fault(rule.fault, id.to_string());
-        let name = self.names.name_of(&id).unwrap_or_default().to_owned();
+        let name = self.clients.names.name_of(&id).unwrap_or_default().to_owned();
         for (wait, signal) in [(0, "go"), (1, "go"), (2_000, "late"), (9_000, "go")] {
             self.later(signaller, wait, Action::Signal(name.clone(), signal.to_owned()));
         }

@@ -66,7 +66,13 @@ impl WorkerShim {
             Input::Capacity(capacity) => {
                 (Some(Input::Capacity(capacity.saturating_sub(self.leaked))), None)
             }
-            input => (Some(input), None),
+            input @ (Input::Wake
+            | Input::Ready(..)
+            | Input::Lost(_)
+            | Input::PushGap
+            | Input::Ended { .. }
+            | Input::Asked { .. }
+            | Input::Drain) => (Some(input), None),
         }
     }
 
@@ -96,7 +102,11 @@ impl WorkerShim {
                 self.sent.insert(ticket, sent);
                 Some(Effect::Send { ticket, slot, batch })
             }
-            effect => Some(effect),
+            Effect::Start { .. }
+            | Effect::Cancel { .. }
+            | Effect::Abort { .. }
+            | Effect::Answer { .. }
+            | Effect::Observe(_) => Some(effect),
         }
     }
 
@@ -106,6 +116,7 @@ impl WorkerShim {
         let of_last = String::from_utf8_lossy(first_key(&command.argv)).contains(last);
         let arguments = arguments_of(&command.argv);
         let about = arguments.first().cloned().unwrap_or_default();
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the other bugs change no command")]
         let answer = match bug {
             WorkerBug::RenewalNeverSent if name == "ff_renew_lease" => renewed(),
             WorkerBug::RefusedAdmissionNotBlocked if name.starts_with("ff_block") => {
@@ -155,6 +166,7 @@ impl WorkerShim {
             !matches!(answer, Answer::Applied(ref value) if !matches!(value, Value::Error(_)));
         let refused = matches!(&answer, Answer::Applied(Value::Array(words))
             if words.first() == Some(&Value::Int(0)));
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the other bugs change no answer")]
         match bug {
             WorkerBug::ClaimNotAskedAgain if is_claim(name) && failed => {
                 Answer::NotApplied(ServerError::never_sent("given up".to_owned()))

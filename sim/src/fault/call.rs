@@ -30,10 +30,10 @@ impl World {
                 if !self.rule_matches(at, sender, argv) {
                     continue;
                 }
-                let (rule, before) = (self.rule(at).clone(), self.injected());
+                let (rule, before) = (self.rule(at).clone(), self.injections.count());
                 if kills_before(rule.fault) {
                     self.record_fault(rule.fault, about(sender, argv));
-                    self.note_fired(&[at], before);
+                    self.injections.note_fired(&[at], before);
                     self.uncount_calls(&commands[..effects.len()], sender);
                     self.kill(sender);
                     return None;
@@ -52,7 +52,7 @@ impl World {
                     self.apply_rule(at, &rule, sender, argv, &mut call_effects);
                     call_effects.rules.push(at);
                 }
-                self.note_fired(&[at], before);
+                self.injections.note_fired(&[at], before);
             }
             call_effects.request_lost |= cut;
             effects.push(call_effects);
@@ -70,8 +70,8 @@ impl World {
         if !strikes || !pattern.fits(sender, argv) {
             return false;
         }
-        self.seen_calls[at] += 1;
-        self.seen_calls[at] == pattern.nth
+        self.injections.seen_calls[at] += 1;
+        self.injections.seen_calls[at] == pattern.nth
     }
 
     /// Calls of a batch that was never sent do not count.
@@ -82,9 +82,10 @@ impl World {
                 continue;
             }
             let unsent = commands.iter().filter(|argv| pattern.fits(sender, argv)).count();
-            if self.seen_calls[at] < pattern.nth {
+            if self.injections.seen_calls[at] < pattern.nth {
                 let unsent = u32::try_from(unsent).unwrap_or(0);
-                self.seen_calls[at] = self.seen_calls[at].saturating_sub(unsent);
+                self.injections.seen_calls[at] =
+                    self.injections.seen_calls[at].saturating_sub(unsent);
             }
         }
     }
@@ -131,8 +132,12 @@ impl World {
             Fault::ReplayRace => {
                 return call_effects.racing_call = Some((RacingCall::ReplayAfter, rule.fault));
             }
-            Fault::Moved if self.servers.shards() > 1 => return call_effects.misrouted = true,
-            Fault::Ask if self.servers.shards() > 1 => return call_effects.slot_moves = true,
+            Fault::Moved if self.network.servers.shards() > 1 => {
+                return call_effects.misrouted = true;
+            }
+            Fault::Ask if self.network.servers.shards() > 1 => {
+                return call_effects.slot_moves = true;
+            }
             Fault::Moved | Fault::Ask => return,
             Fault::ScriptErrorMidway => {
                 let at = rule
@@ -160,7 +165,7 @@ impl World {
 
     /// Lets the rule apply to the next matching call instead.
     fn wait_for_another(&mut self, at: usize) {
-        self.seen_calls[at] -= 1;
+        self.injections.seen_calls[at] -= 1;
     }
 
     fn apply_worker_rule(

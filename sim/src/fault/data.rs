@@ -72,9 +72,9 @@ impl World {
 
     /// Runs a command on the primary of a slot without delay, and returns the reply.
     pub(crate) fn command_at(&mut self, by: Actor, slot: u16, argv: Vec<Vec<u8>>) -> Value {
-        let node = self.servers.primary(self.servers.owner(slot));
-        let call = self.next_call;
-        self.next_call += 1;
+        let node = self.network.servers.primary(self.network.servers.owner(slot));
+        let call = self.network.next_call;
+        self.network.next_call += 1;
         let argv = std::sync::Arc::new(argv);
         let number = crate::world::transport::number(node);
         self.emit(by, EventKind::Sent { call, node: number, argv: argv.clone() });
@@ -88,9 +88,16 @@ impl World {
         wanted: impl Fn(&Key) -> bool,
     ) -> Option<Key> {
         if let Some(key) = rule.subject.as_ref().and_then(|text| text.parse().ok()) {
-            return self.servers.audited.iter().any(|shard| shard.holds(&key)).then_some(key);
+            return self
+                .network
+                .servers
+                .audited
+                .iter()
+                .any(|shard| shard.holds(&key))
+                .then_some(key);
         }
         let keys: Vec<Key> = self
+            .network
             .servers
             .audited
             .iter()
@@ -121,7 +128,7 @@ impl World {
         let Some(key) = self.drawn_key(rule, |key| rule.fault.applies_to_key(key)) else { return };
         let text = key.to_string();
         self.record_fault(rule.fault, text.clone());
-        self.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
+        self.network.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
         self.command(Self::partition_of(&key), &["DEL", &text]);
     }
 
@@ -129,7 +136,7 @@ impl World {
     /// the index fail until the string is removed.
     fn foreign_key(&mut self, rule: &FaultRule) {
         let partition = self.drawn_partition();
-        let shard = &self.servers.audited[self.servers.owner(partition.slot())];
+        let shard = &self.network.servers.audited[self.network.servers.owner(partition.slot())];
         let index = Key::index(partition);
         let free = READ_BY_SCANS.iter().map(|part| index.whole(*part));
         let mut names: Vec<String> =
@@ -139,15 +146,15 @@ impl World {
             return;
         };
         self.record_fault(rule.fault, key.clone());
-        self.servers.commit_log.damage(key.as_bytes(), Damage::Passing);
-        self.foreign_keys.push((partition, key.clone()));
+        self.network.servers.commit_log.damage(key.as_bytes(), Damage::Passing);
+        self.injections.foreign_keys.push((partition, key.clone()));
         self.command(partition, &["SET", &key, FOREIGN_TEXT]);
     }
 
     /// Removes foreign keys, unless they have been overwritten.
     pub(crate) fn remove_foreign_keys(&mut self) {
-        for (partition, key) in std::mem::take(&mut self.foreign_keys) {
-            let shard = &self.servers.audited[self.servers.owner(partition.slot())];
+        for (partition, key) in std::mem::take(&mut self.injections.foreign_keys) {
+            let shard = &self.network.servers.audited[self.network.servers.owner(partition.slot())];
             let ours = key.parse::<Key>().is_ok_and(|key| {
                 shard.holds(&key) && shard.text(&key) != Some(FOREIGN_TEXT.as_bytes())
             });
@@ -161,13 +168,13 @@ impl World {
         let Some(key) = self.drawn_key(rule, |key| rule.fault.applies_to_key(key)) else { return };
         let text = key.to_string();
         let partition = Self::partition_of(&key);
-        let shard = self.servers.owner(partition.slot());
-        let is_text = self.servers.audited[shard]
+        let shard = self.network.servers.owner(partition.slot());
+        let is_text = self.network.servers.audited[shard]
             .iter()
             .find(|(known, _)| **known == key)
             .is_some_and(|(_, entry)| matches!(entry.stored, Stored::Text(_)));
         self.record_fault(rule.fault, text.clone());
-        self.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
+        self.network.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
         self.command(partition, &["DEL", &text]);
         if is_text {
             self.command(partition, &["SADD", &text, "not what you expect"]);
@@ -211,7 +218,7 @@ impl World {
         let sorted = sorted || text.ends_with("cancel_backlog");
         for at in 0..count {
             let member = odd(at);
-            self.servers.commit_log.damage(member.as_bytes(), Damage::Passing);
+            self.network.servers.commit_log.damage(member.as_bytes(), Damage::Passing);
             if sorted {
                 self.command(partition, &["ZADD", &text, &at.to_string(), &member]);
             } else {

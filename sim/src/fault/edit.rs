@@ -24,7 +24,7 @@ impl World {
         let key = self.drawn_key(rule, kind).or_else(|| self.drawn_key(rule, in_lane));
         let Some(key) = key else { return };
         let partition = Self::partition_of(&key);
-        let shard = &self.servers.audited[self.servers.owner(partition.slot())];
+        let shard = &self.network.servers.audited[self.network.servers.owner(partition.slot())];
         let members: Vec<String> = match shard.entry(&key).map(|entry| &entry.stored) {
             Some(Stored::Zset(members)) => members.keys().cloned().collect(),
             Some(Stored::Set(members)) => members.iter().cloned().collect(),
@@ -45,7 +45,7 @@ impl World {
         };
         self.record_fault(rule.fault, words.join(" "));
         for harmed in hurt.iter().chain([&text]) {
-            self.servers.commit_log.damage(harmed.as_bytes(), Damage::Passing);
+            self.network.servers.commit_log.damage(harmed.as_bytes(), Damage::Passing);
         }
         self.command(partition, &words);
     }
@@ -56,7 +56,7 @@ impl World {
         let priority = PRIORITIES[usize::try_from(drawn).unwrap_or(0)];
         let text = key.to_string();
         self.record_fault(rule.fault, format!("HSET {text} priority {priority}"));
-        self.servers.commit_log.damage(text.as_bytes(), Damage::Passing);
+        self.network.servers.commit_log.damage(text.as_bytes(), Damage::Passing);
         self.command(Self::partition_of(key), &["HSET", &text, "priority", priority]);
     }
 }

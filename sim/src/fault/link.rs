@@ -16,27 +16,29 @@ impl World {
             Fault::OneWayCut => {
                 let actor = rule.to.unwrap_or(Actor::Engine(1));
                 self.record_fault(rule.fault, format!("nothing comes back to {actor}"));
-                self.links.replies_cut_until.insert(actor, until);
+                self.network.links.replies_cut_until.insert(actor, until);
             }
             Fault::PushesSilent => match rule.to {
-                Some(Actor::Worker(number)) if usize::from(number) <= self.workers.len() => {
+                Some(Actor::Worker(number))
+                    if usize::from(number) <= self.clients.workers.len() =>
+                {
                     self.record_fault(rule.fault, format!("no pushes to worker-{number}"));
                     self.worker(number).unpushed_until = until;
                 }
                 _ => {
                     self.record_fault(rule.fault, "no pushes to callers");
-                    self.links.pushes_silent_until = until;
+                    self.network.links.pushes_silent_until = until;
                 }
             },
             Fault::SwizzleClog => {
                 self.record_fault(rule.fault, "links clogged");
                 let span = Span { from: self.now_ms, to: until };
                 for actor in self.all_clients() {
-                    for node in 0..self.servers.nodes.len() {
+                    for node in 0..self.network.servers.nodes.len() {
                         let stream = self.random(Purpose::Faults, Actor::World);
                         if stream.chance(Ratio { hits: 2, of: 3 }) {
                             let free = stream.within(span);
-                            self.links.clogged_until.insert((actor, node), free);
+                            self.network.links.clogged_until.insert((actor, node), free);
                         }
                     }
                 }
@@ -44,17 +46,17 @@ impl World {
             Fault::NodePause => {
                 let node = self.node_of(rule);
                 for actor in self.all_clients() {
-                    self.links.clogged_until.insert((actor, node), until);
+                    self.network.links.clogged_until.insert((actor, node), until);
                 }
                 // Before the event, since oracles read it when they see the event.
-                self.links.slow.insert(node, (1, until));
+                self.network.links.slow.insert(node, (1, until));
                 self.record_fault(rule.fault, format!("node-{}", number(node)));
             }
             Fault::SlowPartition => {
                 let node = self.node_of(rule);
                 let times = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(100);
                 // Before the event, since oracles read it when they see the event.
-                self.links.slow.insert(node, (times, until));
+                self.network.links.slow.insert(node, (times, until));
                 self.record_fault(rule.fault, format!("node-{} {times} times", number(node)));
             }
             _ => {}
@@ -66,7 +68,7 @@ impl World {
         let count = |number: usize| 1..=u8::try_from(number).unwrap_or(u8::MAX);
         let engines = count(self.engine_slots.len()).map(Actor::Engine);
         engines
-            .chain(count(self.workers.len()).map(Actor::Worker))
+            .chain(count(self.clients.workers.len()).map(Actor::Worker))
             .chain((1..=3).map(Actor::Caller))
             .chain((1..=2).map(Actor::Signaller))
             .collect()

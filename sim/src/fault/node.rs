@@ -25,12 +25,12 @@ impl World {
         let until_ms = self.now_ms + self.duration_ms(rule);
         self.record_fault(rule.fault, Actor::Node(number(node)).to_string());
         if let (Fault::OutOfMemory, Some(keys)) = (rule.fault, rule.amount) {
-            self.servers.nodes[node].keys_max = usize::try_from(keys).ok();
+            self.network.servers.nodes[node].keys_max = usize::try_from(keys).ok();
             return self.schedule(until_ms, Scheduled::FaultEnd(FaultEnd::Memory(node)));
         }
         let reads_pass = reads_pass(rule.fault);
         let outage = Outage { error: text.to_owned(), reads_pass, until_ms };
-        self.servers.nodes[node].outage = Some(outage);
+        self.network.servers.nodes[node].outage = Some(outage);
         self.schedule(until_ms, Scheduled::FaultEnd(FaultEnd::Outage(node)));
     }
 
@@ -41,7 +41,7 @@ impl World {
         match rule.fault {
             Fault::FailoverLosesSuffix => {
                 let node = self.node_of(rule);
-                let shard = self.servers.nodes[node].shard;
+                let shard = self.network.servers.nodes[node].shard;
                 let losing = positive.unwrap_or(1);
                 self.record_fault(rule.fault, format!("shard {shard}, {losing} commits"));
                 self.fail_over(shard, losing);
@@ -49,38 +49,38 @@ impl World {
             Fault::SplitBrainBranch => self.split_brain(rule),
             Fault::AmnesiaRestart => {
                 let node = self.node_of(rule);
-                let shard = self.servers.nodes[node].shard;
+                let shard = self.network.servers.nodes[node].shard;
                 let age = positive.filter(|age| *age > 0);
                 self.record_fault(rule.fault, format!("shard {shard}, {amount} ms"));
-                let lost = self.servers.restart_with_loss(shard, age, self.now_ms);
-                let primary = self.servers.primary(shard);
+                let lost = self.network.servers.restart_with_loss(shard, age, self.now_ms);
+                let primary = self.network.servers.primary(shard);
                 if age.is_none() {
-                    self.servers.drop_library(primary);
+                    self.network.servers.drop_library(primary);
                 }
                 self.record_loss(primary, lost);
             }
             Fault::LibraryMissing => {
                 let node = self.node_of(rule);
                 self.record_fault(rule.fault, Actor::Node(number(node)).to_string());
-                self.servers.drop_library(node);
+                self.network.servers.drop_library(node);
             }
             Fault::LibraryReplaced => {
                 let node = self.node_of(rule);
                 self.record_fault(rule.fault, Actor::Node(number(node)).to_string());
-                self.servers.replace_library(node, FOREIGN_LIBRARY);
+                self.network.servers.replace_library(node, FOREIGN_LIBRARY);
                 let end = self.now_ms + self.duration_ms(rule);
                 self.schedule(
                     self.now_ms + REPLACE_AGAIN_MS,
                     Scheduled::FaultEnd(FaultEnd::ReplaceLibrary(node, end)),
                 );
             }
-            Fault::NodeClockSkew if self.servers.shards() < 2 => {}
+            Fault::NodeClockSkew if self.network.servers.shards() < 2 => {}
             Fault::ServerClockJump | Fault::NodeClockSkew => {
                 let node = self.node_of(rule);
                 self.record_fault(rule.fault, format!("node-{} by {amount} ms", number(node)));
-                self.servers.nodes[node].skew_ms += amount;
+                self.network.servers.nodes[node].skew_ms += amount;
             }
-            Fault::SlotMove if self.servers.shards() > 1 => {
+            Fault::SlotMove if self.network.servers.shards() > 1 => {
                 let slot = self.slot_of(rule);
                 self.begin_move(slot);
                 let half = self.duration_ms(rule) / 2;
@@ -102,33 +102,33 @@ impl World {
 
     /// Starts to move a slot to the next shard.
     pub(crate) fn begin_move(&mut self, slot: u16) {
-        let from = self.servers.owner(slot);
-        let to = (from + 1) % self.servers.shards();
-        if self.servers.moves.contains_key(&slot) || from == to {
+        let from = self.network.servers.owner(slot);
+        let to = (from + 1) % self.network.servers.shards();
+        if self.network.servers.moves.contains_key(&slot) || from == to {
             return;
         }
         self.record_fault(Fault::SlotMove, format!("slot {slot} from shard {from} to {to}"));
-        self.servers.moves.insert(slot, Move { from, to, handed_over: false });
+        self.network.servers.moves.insert(slot, Move { from, to, handed_over: false });
         let end = self.now_ms + DURATION_MS;
         self.schedule(end, Scheduled::FaultEnd(FaultEnd::Move(slot)));
     }
 
     /// Moves the keys of a moving slot.
     pub(crate) fn finish_hand_over(&mut self, slot: u16) {
-        let Some(step) = self.servers.moves.get_mut(&slot) else { return };
+        let Some(step) = self.network.servers.moves.get_mut(&slot) else { return };
         if std::mem::replace(&mut step.handed_over, true) {
             return;
         }
         let to = step.to;
-        self.servers.hand_over(slot, to, self.now_ms);
+        self.network.servers.hand_over(slot, to, self.now_ms);
     }
 
     /// Fails a shard over and records the lost commits.
     pub(crate) fn fail_over(&mut self, shard: usize, losing: u64) {
-        let node = self.servers.primary(shard);
-        let lost = self.servers.fail_over(shard, losing, self.now_ms);
+        let node = self.network.servers.primary(shard);
+        let lost = self.network.servers.fail_over(shard, losing, self.now_ms);
         if self.bug == Some(PlantedBug::World(WorldBug::LossNotRecorded)) {
-            return self.servers.commit_log.conceal_losses();
+            return self.network.servers.commit_log.conceal_losses();
         }
         self.record_loss(node, lost);
     }
@@ -140,30 +140,30 @@ impl World {
             self.emit(Actor::Node(node), EventKind::CommitsLost { node, first, last });
             // The node may have no library, which provisioning needs: load it, and then remove it
             // again.
-            let before = self.servers.install_library(primary);
+            let before = self.network.servers.install_library(primary);
             self.provision();
-            self.servers.restore_libraries(primary, &before);
+            self.network.servers.restore_libraries(primary, &before);
         }
     }
 
     /// Adds a new primary; half of the clients keep talking to the old one.
     fn split_brain(&mut self, rule: &FaultRule) {
         let node = self.node_of(rule);
-        let shard = self.servers.nodes[node].shard;
-        if self.servers.nodes.len() >= 8 || self.servers.nodes[node].superseded {
+        let shard = self.network.servers.nodes[node].shard;
+        if self.network.servers.nodes.len() >= 8 || self.network.servers.nodes[node].superseded {
             return;
         }
         self.record_fault(rule.fault, format!("shard {shard}"));
-        let since = self.servers.head(shard);
-        let old = self.servers.split(shard);
+        let since = self.network.servers.head(shard);
+        let old = self.network.servers.split(shard);
         for actor in self.all_clients() {
             if self.random(Purpose::Faults, actor).chance(Ratio { hits: 1, of: 2 }) {
-                self.links.stale_primary.insert((actor, shard), old);
+                self.network.links.stale_primary.insert((actor, shard), old);
             }
         }
         let (end, split) =
             (self.now_ms + self.duration_ms(rule), FaultEnd::Split { shard, old, since });
-        self.splits.push(split);
+        self.injections.splits.push(split);
         self.schedule(end, Scheduled::FaultEnd(split));
     }
 
@@ -172,12 +172,12 @@ impl World {
         if self.now_ms >= until_ms || !self.faults_are_on() {
             return;
         }
-        if self.servers.has_library(node) {
+        if self.network.servers.has_library(node) {
             self.record_fault(
                 Fault::LibraryReplaced,
                 format!("{}, again", Actor::Node(number(node))),
             );
-            self.servers.replace_library(node, FOREIGN_LIBRARY);
+            self.network.servers.replace_library(node, FOREIGN_LIBRARY);
         }
         let next = Scheduled::FaultEnd(FaultEnd::ReplaceLibrary(node, until_ms));
         self.schedule(self.now_ms + REPLACE_AGAIN_MS, next);

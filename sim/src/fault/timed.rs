@@ -43,7 +43,7 @@ impl World {
         if !self.faults_are_on() {
             return;
         }
-        let (rule, before) = (self.rule(at).clone(), self.injected());
+        let (rule, before) = (self.rule(at).clone(), self.injections.count());
         if let Some(text) = refusal(rule.fault) {
             self.outage(&rule, text);
         } else {
@@ -53,7 +53,7 @@ impl World {
             self.inject_link_fault(&rule);
             self.inject_data_fault(&rule);
         }
-        self.note_fired(&[at], before);
+        self.injections.note_fired(&[at], before);
     }
 
     /// The duration of a fault. All faults end with the fault phase.
@@ -65,13 +65,15 @@ impl World {
     /// The node that a rule names, or a random primary.
     pub(crate) fn node_of(&mut self, rule: &FaultRule) -> usize {
         match rule.to {
-            Some(Actor::Node(number)) if usize::from(number) <= self.servers.nodes.len() => {
+            Some(Actor::Node(number))
+                if usize::from(number) <= self.network.servers.nodes.len() =>
+            {
                 usize::from(number).saturating_sub(1)
             }
             _ => {
-                let shards = self.servers.shards() as u64;
+                let shards = self.network.servers.shards() as u64;
                 let drawn = self.random(Purpose::Faults, Actor::World).below(shards);
-                self.servers.primary(usize::try_from(drawn).unwrap_or(0))
+                self.network.servers.primary(usize::try_from(drawn).unwrap_or(0))
             }
         }
     }
@@ -79,19 +81,19 @@ impl World {
     /// Ends a fault.
     pub(crate) fn end_fault(&mut self, fault_end: FaultEnd) {
         match fault_end {
-            FaultEnd::Outage(node) => self.servers.nodes[node].outage = None,
-            FaultEnd::Memory(node) => self.servers.nodes[node].keys_max = None,
+            FaultEnd::Outage(node) => self.network.servers.nodes[node].outage = None,
+            FaultEnd::Memory(node) => self.network.servers.nodes[node].keys_max = None,
             FaultEnd::Split { shard, old, since } => {
                 let ended = |split: &FaultEnd| matches!(split, FaultEnd::Split { old: of, .. } if *of == old);
-                self.splits.retain(|split| !ended(split));
-                self.links.stale_primary.retain(|(_, of), _| *of != shard);
-                let lost = self.servers.heal(old, since, self.now_ms);
+                self.injections.splits.retain(|split| !ended(split));
+                self.network.links.stale_primary.retain(|(_, of), _| *of != shard);
+                let lost = self.network.servers.heal(old, since, self.now_ms);
                 self.record_loss(old, lost);
             }
             FaultEnd::HandOver(slot) => self.finish_hand_over(slot),
             FaultEnd::Move(slot) => {
                 self.finish_hand_over(slot);
-                self.servers.moves.remove(&slot);
+                self.network.servers.moves.remove(&slot);
             }
             FaultEnd::Filter(engine) => {
                 if let Some(engine_slot) = self.engine_slot(engine) {

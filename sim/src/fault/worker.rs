@@ -13,7 +13,7 @@ use crate::world::{Scheduled, World};
 impl World {
     /// The worker that a rule names, or a random one; none if there are no workers.
     fn worker_of(&mut self, rule: &FaultRule) -> Option<u8> {
-        let workers = self.workers.len() as u64;
+        let workers = self.clients.workers.len() as u64;
         match rule.to {
             Some(Actor::Worker(number)) if u64::from(number) <= workers => Some(number),
             _ if workers == 0 => None,
@@ -50,7 +50,9 @@ impl World {
                 worker.handlers_run_on = true;
             }
             Fault::WorkerClockJump => {
-                self.worker(number).skew_ms += rule.amount.unwrap_or(5_000);
+                let (jump_ms, worker) = (rule.amount.unwrap_or(5_000), self.worker(number));
+                worker.skew_ms += jump_ms;
+                worker.behind_ms -= jump_ms.min(0);
                 self.set_worker_alarm(number);
             }
             Fault::WorkerRestart => self.restart_worker(number, positive.unwrap_or(100)),

@@ -61,6 +61,7 @@ impl Checker for ClaimedSoon {
                 Some(_) | None => drop(self.waiting.remove(&change.of)),
             }
         }
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others do not delay a claim")]
         match &event.kind {
             EventKind::CommitsLost { .. } => self.waiting.clear(),
             EventKind::Applied(applied) if matches!(applied.answer, Answer::Raised(_)) => {

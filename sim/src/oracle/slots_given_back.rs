@@ -52,6 +52,7 @@ impl Checker for SlotsGivenBack {
             }
         }
         self.workers.on_event(event, changes);
+        #[expect(clippy::wildcard_enum_match_arm, reason = "the others are about no slot")]
         match &event.kind {
             EventKind::Died => self.slots.retain(|_, slot| slot.by != event.actor),
             EventKind::CommitsLost { .. } => self.slots.clear(),

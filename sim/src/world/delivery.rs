@@ -14,7 +14,7 @@ use crate::fault::effects::LateReply;
 impl World {
     /// Records the result of one call. The last one of a batch sends all results back.
     pub(super) fn learn(&mut self, id: u64, at: usize, learned: Learned) {
-        let Some(batch) = self.batches.get_mut(&id) else { return };
+        let Some(batch) = self.network.batches.get_mut(&id) else { return };
         let Some(call) = batch.calls.get_mut(at) else { return };
         if call.learned.replace(learned).is_some() {
             return;
@@ -26,7 +26,7 @@ impl World {
     }
 
     pub(super) fn reply(&mut self, id: u64) {
-        let Some(batch) = self.batches.get(&id) else { return };
+        let Some(batch) = self.network.batches.get(&id) else { return };
         if batch.unanswerable {
             // The sender times out.
             return;
@@ -34,7 +34,7 @@ impl World {
         let sender = batch.sender;
         let node = batch.calls.first().map_or(0, |call| call.node);
         let late = batch.calls.iter().find_map(|call| call.call_effects.late_reply);
-        let free = self.links.clogged_until.get(&(sender, node)).copied().unwrap_or(0);
+        let free = self.network.links.clogged_until.get(&(sender, node)).copied().unwrap_or(0);
         let due = (self.now_ms + self.delay(sender, node)).max(free);
         let (due, twice) = match late {
             Some((ms, LateReply::Late)) => (due + ms, None),
@@ -49,7 +49,7 @@ impl World {
 
     /// Schedules a second delivery of the results of a batch.
     fn schedule_duplicate(&mut self, id: u64, later: u64, twice: LateReply) {
-        let Some(batch) = self.batches.get(&id) else { return };
+        let Some(batch) = self.network.batches.get(&id) else { return };
         let (Actor::Engine(engine), Some(ReplyTo::Engine { incarnation, ticket })) =
             (batch.sender, &batch.reply_to)
         else {
@@ -68,10 +68,14 @@ impl World {
 
     /// Delivers the results of a batch to the sender.
     pub(crate) fn deliver(&mut self, id: u64) {
-        let Some(mut batch) = self.batches.remove(&id) else { return };
+        let Some(mut batch) = self.network.batches.remove(&id) else { return };
         let Some(reply_to) = batch.reply_to.take() else { return };
-        let deaf =
-            self.links.replies_cut_until.get(&batch.sender).is_some_and(|end| *end > self.now_ms);
+        let deaf = self
+            .network
+            .links
+            .replies_cut_until
+            .get(&batch.sender)
+            .is_some_and(|end| *end > self.now_ms);
         if deaf {
             for call in &batch.calls {
                 let applied = matches!(call.learned, Some(Learned::Reply(_)));
@@ -81,7 +85,7 @@ impl World {
             if let ReplyTo::Worker { .. } | ReplyTo::Caller { .. } = reply_to {
                 batch.reply_to = Some(reply_to);
                 batch.unanswerable = true;
-                self.batches.insert(id, batch);
+                self.network.batches.insert(id, batch);
             }
             return;
         }
@@ -120,7 +124,7 @@ impl World {
 
     /// A client stops waiting for a result. The call may still arrive.
     pub(crate) fn give_up(&mut self, id: u64) {
-        let Some(batch) = self.batches.get_mut(&id) else { return };
+        let Some(batch) = self.network.batches.get_mut(&id) else { return };
         let sender = batch.sender;
         let reply_to = match batch.reply_to.take() {
             Some(reply_to @ (ReplyTo::Worker { .. } | ReplyTo::Caller { .. })) => reply_to,
@@ -128,7 +132,7 @@ impl World {
         };
         let calls: Vec<CallId> = batch.calls.iter().map(|call| call.id).collect();
         if batch.unanswered == 0 {
-            self.batches.remove(&id);
+            self.network.batches.remove(&id);
         }
         let learned = Learned::PerhapsApplied("no answer in time".to_owned());
         for call in &calls {

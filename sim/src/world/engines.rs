@@ -279,7 +279,7 @@ impl World {
 
     /// Loads the library on all nodes and tells the engine.
     pub(crate) fn reload(&mut self, number: u8) {
-        self.servers.load_library();
+        self.network.servers.load_library();
         self.emit(Actor::Engine(number), EventKind::Note("loads the library".to_owned()));
         let Some(engine_slot) = self.engine_slot(number) else { return };
         engine_slot.reloading = false;

@@ -4,36 +4,29 @@ pub mod commit_log;
 pub(crate) mod delivery;
 pub(crate) mod engines;
 mod host_pool;
+mod parts;
 pub mod random_streams;
 pub mod servers;
 mod settle;
 pub(crate) mod transport;
 pub mod virtual_time;
 
-use std::collections::BTreeMap;
-
 use selvedge_core::id::ExecutionId;
-use selvedge_core::partition::Partition;
 
-use crate::actor::Names;
-use crate::actor::caller::Caller;
-use crate::actor::signal::KnownWaitpoint;
 use crate::actor::worker::{Worker, WorkerWait};
 use crate::canary::{PlantedBug, WorldBug};
-use crate::event::{Actor, Event, EventKind, Phase};
-use crate::fault::timed::FaultEnd;
+use crate::event::{Actor, EventKind, Phase};
 use crate::fault::{Fault, FaultCounts};
 use crate::mark::Marks;
 use crate::oracle::{self, OracleSet, RunEnd, View, Violation};
 use crate::plan::{FaultRule, Plan, Trigger};
 use crate::profile::{Part, Profiler};
 use crate::search::Draws;
-use crate::trace::Trace;
 
 use engines::EngineSlot;
+use parts::{Clients, Injections, Judges, Network};
 use random_streams::{Purpose, RandomStreams};
 use servers::Servers;
-use transport::{Batch, Links};
 use virtual_time::EventQueue;
 pub(crate) use virtual_time::Scheduled;
 
@@ -57,44 +50,17 @@ pub struct World {
     pub(crate) phase: Phase,
     pub(crate) queue: EventQueue<Scheduled>,
     pub(crate) streams: RandomStreams,
-    pub(crate) servers: Servers,
-    pub(crate) links: Links,
-    pub(crate) batches: BTreeMap<u64, Batch>,
+    pub(crate) network: Network,
     pub(crate) engine_slots: Vec<EngineSlot>,
-    pub(crate) workers: Vec<Worker>,
-    pub(crate) callers: BTreeMap<Actor, Caller>,
-    pub(crate) waitpoints: Vec<KnownWaitpoint>,
-    /// How often each execution was claimed.
-    pub(crate) claims: BTreeMap<ExecutionId, usize>,
-    /// Split brains that have not ended.
-    pub(crate) splits: Vec<FaultEnd>,
+    pub(crate) clients: Clients,
+    pub(crate) injections: Injections,
+    pub(crate) judges: Judges,
     /// An execution that had not settled at the last check.
     pub(crate) straggler: Option<ExecutionId>,
-    /// Keys of a foreign client, until it removes them.
-    pub(crate) foreign_keys: Vec<(Partition, String)>,
-    pub(crate) names: Names,
-    pub(crate) seen_calls: Vec<u32>,
-    /// Which faults of the plan were injected.
-    fired: Vec<bool>,
-    /// How many faults were injected.
-    injected: u64,
-    /// The longest duration of any fault of the plan.
-    fault_lasts_ms: u64,
-    /// Until when faults other than slow links and high load have an effect.
-    pub(crate) disturbed_until_ms: u64,
-    /// Until when faults have an effect that can cost a worker its lease.
-    pub(crate) leases_risked_until_ms: u64,
     pub(crate) counters: Counters,
     pub(crate) steps_left: usize,
-    pub(crate) next_call: u64,
-    pub(crate) next_batch: u64,
-    pub(crate) next_action: u64,
     pub(crate) profiler: Profiler,
-    pub(crate) trace: Trace,
-    oracles: OracleSet,
     pub(crate) bug: Option<PlantedBug>,
-    violations: Vec<Violation>,
-    ordinal: u64,
 }
 
 impl World {
@@ -118,35 +84,16 @@ impl World {
             phase: Phase::Safety,
             queue: EventQueue::default(),
             streams,
-            servers,
-            links: Links::default(),
-            batches: BTreeMap::new(),
+            network: Network::new(servers),
             engine_slots: Vec::new(),
-            workers: Vec::new(),
-            callers: BTreeMap::new(),
-            waitpoints: Vec::new(),
-            claims: BTreeMap::new(),
-            splits: Vec::new(),
+            clients: Clients::new(engines::partition_counts(&plan.config)),
+            injections: Injections::new(plan),
+            judges: Judges::new(oracles, TAIL),
             straggler: None,
-            foreign_keys: Vec::new(),
-            names: Names::new(engines::partition_counts(&plan.config)),
-            seen_calls: vec![0; plan.faults.len()],
-            fired: vec![false; plan.faults.len()],
-            injected: 0,
-            fault_lasts_ms: plan.faults.iter().map(FaultRule::lasts_ms).max().unwrap_or(0),
-            disturbed_until_ms: 0,
-            leases_risked_until_ms: 0,
             counters: Counters::default(),
             steps_left: plan.steps.len(),
-            next_call: 0,
-            next_batch: 0,
-            next_action: 0,
             profiler: Profiler::start(None),
-            trace: Trace::new(TAIL),
-            oracles,
             bug,
-            violations: Vec::new(),
-            ordinal: 0,
         };
         world.start_actors();
         Ok(world)
@@ -154,7 +101,7 @@ impl World {
 
     /// Keeps this many of the last events from now on.
     pub fn keep_events(&mut self, count: usize) {
-        self.trace = self.trace.keeping(count);
+        self.judges.trace = self.judges.trace.keeping(count);
     }
 
     /// Starts engines and workers, and schedules the steps and the timed faults of the plan.
@@ -171,7 +118,7 @@ impl World {
         }
         for number in 1..=self.plan.config.workers.min(9) {
             let number = u8::try_from(number).unwrap_or(1);
-            self.workers.push(Worker::new(number));
+            self.clients.workers.push(Worker::new(number));
             let wait = self.plan.config.idle.0;
             let wait = self.random(Purpose::Workload, Actor::Worker(number)).within(wait);
             self.worker_timer_in(number, wait, WorkerWait::Start);
@@ -196,14 +143,13 @@ impl World {
     }
 
     pub(crate) fn emit_touching(&mut self, actor: Actor, what: EventKind, touched: &[Vec<u8>]) {
-        let event = Event { at_ms: self.now_ms, ordinal: self.ordinal, actor, kind: what };
-        self.ordinal += 1;
+        let event = self.judges.event(self.now_ms, actor, what);
         let before = self.profiler.enter(Part::StateOracles);
+        let Network { servers, links, .. } = &mut self.network;
         if !touched.is_empty() {
-            self.audit_touched();
+            self.judges.audit_touched(servers, self.phase);
         }
         self.profiler.enter(Part::HistoryOracles);
-        let (servers, links) = (&self.servers, &self.links);
         let view = View {
             now_ms: self.now_ms,
             phase: self.phase,
@@ -213,67 +159,26 @@ impl World {
             commit_log: &servers.commit_log,
             owners: &|slot| servers.owner(slot),
             slow_until: &|shard| links.slow_until(servers.primary(shard)),
-            disturbed_until_ms: self.disturbed_until_ms,
-            leases_risked_until_ms: self.leases_risked_until_ms,
+            disturbed_until_ms: self.injections.disturbed_until_ms,
+            leases_risked_until_ms: self.injections.leases_risked_until_ms,
         };
-        let found = self.oracles.on_event(&event, &view);
-        self.note(found);
+        self.judges.on_event(&event, &view);
         self.profiler.enter(Part::Trace);
-        self.trace.add(event);
+        self.judges.trace.add(event);
         self.profiler.enter(before);
-    }
-
-    /// Runs the state oracles on the records that the last call changed.
-    fn audit_touched(&mut self) {
-        let Servers { audited, commit_log, .. } = &mut self.servers;
-        let found: Vec<Violation> =
-            audited.iter_mut().flat_map(|shard| oracle::audit_touched(shard, commit_log)).collect();
-        let found = self.oracles.selected(found);
-        self.note(found);
-    }
-
-    /// Records findings, each once. Before the end of the run, findings with an excuse are left
-    /// out: the damage may still be repaired.
-    fn note(&mut self, found: Vec<Violation>) {
-        for found in found {
-            let early = found.excuse.is_some() && self.phase < Phase::Rest;
-            if !early && !self.violations.contains(&found) {
-                self.violations.push(found);
-            }
-        }
     }
 
     /// Counts an injected fault and emits the event.
     pub(crate) fn record_fault(&mut self, fault: Fault, detail: impl Into<String>) {
-        *self.counters.faults.entry(fault).or_default() += 1;
-        self.injected += 1;
-        let end = self.now_ms + self.fault_lasts_ms;
-        if !fault.only_adds_load() {
-            self.disturbed_until_ms = self.disturbed_until_ms.max(end);
-        }
-        if !fault.spares_leases() {
-            self.leases_risked_until_ms = self.leases_risked_until_ms.max(end);
-        }
+        self.injections.record(fault, self.now_ms, &mut self.counters.faults);
         let detail = detail.into();
         self.emit(Actor::World, EventKind::Fault { fault, detail });
-    }
-
-    /// How many faults were injected so far.
-    pub(crate) const fn injected(&self) -> u64 {
-        self.injected
-    }
-
-    /// Marks these faults of the plan as injected, if any fault was injected since.
-    pub(crate) fn note_fired(&mut self, rules: &[usize], injected_before: u64) {
-        if self.injected > injected_before {
-            rules.iter().for_each(|at| self.fired[*at] = true);
-        }
     }
 
     /// The faults of the plan that were not injected, by their position in the plan.
     #[must_use]
     pub fn unused_faults(&self) -> Vec<usize> {
-        (0..self.fired.len()).filter(|at| !self.fired[*at]).collect()
+        self.injections.unused()
     }
 
     /// Enters a phase.
@@ -285,8 +190,8 @@ impl World {
     /// Runs the oracles on the end of the run.
     pub(crate) fn judge_end(&mut self, end: RunEnd) {
         let before = self.profiler.enter(Part::StateOracles);
-        self.servers.advance(self.now_ms);
-        let (servers, links) = (&self.servers, &self.links);
+        self.network.servers.advance(self.now_ms);
+        let Network { servers, links, .. } = &self.network;
         let view = View {
             now_ms: self.now_ms,
             phase: self.phase,
@@ -296,27 +201,28 @@ impl World {
             commit_log: &servers.commit_log,
             owners: &|slot| servers.owner(slot),
             slow_until: &|shard| links.slow_until(servers.primary(shard)),
-            disturbed_until_ms: self.disturbed_until_ms,
-            leases_risked_until_ms: self.leases_risked_until_ms,
+            disturbed_until_ms: self.injections.disturbed_until_ms,
+            leases_risked_until_ms: self.injections.leases_risked_until_ms,
         };
-        let mut found = self.oracles.on_end(end, &view);
+        let mut found = self.judges.oracles.on_end(end, &view);
         for shard in &servers.audited {
-            found.extend(self.oracles.selected(oracle::audit(shard, &servers.commit_log)));
+            let audited = oracle::audit(shard, &servers.commit_log);
+            found.extend(self.judges.oracles.selected(audited));
         }
-        self.note(found);
+        self.judges.note(found, self.phase);
         self.profiler.enter(before);
     }
 
     /// The findings so far.
     #[must_use]
     pub fn violations(&self) -> &[Violation] {
-        &self.violations
+        self.judges.violations()
     }
 
     /// How often each mark was hit.
     #[must_use]
     pub const fn marks(&self) -> &Marks {
-        self.oracles.marks()
+        self.judges.oracles.marks()
     }
 
     pub(crate) fn rule(&self, at: usize) -> &FaultRule {

@@ -18,28 +18,28 @@ use crate::search::Ratio;
 impl World {
     /// Ends all faults. If the plan says so, some engines and workers stay broken.
     pub(crate) fn end_all_faults(&mut self) {
-        for node in &mut self.servers.nodes {
+        for node in &mut self.network.servers.nodes {
             (node.outage, node.keys_max) = (None, None);
         }
-        for split in std::mem::take(&mut self.splits) {
+        for split in std::mem::take(&mut self.injections.splits) {
             self.end_fault(split);
         }
-        let moving: Vec<u16> = self.servers.moves.keys().copied().collect();
+        let moving: Vec<u16> = self.network.servers.moves.keys().copied().collect();
         for slot in moving {
             self.finish_hand_over(slot);
-            self.servers.moves.remove(&slot);
+            self.network.servers.moves.remove(&slot);
         }
         self.remove_foreign_keys();
-        self.links.replies_cut_until.clear();
-        self.links.pushes_silent_until = self.links.pushes_silent_until.min(self.now_ms);
-        self.links.clogged_until.clear();
-        self.links.slow.clear();
-        self.disturbed_until_ms = self.now_ms;
-        self.leases_risked_until_ms = self.leases_risked_until_ms.min(self.now_ms);
+        self.network.links.replies_cut_until.clear();
+        self.network.links.pushes_silent_until =
+            self.network.links.pushes_silent_until.min(self.now_ms);
+        self.network.links.clogged_until.clear();
+        self.network.links.slow.clear();
+        self.injections.end(self.now_ms);
         for number in 1..=u8::try_from(self.engine_slots.len()).unwrap_or(u8::MAX) {
             self.heal_engine(number);
         }
-        for number in 1..=u8::try_from(self.workers.len()).unwrap_or(u8::MAX) {
+        for number in 1..=u8::try_from(self.clients.workers.len()).unwrap_or(u8::MAX) {
             self.heal_worker(number);
         }
         if self.plan.config.permanent {
@@ -80,14 +80,14 @@ impl World {
                     "is frozen for good"
                 }
                 2 => {
-                    self.links.replies_cut_until.insert(actor, u64::MAX);
+                    self.network.links.replies_cut_until.insert(actor, u64::MAX);
                     "hears nothing any more"
                 }
                 _ => continue,
             };
             self.emit(actor, EventKind::Note(words.to_owned()));
         }
-        for number in 2..=u8::try_from(self.workers.len()).unwrap_or(1) {
+        for number in 2..=u8::try_from(self.clients.workers.len()).unwrap_or(1) {
             let actor = Actor::Worker(number);
             if self.random(Purpose::Faults, actor).chance(Ratio { hits: 1, of: 3 }) {
                 self.worker(number).gone = true;
@@ -102,15 +102,15 @@ impl World {
     /// after a failover engines must go on from the older state.
     pub(crate) fn pending(&mut self, excusing: bool, end_ms: u64) -> Vec<String> {
         let before = self.profiler.enter(Part::StateOracles);
-        self.servers.advance(self.now_ms);
-        let commit_log = &self.servers.commit_log;
+        self.network.servers.advance(self.now_ms);
+        let commit_log = &self.network.servers.commit_log;
         let waits = Waits {
             has_workers: self.plan.config.workers > 0,
             left_ms: end_ms.saturating_sub(self.now_ms),
         };
         let mut pending = Vec::new();
         self.straggler = None;
-        for shard in &self.servers.audited {
+        for shard in &self.network.servers.audited {
             for Unsettled { id, state, excuse } in unsettled(shard, commit_log, waits) {
                 if excusing && excuse.is_some() {
                     continue;
@@ -122,7 +122,7 @@ impl World {
         }
         if pending.is_empty() {
             // All executions have settled; engines may still have cancels to make.
-            let owed = self.servers.audited.iter().flat_map(audit::judge_rest);
+            let owed = self.network.servers.audited.iter().flat_map(audit::judge_rest);
             let owed = owed.map(|found| found.to_string());
             let excused = |owed: &String| {
                 excusing && commit_log.damage_excuse(owed, Damage::Lasting).is_some()
@@ -137,24 +137,25 @@ impl World {
 
     /// Executions that wait for a signal that is never sent, by name where the plan gives one.
     pub(crate) fn unsignalled(&self) -> Vec<String> {
-        self.names_of(self.servers.audited.iter().flat_map(unsignalled))
+        self.names_of(self.network.servers.audited.iter().flat_map(unsignalled))
     }
 
     /// Executions that wait for a worker in a plan without workers, by name where the plan gives
     /// one.
     pub(crate) fn unserved(&self) -> Vec<String> {
         let no_workers = self.plan.config.workers == 0;
-        let shards = self.servers.audited.iter().filter(|_| no_workers);
+        let shards = self.network.servers.audited.iter().filter(|_| no_workers);
         self.names_of(shards.flat_map(runnable))
     }
 
     fn names_of(&self, ids: impl Iterator<Item = ExecutionId>) -> Vec<String> {
-        ids.map(|id| self.names.name_of(&id).map_or(id.to_string(), str::to_owned)).collect()
+        ids.map(|id| self.clients.names.name_of(&id).map_or(id.to_string(), str::to_owned))
+            .collect()
     }
 
     /// Clients that have not finished an action of the plan.
     fn busy_callers(&self) -> BTreeSet<Actor> {
-        let busy = self.callers.iter().filter(|(_, caller)| caller.is_busy());
+        let busy = self.clients.callers.iter().filter(|(_, caller)| caller.is_busy());
         busy.map(|(actor, _)| *actor).collect()
     }
 
@@ -162,7 +163,8 @@ impl World {
     /// need to check the others.
     pub(crate) fn has_straggler(&self) -> bool {
         self.straggler.as_ref().is_some_and(|id| {
-            let shard = &self.servers.audited[self.servers.owner(id.partition().slot())];
+            let shard =
+                &self.network.servers.audited[self.network.servers.owner(id.partition().slot())];
             shard.execution(id).is_some_and(|execution| {
                 execution.vector().is_ok_and(|vector| !vector.is_terminal())
                     && execution.core.text("unsealed").is_empty()

@@ -90,14 +90,14 @@ impl World {
         reply_to: ReplyTo,
     ) {
         let node = self.route(sender, slot);
-        let id = self.next_batch;
-        self.next_batch += 1;
+        let id = self.network.next_batch;
+        self.network.next_batch += 1;
         let arrival = self.arrival(sender, node);
         let (mut calls, mut unanswerable) = (Vec::new(), false);
         for (at, (argv, call_effects)) in commands.into_iter().zip(effects).enumerate() {
             let argv: Argv = Arc::new(argv);
-            let call = self.next_call;
-            self.next_call += 1;
+            let call = self.network.next_call;
+            self.network.next_call += 1;
             let node = if call_effects.misrouted { self.wrong_node(node) } else { node };
             self.emit(sender, EventKind::Sent { call, node: number(node), argv: argv.clone() });
             if call_effects.request_lost {
@@ -116,28 +116,28 @@ impl World {
         let unanswered = calls.iter().filter(|call| call.learned.is_none()).count();
         let batch =
             Batch { sender, slot, reply_to: Some(reply_to), calls, unanswered, unanswerable };
-        self.batches.insert(id, batch);
+        self.network.batches.insert(id, batch);
         if unanswered == 0 {
             self.reply(id);
         }
     }
 
     fn route(&self, sender: Actor, slot: u16) -> usize {
-        let first = usize::from(slot) % self.servers.shards();
-        let shard = self.links.known.get(&(sender, slot)).copied().unwrap_or(first);
-        let stale_primary = self.links.stale_primary.get(&(sender, shard)).copied();
-        stale_primary.unwrap_or_else(|| self.servers.primary(shard))
+        let first = usize::from(slot) % self.network.servers.shards();
+        let shard = self.network.links.known.get(&(sender, slot)).copied().unwrap_or(first);
+        let stale_primary = self.network.links.stale_primary.get(&(sender, shard)).copied();
+        stale_primary.unwrap_or_else(|| self.network.servers.primary(shard))
     }
 
     fn wrong_node(&self, right: usize) -> usize {
-        let shard = (self.servers.nodes[right].shard + 1) % self.servers.shards();
-        self.servers.primary(shard)
+        let shard = (self.network.servers.nodes[right].shard + 1) % self.network.servers.shards();
+        self.network.servers.primary(shard)
     }
 
     pub(super) fn delay(&mut self, sender: Actor, node: usize) -> u64 {
         let span = self.plan.config.link.0;
         let delay = self.random(Purpose::Network, sender).within(span);
-        match self.links.slow.get(&node) {
+        match self.network.links.slow.get(&node) {
             Some((times, until)) if *until > self.now_ms => (delay + 1) * times,
             _ => delay,
         }
@@ -146,26 +146,26 @@ impl World {
     /// When a batch that is sent now arrives.
     fn arrival(&mut self, sender: Actor, node: usize) -> u64 {
         let delay = self.delay(sender, node);
-        let free = self.links.clogged_until.get(&(sender, node)).copied().unwrap_or(0);
-        let last = self.links.last_arrival.entry((sender, node)).or_default();
+        let free = self.network.links.clogged_until.get(&(sender, node)).copied().unwrap_or(0);
+        let last = self.network.links.last_arrival.entry((sender, node)).or_default();
         *last = (self.now_ms + delay).max(*last).max(free);
         *last
     }
 
     /// A call arrives at its node.
     pub(crate) fn arrive(&mut self, id: u64, at: usize) {
-        let Some(batch) = self.batches.get(&id) else { return };
+        let Some(batch) = self.network.batches.get(&id) else { return };
         let (sender, slot) = (batch.sender, batch.slot);
         let Some(call) = batch.calls.get(at) else { return };
         let (call_id, node, hops) = (call.id, call.node, call.hops);
         let (argv, call_effects) = (call.argv.clone(), call.call_effects.clone());
-        let before = self.injected();
+        let before = self.injections.count();
         if call_effects.slot_moves && hops == 0 {
             self.begin_move(slot);
             self.finish_hand_over(slot);
         }
         let onward = self.redirect(sender, slot, node);
-        self.note_fired(&call_effects.rules, before);
+        self.injections.note_fired(&call_effects.rules, before);
         if let Some(answer) = onward {
             match answer {
                 Redirect::To(next) if hops < HOPS_MAX => return self.follow(id, at, next),
@@ -179,7 +179,7 @@ impl World {
         self.make_racing_call(call_effects.racing_call, sender, node, &argv, None);
         let reply = self.apply(sender, node, call_id, &argv, call_effects.options);
         self.make_racing_call(call_effects.racing_call, sender, node, &argv, Some(&reply));
-        self.note_fired(&call_effects.rules, before);
+        self.injections.note_fired(&call_effects.rules, before);
         if let Some(later_ms) = call_effects.duplicate_after_ms {
             let again = Scheduled::ArriveDuplicate { sender, call: call_id, node, slot, argv };
             self.schedule(self.now_ms + later_ms, again);
@@ -188,7 +188,7 @@ impl World {
             self.kill(sender);
         }
         if call_effects.fail_over_after {
-            let shard = self.servers.nodes[node].shard;
+            let shard = self.network.servers.nodes[node].shard;
             self.fail_over(shard, 1);
         }
         if call_effects.reply_lost {
@@ -219,16 +219,16 @@ impl World {
 
     /// Where a call must go instead, if its slot has moved or the node was replaced.
     fn redirect(&mut self, sender: Actor, slot: u16, node: usize) -> Option<Redirect> {
-        let shard = self.servers.nodes[node].shard;
-        let owner = self.servers.owner(slot);
-        if self.servers.nodes[node].knows_successor {
-            return Some(Redirect::To(self.servers.primary(owner)));
+        let shard = self.network.servers.nodes[node].shard;
+        let owner = self.network.servers.owner(slot);
+        if self.network.servers.nodes[node].knows_successor {
+            return Some(Redirect::To(self.network.servers.primary(owner)));
         }
-        let moves = self.servers.moves.get(&slot).copied();
+        let moves = self.network.servers.moves.get(&slot).copied();
         if let Some(step) = moves.filter(|step| step.from == shard) {
             if step.handed_over {
                 self.record_fault(Fault::Ask, format!("slot {slot} for {sender}"));
-                return Some(Redirect::To(self.servers.primary(step.to)));
+                return Some(Redirect::To(self.network.servers.primary(step.to)));
             }
             let hit = Ratio { hits: 1, of: 3 };
             if self.random(Purpose::Network, Actor::World).chance(hit) {
@@ -243,13 +243,13 @@ impl World {
             return None;
         }
         self.record_fault(Fault::Moved, format!("slot {slot} for {sender}"));
-        self.links.known.insert((sender, slot), owner);
-        Some(Redirect::To(self.servers.primary(owner)))
+        self.network.links.known.insert((sender, slot), owner);
+        Some(Redirect::To(self.network.servers.primary(owner)))
     }
 
     /// Sends a call to another node.
     fn follow(&mut self, id: u64, at: usize, node: usize) {
-        let Some(batch) = self.batches.get_mut(&id) else { return };
+        let Some(batch) = self.network.batches.get_mut(&id) else { return };
         let sender = batch.sender;
         if let Some(call) = batch.calls.get_mut(at) {
             call.hops += 1;
@@ -260,7 +260,7 @@ impl World {
     }
 
     fn outage_of(&self, node: usize) -> Option<String> {
-        let outage = self.servers.nodes[node].outage.as_ref()?;
+        let outage = self.network.servers.nodes[node].outage.as_ref()?;
         (!outage.reads_pass).then(|| outage.error.clone())
     }
 
@@ -274,7 +274,7 @@ impl World {
         options: ServeOptions,
     ) -> Value {
         let before = self.profiler.enter(Part::Store);
-        let served = self.servers.serve(node, call, argv, self.now_ms, options);
+        let served = self.network.servers.serve(node, call, argv, self.now_ms, options);
         self.profiler.leave_store(before, argv);
         self.counters.calls += 1;
         self.counters.commits += u64::from(served.commit.is_some());
@@ -283,7 +283,7 @@ impl World {
         let applied = Applied {
             call,
             node: number(node),
-            superseded: self.servers.nodes[node].superseded,
+            superseded: self.network.servers.nodes[node].superseded,
             argv: argv.clone(),
             signature: signature_of(argv),
             answer: Outcome::read(&served.reply),

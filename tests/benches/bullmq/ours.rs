@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
 
 use selvedge::client::{Client, ClientError, Task};
 use selvedge::worker::{Context, Failed, Worker};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{Adding, Fault, JOBS, SIDE_BY_SIDE, Took};

@@ -48,8 +48,7 @@ impl ServerStats {
 }
 
 fn info(server: &Server, section: &str) -> Result<String, Fault> {
-    match server.connect()?.call(&["INFO", section])? {
-        Value::Bulk(text) => Ok(String::from_utf8(text)?),
-        other => Err(format!("INFO: {other:?}").into()),
-    }
+    let reply = server.connect()?.call(&["INFO", section])?;
+    let Value::Bulk(text) = reply else { return Err(format!("INFO: {reply:?}").into()) };
+    Ok(String::from_utf8(text)?)
 }

@@ -34,6 +34,29 @@ impl World {
         worker.skew_ms = worker.skew_ms.saturating_sub_unsigned(pause_ms);
     }
 
+    /// The faults have ended: frozen workers go on, and those with leases that are too short for
+    /// their links are replaced.
+    pub(crate) fn heal_worker(&mut self, number: u8) {
+        let (now_ms, sane) = (self.now_ms, self.lease_is_sane());
+        let worker = self.worker(number);
+        let early_ms = worker.frozen_until.saturating_sub(now_ms);
+        if !worker.handlers_run_on {
+            // Its clock stood still for less time than it was to.
+            worker.skew_ms = worker.skew_ms.saturating_add_unsigned(early_ms);
+        }
+        worker.skew_ms += std::mem::take(&mut worker.behind_ms);
+        worker.frozen_until -= early_ms;
+        worker.unpushed_until = worker.unpushed_until.min(now_ms);
+        (worker.zombie_ms, worker.before_report, worker.dies_after) = (None, None, None);
+        worker.unheard.clear();
+        self.thaw(number);
+        self.restore_capacity(number);
+        self.release_handlers(number);
+        if !sane {
+            self.kill_worker(number);
+        }
+    }
+
     /// A pause is over, unless it was made longer: the worker gets what has come meanwhile.
     pub(super) fn thaw(&mut self, number: u8) {
         if self.worker(number).frozen_until <= self.now_ms {

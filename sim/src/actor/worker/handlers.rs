@@ -95,10 +95,10 @@ impl World {
     }
 
     pub(super) fn draw_action(&mut self, number: u8, id: &ExecutionId) -> WorkerAction {
-        let claims = self.claims.entry(id.clone()).or_default();
+        let claims = self.clients.claims.entry(id.clone()).or_default();
         *claims += 1;
         let claims = *claims;
-        let name = self.names.name_of(id).unwrap_or_default();
+        let name = self.clients.names.name_of(id).unwrap_or_default();
         let told = self.plan.tasks.iter().find(|task| task.name == name);
         if let Some(task) = told {
             return task.does.get(claims - 1).copied().unwrap_or(WorkerAction::Complete);

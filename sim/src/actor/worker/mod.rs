@@ -74,6 +74,8 @@ pub(crate) struct Worker {
     pub(crate) named_as: Option<u32>,
     /// The offset of its clock.
     pub(crate) skew_ms: i64,
+    /// How far its clock was set back.
+    pub(crate) behind_ms: i64,
     wake_ms: Option<u64>,
     lease_ms: u64,
     handlers: BTreeMap<LeaseId, Handler>,
@@ -105,6 +107,7 @@ impl Worker {
             dies_after: None,
             named_as: None,
             skew_ms: 0,
+            behind_ms: 0,
             wake_ms: None,
             lease_ms: 0,
             handlers: BTreeMap::new(),
@@ -137,7 +140,7 @@ impl Worker {
 
 impl World {
     pub(crate) fn worker(&mut self, number: u8) -> &mut Worker {
-        &mut self.workers[usize::from(number) - 1]
+        &mut self.clients.workers[usize::from(number) - 1]
     }
 
     pub(crate) fn worker_timer_in(&mut self, number: u8, wait_ms: u64, waiting: WorkerWait) {
@@ -246,25 +249,8 @@ impl World {
     }
 
     /// Whether leases can be renewed several times before they end.
-    fn lease_is_sane(&self) -> bool {
+    pub(super) fn lease_is_sane(&self) -> bool {
         self.plan.config.lease.0 >= 500 + 12 * self.plan.config.link.0.to
-    }
-
-    /// The faults have ended: frozen workers go on, and those with leases that are too short for
-    /// their links are replaced.
-    pub(crate) fn heal_worker(&mut self, number: u8) {
-        let (now_ms, sane) = (self.now_ms, self.lease_is_sane());
-        let worker = self.worker(number);
-        worker.frozen_until = worker.frozen_until.min(now_ms);
-        worker.unpushed_until = worker.unpushed_until.min(now_ms);
-        (worker.zombie_ms, worker.before_report, worker.dies_after) = (None, None, None);
-        worker.unheard.clear();
-        self.thaw(number);
-        self.restore_capacity(number);
-        self.release_handlers(number);
-        if !sane {
-            self.kill_worker(number);
-        }
     }
 
     /// Pushes messages to the workers that subscribe to their channels.
@@ -272,7 +258,7 @@ impl World {
         for message in messages {
             let channel = String::from_utf8_lossy(&message.channel).into_owned();
             let Ok(Some(input)) = Input::pushed(&channel, &message.payload) else { continue };
-            for number in 1..=u8::try_from(self.workers.len()).unwrap_or(u8::MAX) {
+            for number in 1..=u8::try_from(self.clients.workers.len()).unwrap_or(u8::MAX) {
                 let now_ms = self.now_ms;
                 let lanes = (0..self.plan.config.lanes.max(1)).map(lane).collect::<Vec<_>>();
                 let worker = self.worker(number);
