@@ -34,7 +34,7 @@ pub struct EngineConfig {
     /// Most batches in flight for one hash slot.
     pub window_per_slot: usize,
     /// How long a batch may stay unanswered.
-    pub ticket_timeout: Duration,
+    pub batch_timeout: Duration,
     /// How many completions are dispatched at a time, besides one of each partition.
     pub dispatch_concurrency: usize,
     /// Most completions that wait to be dispatched or are being dispatched. What does not fit is
@@ -51,7 +51,7 @@ impl Default for EngineConfig {
             filter: Filter::default(),
             window: 1_024,
             window_per_slot: 2,
-            ticket_timeout: Duration::from_secs(10),
+            batch_timeout: Duration::from_secs(10),
             dispatch_concurrency: 64,
             dispatch_queue: 10_000,
         }
@@ -115,7 +115,7 @@ impl EngineConfig {
         [
             ("window", self.window == 0),
             ("window_per_slot", self.window_per_slot == 0),
-            ("ticket_timeout", self.ticket_timeout.is_zero()),
+            ("batch_timeout", self.batch_timeout.is_zero()),
             ("dispatch_concurrency", self.dispatch_concurrency == 0),
             ("dispatch_queue", self.dispatch_queue == 0),
         ]

@@ -165,7 +165,7 @@ impl Engine {
                     self.observe(Observation::AnswerIgnored(ticket));
                 }
                 requests::Event::TicketExpired(ticket) => {
-                    self.observe(Observation::TicketExpired(ticket));
+                    self.observe(Observation::BatchTimedOut(ticket));
                 }
             }
         }
@@ -233,7 +233,7 @@ const fn limits(config: &EngineConfig) -> RequestLimits {
     RequestLimits {
         window: config.window,
         window_per_slot: config.window_per_slot,
-        timeout: config.ticket_timeout,
+        timeout: config.batch_timeout,
     }
 }
 

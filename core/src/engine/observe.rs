@@ -200,7 +200,7 @@ pub enum Observation {
     /// An answer came for a batch that is not in flight.
     AnswerIgnored(Ticket),
     /// A batch got no answer in time.
-    TicketExpired(Ticket),
+    BatchTimedOut(Ticket),
     /// After a drain: nothing is in flight any more.
     Drained,
 }

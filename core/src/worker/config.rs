@@ -29,7 +29,7 @@ pub struct WorkerConfig {
     /// How long handlers may go on running after [`Input::Drain`](super::Input::Drain).
     pub drain_within: Duration,
     /// How long a batch may stay unanswered.
-    pub ticket_timeout: Duration,
+    pub batch_timeout: Duration,
     /// How long what a handler asks for, an admission and the release of a slot are repeated.
     pub retry_for: Duration,
 }
@@ -48,7 +48,7 @@ impl WorkerConfig {
             lease_ttl: Duration::from_secs(30),
             poll_every: Duration::from_secs(1),
             drain_within: Duration::from_secs(20),
-            ticket_timeout: Duration::from_secs(5),
+            batch_timeout: Duration::from_secs(5),
             retry_for: Duration::from_secs(15),
         }
     }

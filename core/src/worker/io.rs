@@ -71,7 +71,7 @@ impl Io {
         let limits = RequestLimits {
             window: WINDOW,
             window_per_slot: WINDOW_PER_SLOT,
-            timeout: config.ticket_timeout,
+            timeout: config.batch_timeout,
         };
         Self {
             now,

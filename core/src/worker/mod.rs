@@ -250,7 +250,7 @@ impl Worker {
                     self.io.observe(Observation::AnswerIgnored(ticket));
                 }
                 requests::Event::TicketExpired(ticket) => {
-                    self.io.observe(Observation::TicketExpired(ticket));
+                    self.io.observe(Observation::BatchTimedOut(ticket));
                 }
             }
         }

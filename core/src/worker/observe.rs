@@ -185,7 +185,7 @@ pub enum Observation {
     /// An answer came for a batch that is not in flight.
     AnswerIgnored(Ticket),
     /// A batch got no answer in time.
-    TicketExpired(Ticket),
+    BatchTimedOut(Ticket),
     /// The drain time is over: handlers are told to stop.
     DrainTimeOver,
     /// After a drain: nothing is left to do.

@@ -110,7 +110,7 @@ impl Driver {
                 Effect::Send { ticket, batch, .. } => {
                     let store = self.parts.store.clone();
                     // Less than the machine's own timeout, because the store's error says more.
-                    let within = self.parts.config.ticket_timeout.mul_f64(0.9);
+                    let within = self.parts.config.batch_timeout.mul_f64(0.9);
                     self.in_flight
                         .push(Box::pin(async move { (ticket, store.run(batch, within).await) }));
                 }

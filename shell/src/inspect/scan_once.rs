@@ -32,7 +32,7 @@ impl ScanReport {
 /// Runs every scanner once over every partition, without waiting for their intervals. It does the
 /// same work as an engine.
 pub async fn scan_once(store: &Store, config: EngineConfig) -> ScanReport {
-    let within = config.ticket_timeout;
+    let within = config.batch_timeout;
     let mut now = LocalTime(0);
     let mut engine = Engine::new(config, 0, now);
     let mut missing: BTreeSet<ScannerName> = ScannerName::ALL.iter().copied().collect();

@@ -37,7 +37,7 @@ const COUNTERS: &[(&str, &str)] = &[
     (EDGES_RESOLVED, "Dependency edges resolved by dispatch"),
     (HANDED_OVER, "Completions that dispatch left to the reconciler, by reason"),
     (PARTITION_FAILURES, "Failed scans of a partition, by error class"),
-    (TICKETS_EXPIRED, "Batches without a reply in time"),
+    (BATCHES_TIMED_OUT, "Batches without a reply in time"),
     (DENIED, "Commands denied by a server: permissions, read-only, out of memory, disk"),
     (LIBRARY_MISSING, "Times a server lacked the function library"),
     (RESTARTS, "Restarts of the engine after a panic"),

@@ -55,7 +55,7 @@ pub const HANDED_OVER: &str = "selvedge_dispatch_handed_over_total";
 /// Failed scans of a partition, by error class.
 pub const PARTITION_FAILURES: &str = "selvedge_partition_failures_total";
 /// Batches without a reply in time.
-pub const TICKETS_EXPIRED: &str = "selvedge_tickets_expired_total";
+pub const BATCHES_TIMED_OUT: &str = "selvedge_batches_timed_out_total";
 /// Commands denied by a server: permissions, read-only, out of memory, disk.
 pub const DENIED: &str = "selvedge_denied_total";
 /// Times a server lacked the function library.

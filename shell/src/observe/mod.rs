@@ -85,9 +85,9 @@ impl Observer {
             Observation::AnswerIgnored(ticket) => {
                 tracing::debug!(?ticket, "late answer ignored");
             }
-            Observation::TicketExpired(ticket) => {
+            Observation::BatchTimedOut(ticket) => {
                 tracing::warn!(?ticket, "batch timed out without an answer");
-                counter!(metric_names::TICKETS_EXPIRED).increment(1);
+                counter!(metric_names::BATCHES_TIMED_OUT).increment(1);
             }
             Observation::Drained => tracing::debug!("drained: nothing in flight"),
         }

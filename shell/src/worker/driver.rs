@@ -50,7 +50,7 @@ struct Driver<'a> {
     shared: Arc<Shared>,
     machine: Machine,
     started: Instant,
-    ticket_timeout: Duration,
+    batch_timeout: Duration,
     /// Ready when the worker is to stop; none once it was.
     stop: Option<Stop<'a>>,
     pushes: Subscription,
@@ -71,7 +71,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: Stop<'_>) {
     let (ask, asked) = mpsc::unbounded_channel();
     let mut driver = Driver {
         pushes: shared.client.store().subscribe(&channels),
-        ticket_timeout: config.ticket_timeout,
+        batch_timeout: config.batch_timeout,
         machine: Machine::new(config, seed(), LocalTime(0)),
         started: Instant::now(),
         stop: Some(stop),
@@ -128,7 +128,7 @@ impl Driver<'_> {
                 Effect::Send { ticket, batch, .. } => {
                     let store = self.shared.client.store().clone();
                     // Less than the machine's own timeout, because the store's error says more.
-                    let within = self.ticket_timeout.mul_f64(0.9);
+                    let within = self.batch_timeout.mul_f64(0.9);
                     self.in_flight
                         .push(Box::pin(async move { (ticket, store.run(batch, within).await) }));
                 }
@@ -232,7 +232,7 @@ fn machine_config(shared: &Shared) -> WorkerConfig {
         poll_every: shared.poll_every,
         drain_within: shared.drain_within,
         // What is not answered is repeated within the same lease, if that is not too short.
-        ticket_timeout: within.min((shared.lease_ttl / 2).max(TICKET_TIMEOUT_MIN)),
+        batch_timeout: within.min((shared.lease_ttl / 2).max(BATCH_TIMEOUT_MIN)),
         retry_for: shared.client.retry_for(),
         ..WorkerConfig::new(shared.worker.clone(), shared.instance.clone())
     }
@@ -253,4 +253,4 @@ fn panic_text(error: JoinError) -> String {
 }
 
 /// A busy server may need this long for an answer.
-const TICKET_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+const BATCH_TIMEOUT_MIN: Duration = Duration::from_millis(500);

@@ -94,7 +94,7 @@ fn log(fact: &Observation) {
         Observation::AtCapacity
         | Observation::Renewed { .. }
         | Observation::AnswerIgnored(_)
-        | Observation::TicketExpired(_)
+        | Observation::BatchTimedOut(_)
         | Observation::Drained => {}
     }
 }

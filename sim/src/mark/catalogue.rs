@@ -164,7 +164,7 @@ marks! {
     "index repaired": |g| g.did("repair_index", "repaired");
 
     // Links, engines and servers.
-    "ticket given up": |g| observed(g, |fact| matches!(fact, Observation::TicketExpired(_)));
+    "ticket given up": |g| observed(g, |fact| matches!(fact, Observation::BatchTimedOut(_)));
     "answer to a closed ticket": |g| observed(g, |fact| matches!(fact, Observation::AnswerIgnored(_)));
     "dispatch handed over to the reconciler":
         |g| observed(g, |fact| matches!(fact, Observation::HandedOver { .. }));

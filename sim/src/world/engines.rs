@@ -88,7 +88,7 @@ fn engine_config(config: &Config) -> EngineConfig {
     engine.intervals = intervals;
     engine.window = size(config.window);
     engine.window_per_slot = size(config.window_per_slot);
-    engine.ticket_timeout = Duration::from_millis(config.ticket_timeout.0);
+    engine.batch_timeout = Duration::from_millis(config.ticket_timeout.0);
     engine.dispatch_concurrency = size(config.dispatch_concurrency);
     engine.dispatch_queue = size(config.dispatch_queue);
     engine

@@ -249,7 +249,7 @@ impl<'a> StoryRun<'a> {
             assert!(effects < EFFECTS_MAX, "effects without end");
             match effect {
                 Effect::Send { ticket, slot, batch } => self.sent(ticket, slot, batch),
-                Effect::Observe(Observation::TicketExpired(ticket)) => {
+                Effect::Observe(Observation::BatchTimedOut(ticket)) => {
                     self.close(ticket);
                     self.in_mind.clear();
                 }

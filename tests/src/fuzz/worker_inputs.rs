@@ -215,9 +215,8 @@ impl<'a> StoryRun<'a> {
         }
         self.other.handle(self.now, Input::PushGap);
         let tickets = std::iter::from_fn(|| self.other.next_effect());
-        let sent = tickets.filter_map(|effect| match effect {
-            Effect::Send { ticket, .. } => Some(ticket),
-            _ => None,
+        let sent = tickets.filter_map(|effect| {
+            if let Effect::Send { ticket, .. } = effect { Some(ticket) } else { None }
         });
         sent.collect::<Vec<_>>().into_iter().find(|ticket| !self.seen.contains(ticket))
     }
@@ -264,7 +263,7 @@ impl<'a> StoryRun<'a> {
             Effect::Answer { question, .. } => {
                 assert!(self.questions.remove(&question), "answered twice, or nobody asked");
             }
-            Effect::Observe(Observation::TicketExpired(ticket)) => {
+            Effect::Observe(Observation::BatchTimedOut(ticket)) => {
                 if self.open.remove(&ticket).is_some() {
                     self.closed.push(ticket);
                 }

@@ -110,7 +110,7 @@ fn the_same_inputs_give_the_same_outputs_byte_for_byte() {
     let recording = recorded();
     assert!(recording.effects.len() > 1_000, "{} effects", recording.effects.len());
     for fault in [
-        "TicketExpired",
+        "BatchTimedOut",
         "AnswerIgnored",
         "PoisonSetAside",
         "ItemFailed",
@@ -221,7 +221,7 @@ fn answers_late_twice_or_for_unknown_tickets_change_nothing() {
     let late = manual.carry_out().unwrap();
     manual.open.clear();
     manual.feed(10_005, Input::Wake);
-    let expired = |fact: &&Observation| matches!(fact, Observation::TicketExpired(_));
+    let expired = |fact: &&Observation| matches!(fact, Observation::BatchTimedOut(_));
     assert_eq!(manual.facts.iter().filter(expired).count(), after_once);
     manual.feed(10_006, late);
     assert!(matches!(manual.facts.last(), Some(Observation::AnswerIgnored(_))));

@@ -68,7 +68,7 @@ fn completions_of_unresponsive_partitions_delay_no_others() {
     assert_eq!(harness.state(2), "waiting", "at once");
     // Two batches were sent to each and expired; what was queued behind them fails with them.
     harness.run_for(10_500);
-    let gone = |fact: &Observation| matches!(fact, Observation::TicketExpired(_));
+    let gone = |fact: &Observation| matches!(fact, Observation::BatchTimedOut(_));
     let expired = harness.facts.iter().filter(|(_, fact)| gone(fact)).count();
     assert!(expired <= 12, "{expired} tickets ran out");
 }

@@ -64,7 +64,7 @@ pub(crate) fn brisk() -> EngineConfig {
     let quick = Duration::from_millis(200);
     let intervals = ScannerName::ALL.iter().map(|&name| (name, quick)).collect();
     let mut config = EngineConfig::default().with_partitions(COUNTS).with_intervals(intervals);
-    config.ticket_timeout = Duration::from_secs(5);
+    config.batch_timeout = Duration::from_secs(5);
     config
 }
 

@@ -216,7 +216,7 @@ impl World {
             lease_ttl: Duration::from_millis(lease_ms),
             poll_every: Duration::from_millis(poll.max(1)),
             drain_within: DRAIN_WITHIN,
-            ticket_timeout: Duration::from_millis(patience),
+            batch_timeout: Duration::from_millis(patience),
             ..WorkerConfig::new(name, instance)
         }
     }

@@ -68,7 +68,7 @@ pub(super) fn config(story: &Story) -> EngineConfig {
     engine.filter = filter;
     engine.window = usize::from(story.window % 16) + 1;
     engine.window_per_slot = usize::from(story.window_per_slot % 4) + 1;
-    engine.ticket_timeout = Duration::from_millis(u64::from(story.ticket_timeout_ms) + 1);
+    engine.batch_timeout = Duration::from_millis(u64::from(story.ticket_timeout_ms) + 1);
     engine.dispatch_concurrency = usize::from(story.dispatch_concurrency % 8) + 1;
     engine.dispatch_queue = usize::from(story.dispatch_queue % 8);
     engine

@@ -68,7 +68,7 @@ pub(super) fn config(story: &Story) -> WorkerConfig {
         lanes: (0..=story.lanes % 3).map(lane).collect(),
         capacity: usize::from(story.capacity % 16),
         lease_ttl: ms(story.lease_ms),
-        ticket_timeout: ms(story.ticket_timeout_ms),
+        batch_timeout: ms(story.ticket_timeout_ms),
         retry_for: ms(story.retry_ms),
         ..WorkerConfig::new(WorkerId::new("w"), WorkerInstanceId::new("w-1"))
     }
