@@ -50,7 +50,7 @@ pub enum InvalidFlow {
         upstream: String,
     },
     /// A task has too many upstreams.
-    #[error("task `{task}` has {of} upstreams; the limit is 2048, join them in steps")]
+    #[error("task `{task}` has {of} upstreams; the limit is 100000, join them in steps")]
     TooManyUpstreams {
         /// The task.
         task: String,

@@ -314,7 +314,7 @@ impl Task {
             return Err(InvalidFlow::DuplicateUpstream { task: task(), upstream: twice.clone() });
         }
         let of = self.upstreams.len();
-        if of > SubmitFlow::EDGES_MAX {
+        if of > SubmitFlow::JOIN_EDGES_MAX {
             return Err(InvalidFlow::TooManyUpstreams { task: task(), of });
         }
         match self.group {

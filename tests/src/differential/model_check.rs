@@ -43,13 +43,23 @@ impl ModelCheck {
             }
             _ => {}
         }
-        let Some(operation) = operation(asked.function) else { return Ok(()) };
+        let ending = match asked.argument("ending") {
+            _ if asked.function != "end_and_claim" => asked.function,
+            "fail" => "fail_execution",
+            _ => "complete_execution",
+        };
+        let Some(operation) = operation(ending) else { return Ok(()) };
         self.judged += 1;
         execution.begin(self.judged, operation);
         let Some(told) = Reply::read(&Answer::read(reply), operation) else {
             execution.lose(self.judged);
             return Ok(());
         };
+        // A repeated call with the same leases answers again what it did.
+        if asked.function == "end_and_claim" && execution.clone().end(self.judged, told).is_err() {
+            execution.lose(self.judged);
+            return Ok(());
+        }
         let ended = execution.end(self.judged, told);
         ended.map_err(|why| format!("{} of {id}: {why}", asked.function))
     }

@@ -31,10 +31,8 @@ verbs! {
     ClaimNext = 14,
     /// A worker asks for several.
     ClaimMany = 5,
-    /// A holder ends its run and asks for what comes next.
-    EndAndClaim = 9,
-    /// A holder repeats its last such call, or another worker's.
-    RepeatEnd = 3,
+    /// A holder ends its run and asks for what comes next; or the last such call is repeated.
+    EndAndClaim = 12,
     /// An operator claims.
     OperatorClaim = 4,
     /// A holder renews.

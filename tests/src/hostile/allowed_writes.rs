@@ -51,7 +51,9 @@ fn marks_expiry(
     if let Some(changed) = fields(before, after, key) {
         let closes_stream: BTreeSet<_> = ["closed_at", "closed_reason"].map(str::to_owned).into();
         let marks: BTreeSet<_> = MARKED.map(str::to_owned).into();
-        return changed.is_subset(&marks) && changed.contains("lease_expired_at")
+        // The time is the same if the record already said that the lease expires now.
+        let marked = ["lease_expired_at", "ownership_state"].map(|name| changed.contains(name));
+        return changed.is_subset(&marks) && marked.contains(&true)
             || is(":meta") && changed.is_subset(&closes_stream);
     }
     let entries = |keyspace: &KeyspaceData| match keyspace.keys.get(key).map(|entry| &entry.content)

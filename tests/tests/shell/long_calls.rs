@@ -20,7 +20,8 @@ struct Held {
 }
 
 const TRIES: usize = 4;
-const MOST: Duration = Duration::from_millis(25);
+/// On a quiet machine none takes a tenth of this; a call that does everything at once takes more.
+const MOST: Duration = Duration::from_millis(100);
 
 #[test]
 fn a_flow_of_ten_thousand_tasks_holds_nobody_up() {

@@ -99,6 +99,8 @@ impl SubmitFlow {
     pub const MEMBERS_MAX: usize = 256;
     /// Edges that one call may bring.
     pub const EDGES_MAX: usize = 2048;
+    /// Edges that may lead to one member, over all calls.
+    pub const JOIN_EDGES_MAX: usize = 100_000;
     /// The most [`SubmitFlow::work`] for one call, unless a single payload is larger: about eight
     /// milliseconds of the server's time.
     pub const WORK_MAX: usize = 800;

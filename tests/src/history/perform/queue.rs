@@ -12,6 +12,7 @@ use selvedge_core::id::{AttemptIndex, Fence};
 use selvedge_core::key::Key;
 
 use super::execution::RETRIES;
+use crate::history::operation::Verb;
 use crate::history::state::{Held, HistoryState, PARTITION, WORKERS, execution, lane, worker};
 
 /// Long enough to do something, short enough to lapse.
@@ -99,6 +100,19 @@ impl HistoryState {
         self.held.push(held);
     }
 
+    /// Our own claims.
+    pub(in crate::history) fn take(&mut self, verb: Verb, slot: u8, by: u8, how: u8) {
+        if verb == Verb::ClaimNext {
+            self.claim_next(slot, by);
+        } else if verb == Verb::ClaimMany {
+            self.claim_many(slot, by, how);
+        } else if how % 4 == 3 {
+            self.repeat_end();
+        } else {
+            self.end_and_claim(slot, by, how);
+        }
+    }
+
     pub(in crate::history) fn claim_next(&mut self, slot: u8, by: u8) {
         let number = usize::from(by % WORKERS);
         let (worker_id, worker_instance_id) = worker(number);
@@ -159,7 +173,7 @@ impl HistoryState {
         }
     }
 
-    pub(in crate::history) fn claim_many(&mut self, slot: u8, by: u8, count: u8) {
+    fn claim_many(&mut self, slot: u8, by: u8, count: u8) {
         let number = usize::from(by % WORKERS);
         let (terms, leases) = self.claims(slot, number, count);
         let call = ClaimMany { partition: PARTITION, terms, admitted: None, leases };
@@ -170,7 +184,7 @@ impl HistoryState {
         }
     }
 
-    pub(in crate::history) fn end_and_claim(&mut self, slot: u8, by: u8, how: u8) {
+    fn end_and_claim(&mut self, slot: u8, by: u8, how: u8) {
         let id = execution(slot);
         let Some(held) = self.held_of(&id).cloned() else { return };
         let end = match how % 3 {
@@ -182,13 +196,13 @@ impl HistoryState {
             _ => RunEnd::Complete { result_payload: b"result".to_vec() },
         };
         // Now and then what comes next is of another lane.
-        let (terms, leases) = self.claims(if how == 7 { by } else { slot }, held.worker, how);
+        let (terms, leases) = self.claims(if how == 8 { by } else { slot }, held.worker, how);
         let call = EndAndClaim { execution_id: id, fence: held.fence, end, terms, leases };
         self.last_end = Some((call, held.worker));
         self.repeat_end();
     }
 
-    pub(in crate::history) fn repeat_end(&mut self) {
+    fn repeat_end(&mut self) {
         let Some((call, worker)) = self.last_end.clone() else { return };
         if let Some(reply) = self.call(&call) {
             self.hold_claimed(reply.claims, worker);
