@@ -130,7 +130,9 @@ impl Config {
     #[must_use]
     pub fn pass_ms(&self, pause_ms: u64) -> u64 {
         let idle = if self.interval.0 == 0 { pause_ms } else { 2 * self.interval.0 };
-        idle + SLACK_MS + ROUND_TRIPS * 2 * self.link.0.to
+        // With one batch in flight for a slot, scanners and dispatches wait for each other.
+        let round_trips = if self.window_per_slot < 2 { 2 * ROUND_TRIPS } else { ROUND_TRIPS };
+        idle + SLACK_MS + round_trips * 2 * self.link.0.to
     }
 
     /// The longest time until everything has happened that happens without a client: the grace of a
