@@ -144,7 +144,9 @@ trait Checker {
     );
 
     /// Checks the end of the run.
-    fn on_end(&mut self, _end: RunEnd, _view: &View<'_>, _findings: &mut Findings) {}
+    fn on_end(&mut self, _end: RunEnd, _view: &View<'_>, _findings: &mut Findings) {
+        // Most oracles have nothing to add.
+    }
 }
 
 /// All history oracles.
