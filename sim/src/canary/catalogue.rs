@@ -34,7 +34,7 @@ canaries! {
     old_index_entry_kept: "OneHome", lua!(
         "key ~= to then\n      call(\"ZREM\", key, id)"
             => "key ~= to then\n      call(\"ZSCORE\", key, id)"),
-        "at 0s caller-1 create E1\n";
+        "at 0s caller-1 create E1 delay 2s\n";
     lease_outlives_its_release: "OneHolder", lua!(
         "  lease.remove_record(k.lease_current)\n  call(\"ZREM\", k.lease_expiry, id)"
             => "  call(\"ZREM\", k.lease_expiry, id)"),

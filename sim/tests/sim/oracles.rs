@@ -305,7 +305,9 @@ fn plans_with_a_known_result() {
 /// This is reported at once, not only at the end.
 #[test]
 fn an_execution_starves_when_those_behind_it_are_claimed() {
-    let plan: Plan = "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:1\n\
+    // More wait there than the worker can run, so it may take its time.
+    let plan: Plan = "flow_partitions 2\nbound 60s\ncapacity 1\nat 0s caller-1 create E1 in fp:1\n\
+                      at 0s caller-1 create E3 in fp:1\n\
                       at 29s caller-1 create E2 in fp:0 delay 50s\n"
         .parse()
         .expect("a plan");

@@ -1,9 +1,9 @@
 //! Stories, sweeps and some seeds, which every change has to pass.
 
-use selvedge_core::id::ExecutionId;
-use selvedge_sim::event::EventKind;
+use std::collections::BTreeMap;
+
+use selvedge_sim::event::{EventKind, HandlerStep};
 use selvedge_sim::failure::Failure;
-use selvedge_sim::oracle::call::Answer;
 use selvedge_sim::plan::{Mode, Plan, Seed};
 use selvedge_sim::runner::{Outcome, RunOptions, RunResult, run};
 use selvedge_sim::soak::soak;
@@ -51,7 +51,7 @@ fn a_paused_node_does_not_slow_claims_on_the_others() {
         let options = RunOptions { keep_events: Some(usize::MAX), ..RunOptions::default() };
         let outcome = run(plan, &options).expect("it can be run");
         assert_eq!(outcome.result, RunResult::Passed, "{:?}", outcome.violations);
-        claims_by_node(&outcome)
+        starts_by_node(&outcome)
     });
     assert_eq!(with[0], 0, "the paused node answered: {with:?}");
     assert!(without[0] > 20, "nothing was ready on the paused node: {without:?}");
@@ -61,18 +61,26 @@ fn a_paused_node_does_not_slow_claims_on_the_others() {
     }
 }
 
-/// How many executions were claimed on each node while the first one stands still.
-fn claims_by_node(outcome: &Outcome) -> [usize; 3] {
-    let mut claims = [0; 3];
-    for event in outcome.trace.tail().filter(|event| (5_100..15_000).contains(&event.at_ms)) {
-        let EventKind::Applied(applied) = &event.kind else { continue };
-        let is_claim = applied.function().is_some_and(|name| name.contains("claim"));
-        if let (true, Answer::Done(words)) = (is_claim, &applied.answer) {
-            let ids = words.iter().filter(|word| word.parse::<ExecutionId>().is_ok());
-            claims[usize::from(applied.node) - 1] += ids.count();
+/// How many handlers were started on each node while the first one stands still.
+fn starts_by_node(outcome: &Outcome) -> [usize; 3] {
+    let mut node_of = BTreeMap::new();
+    let mut starts = [0; 3];
+    for event in outcome.trace.tail() {
+        if let EventKind::Applied(applied) = &event.kind
+            && let Some(Ok(key)) = applied.argv.get(3).map(|key| str::from_utf8(key))
+            && let Some(at) = key.find("{fp:")
+            && let Some((tag, _)) = key[at..].split_once('}')
+        {
+            node_of.insert(format!("{tag}}}"), usize::from(applied.node) - 1);
+        }
+        let EventKind::Handler { execution, step: HandlerStep::Started, .. } = &event.kind else {
+            continue;
+        };
+        if (5_100..15_000).contains(&event.at_ms) {
+            starts[node_of[&execution.partition().to_string()]] += 1;
         }
     }
-    claims
+    starts
 }
 
 fn swept(name: &str) -> Sweep {

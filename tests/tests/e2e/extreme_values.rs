@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use selvedge::client::{
-    Client, ClientError, PAYLOAD_BYTES_MAX, PRIORITY_MAX, PublicState, Task, TerminalOutcome,
+    Client, ClientError, DURATION_MAX, PAYLOAD_BYTES_MAX, PRIORITY_MAX, PublicState, Task,
+    TerminalOutcome,
 };
 use selvedge::worker::{Context, Done, Failed, Suspend};
 use selvedge_core::id::{AttemptIndex, ExecutionId};
@@ -43,7 +44,7 @@ pub(crate) async fn sizes(fixture: Fixture) -> Served {
     worker.stop().await
 }
 
-/// Who says "for ever" waits for ever, whatever counts the time.
+/// The longest durations are waited for, whatever counts the time; longer ones are refused.
 pub(crate) async fn for_ever(fixture: Fixture) -> Served {
     let patient = Client::builder(fixture.client.store().clone())
         .partitions(*fixture.client.partitions())
@@ -54,9 +55,14 @@ pub(crate) async fn for_ever(fixture: Fixture) -> Served {
         .lane("ever")
         .lease(selvedge::worker::LEASE_MAX)
         .drain_within(Duration::MAX)
-        .handler("later", |_: Context| async { Ok::<_, Failed>(Done::Later(Duration::MAX)) })
+        .handler("later", |_: Context| async { Ok::<_, Failed>(Done::Later(DURATION_MAX)) })
+        .handler("longer", |_: Context| async { Ok::<_, Failed>(Done::Later(Duration::MAX)) })
         .handler("ask", |context: Context| async move {
-            context.suspend(Suspend::for_signal("x").timeout(Duration::MAX)).await?;
+            let longer = context.suspend(Suspend::for_signal("x").timeout(Duration::MAX)).await;
+            if !matches!(longer, Err(ClientError::InvalidInput(_))) {
+                return Err(Failed::permanent(format!("{longer:?}")));
+            }
+            context.suspend(Suspend::for_signal("x").timeout(DURATION_MAX)).await?;
             Ok::<_, Failed>(Done::Suspended)
         });
     let worker = fixture.serve(worker);
@@ -64,6 +70,9 @@ pub(crate) async fn for_ever(fixture: Fixture) -> Served {
     let ask = patient.start(Task::new("b", "ask").lane("ever")).await?;
     fixture.until(&later, |found| found.state == PublicState::Delayed).await?;
     fixture.until(&ask, |found| found.state == PublicState::Suspended).await?;
+    let longer = patient.start(Task::new("c", "longer").lane("ever")).await?;
+    let ended = patient.wait_within(&longer, PATIENCE).await?;
+    check(ended.reason.contains("longer than 1,000 years"), || ended.reason.clone())?;
     worker.stop().await
 }
 
