@@ -92,7 +92,9 @@ local function plan_end(k, a)
   if not e.attempt then
     e.attempt, e.stream_meta = attempt.key(tag, id, "0"), stream.meta(tag, id, "0")
   end
-  refused = look_up(e) or fails and guard.mismatch(e.delayed, "zset")
+  -- The record may name another lane than the call: then both have an index to write.
+  refused = look_up(e)
+    or fails and (guard.mismatch(k.delayed, "zset") or guard.mismatch(e.delayed, "zset"))
   if refused then return nil, refused end
   if not fails then return { keys = e, act = act, code = "c", retry_at = "" } end
   local failure = completion.failure(id, act, a.outcome, a.failure_category, a.retry_policy_json)
