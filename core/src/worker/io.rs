@@ -9,8 +9,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use uuid::Uuid;
 
 use super::claiming::RoundKey;
+use super::inputs_and_effects::Effect;
 use super::observe::Observation;
-use super::wire::Effect;
 use crate::call::Function;
 use crate::command::{Command, Reply};
 use crate::error::{CallError, ServerError};

@@ -5,10 +5,10 @@
 use alloc::vec::Vec;
 
 use super::attempts::{Attempts, Stage, clear_alarms};
+use super::inputs_and_effects::{CancelReason, Effect};
 use super::io::{Alarm, Continuation, Io, only};
 use super::observe::{AttemptOutcome, Observation};
 use super::releases::Slot;
-use super::wire::{CancelReason, Effect};
 use crate::call::lease::RenewLease;
 use crate::command::Reply;
 use crate::error::CallError;

@@ -32,19 +32,20 @@
 //! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `rounds`: what their answers mean; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
 //! | `admissions` | executions whose budgets and quota are being asked |
 //! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are told |
-//! | `asks` | what handlers have asked for |
+//! | `handler_requests` | what handlers have asked for |
 //! | `releases` | quota slots to give back |
 //! | `drain` | the phases of a drain |
 //! | `io` | requests in flight, timers, effects, random numbers |
 
 mod admissions;
-mod asks;
 mod attempts;
 mod claim_queue;
 mod claiming;
 mod config;
 mod drain;
 mod end_claims;
+mod handler_requests;
+mod inputs_and_effects;
 mod io;
 mod leases;
 mod observe;
@@ -55,22 +56,23 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod wire;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 pub use config::WorkerConfig;
+pub use inputs_and_effects::{
+    Ask, AskError, AskReply, CancelReason, Effect, HandlerOutcome, Input, Suspension,
+};
 pub use observe::{AttemptOutcome, Observation};
 pub use reports::{PANIC, PERMANENT, RESULT_BYTES_MAX};
-pub use wire::{Ask, AskError, AskReply, CancelReason, Effect, HandlerOutcome, Input, Suspension};
 
 use admissions::Admissions;
-use asks::Asks;
 use attempts::Attempts;
 use claiming::Claiming;
 use drain::{END_WITHIN, LINGER, Phase, STOP_WITHIN, Step};
 use end_claims::EndClaim;
+use handler_requests::Asks;
 use io::{Alarm, Continuation, Io};
 use releases::{Releases, Slot};
 use reports::Reported;

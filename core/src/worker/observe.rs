@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::wire::HandlerOutcome;
+use super::inputs_and_effects::HandlerOutcome;
 use crate::call::budget::HoldReason;
 use crate::command::Ticket;
 use crate::error::{CallError, Refusal};

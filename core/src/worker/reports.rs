@@ -15,11 +15,11 @@ use core::time::Duration;
 use super::attempts::{Attempt, Attempts, Stage};
 use super::claiming::terms;
 use super::end_claims::EndClaim;
+use super::inputs_and_effects::HandlerOutcome;
 use super::io::{Alarm, Continuation, Io, later, only, read_time, time_command};
 use super::observe::{AttemptOutcome, Observation};
 use super::releases::Slot;
 use super::rounds::perhaps_applied;
-use super::wire::HandlerOutcome;
 use crate::call::execution::{
     Authority, CompleteExecution, DelayExecution, FailExecution, Failure, Running,
 };

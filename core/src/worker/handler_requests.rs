@@ -10,9 +10,9 @@ use core::time::Duration;
 
 use super::attempts::{Attempt, Attempts};
 use super::config::WorkerConfig;
+use super::inputs_and_effects::{Ask, AskError, AskReply, Effect, Suspension};
 use super::io::{Alarm, Continuation, Io, later, only, parse, read_time, time_command};
 use super::releases::Slot;
-use super::wire::{Ask, AskError, AskReply, Effect, Suspension};
 use crate::call::budget::{RecordSpend, UsageVerdict};
 use crate::call::scheduling::UpdateProgress;
 use crate::call::stream::AppendFrame;
