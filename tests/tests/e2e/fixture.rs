@@ -131,9 +131,10 @@ impl Serving {
         Ok(self.task.await??)
     }
 
-    /// Aborts it.
-    pub(crate) fn kill(self) {
+    /// Aborts it, and waits until it has ended.
+    pub(crate) async fn kill(self) {
         self.task.abort();
+        drop(self.task.await);
     }
 }
 

@@ -236,13 +236,16 @@ pub(crate) async fn lost_worker(fixture: Fixture) -> Served {
     let dying = fixture.serve(dying);
     let id = fixture.client.start(Task::new("m", "lost").lane("lost")).await?;
     fixture.until_running(&id).await?;
-    dying.kill();
+    dying.kill().await;
+    // On a busy machine it may have lost its lease, and claimed again, before it died.
+    let before = fixture.client.execution(&id).await?.reclaims;
     let heir =
         fixture.worker("lost").handler("lost", |_: Context| async { Ok::<_, Failed>("came back") });
     let heir = fixture.serve(heir);
     let ended = fixture.client.wait_within(&id, PATIENCE).await?;
     check(ended.result == b"came back", || format!("{ended:?}"))?;
-    check(fixture.client.execution(&id).await?.reclaims == 1, String::new)?;
+    let after = fixture.client.execution(&id).await?.reclaims;
+    check(after == before + 1, || format!("reclaimed {before} times, then {after}"))?;
     heir.stop().await
 }
 
