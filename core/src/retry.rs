@@ -6,7 +6,7 @@
 
 use core::time::Duration;
 
-use crate::error::{Applied, CallError, Class, RetryClass, ServerError};
+use crate::error::{Applied, CallError, Class, Refusal, RetryClass, ServerError};
 
 /// Whether making a call twice has the same effect as making it once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,18 +58,19 @@ impl CallError {
     pub fn retry(&self, idempotency: Idempotency) -> Retry {
         match self {
             Self::Server(error) => error.retry(idempotency),
-            Self::Refused(refusal) => match refusal.code.retry_class() {
-                RetryClass::Retryable => Retry::AfterPause,
-                RetryClass::Terminal | RetryClass::Informational | RetryClass::Bug => Retry::Never,
-            },
+            Self::Refused(refusal) => refusal.retry(),
             Self::Broken(_) => Retry::Never,
         }
     }
+}
 
-    /// The same question as [`ServerError::is_transient`].
-    #[must_use]
-    pub fn is_transient(&self) -> bool {
-        self.retry(Idempotency::Idempotent) == Retry::AfterPause
+impl Refusal {
+    /// What to do about a call that was refused: it was not applied.
+    pub const fn retry(&self) -> Retry {
+        match self.code.retry_class() {
+            RetryClass::Retryable => Retry::AfterPause,
+            RetryClass::Terminal | RetryClass::Informational | RetryClass::Bug => Retry::Never,
+        }
     }
 }
 

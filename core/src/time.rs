@@ -1,14 +1,18 @@
 //! Two clocks, two types.
 //!
-//! [`LocalTime`] is the monotonic time of the process that runs a machine. [`ServerTime`] is what a server's clock said;
-//! it arrives inside replies only. There is no conversion, so nothing can be judged due by the
-//! wrong clock.
+//! [`LocalTime`] is the monotonic time of the process that runs a machine. [`ServerTime`] is what a
+//! server's clock said; it arrives inside replies only. There is no conversion, so nothing can be
+//! judged due by the wrong clock.
 
 use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
 use crate::error::InvalidNumber;
+
+/// Longest delay, pause, timeout or deadline: a thousand years. Added to the current time, it is
+/// still exact in a Lua number.
+pub const DURATION_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
 
 /// Milliseconds of a process's monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -35,6 +35,27 @@ function guard.note_missing(key, kind)
   return true
 end
 
+-- The same for a zset, a stream and four hashes, which no other key of the call is.
+function guard.note_all_missing(zset, stream, hash1, hash2, hash3, hash4)
+  if known_keys[zset] or known_keys[stream] or known_keys[hash1] or known_keys[hash2]
+    or known_keys[hash3] or known_keys[hash4] then
+    return guard.note_missing(zset, "zset") and guard.note_missing(stream, "stream")
+      and guard.note_missing(hash1, "hash") and guard.note_missing(hash2, "hash")
+      and guard.note_missing(hash3, "hash") and guard.note_missing(hash4, "hash")
+  end
+  local hash = MISSING.hash
+  known_keys[zset], known_keys[stream] = MISSING.zset, MISSING.stream
+  known_keys[hash1], known_keys[hash2] = hash, hash
+  known_keys[hash3], known_keys[hash4] = hash, hash
+  return true
+end
+
+-- Whether a lookup of this call found that the key does not exist; false if nothing is known.
+function guard.found_missing(key)
+  local about = known_keys[key]
+  return about ~= nil and about.missing
+end
+
 -- The server's own refusal if `key` is already used as another type than `kind` in this call, else
 -- nil. Enough for a key that is overwritten whatever it holds.
 function guard.clash(key, kind)
@@ -51,7 +72,7 @@ function guard.clash(key, kind)
 end
 
 -- The refusal of a key of another type in a reply of `redis.pcall`, nil if there is none. Any other
--- failure is raised: then nothing is known_keys about the key.
+-- failure is raised: then nothing is known about the key.
 function guard.refusal(reply)
   local words = type(reply) == "table" and reply.err
   if not words then
@@ -83,27 +104,6 @@ function guard.mismatch(key, kind)
   end
   known_keys[key] = (size == 0 and MISSING or SEEN)[kind]
   return nil
-end
-
--- The same for a zset, a stream and four hashes, which no other key of the call is.
-function guard.note_all_missing(zset, stream, hash1, hash2, hash3, hash4)
-  if known_keys[zset] or known_keys[stream] or known_keys[hash1] or known_keys[hash2]
-    or known_keys[hash3] or known_keys[hash4] then
-    return guard.note_missing(zset, "zset") and guard.note_missing(stream, "stream")
-      and guard.note_missing(hash1, "hash") and guard.note_missing(hash2, "hash")
-      and guard.note_missing(hash3, "hash") and guard.note_missing(hash4, "hash")
-  end
-  local hash = MISSING.hash
-  known_keys[zset], known_keys[stream] = MISSING.zset, MISSING.stream
-  known_keys[hash1], known_keys[hash2] = hash, hash
-  known_keys[hash3], known_keys[hash4] = hash, hash
-  return true
-end
-
--- Whether a lookup of this call found that the key does not exist; false if nothing is known_keys.
-function guard.found_missing(key)
-  local about = known_keys[key]
-  return about ~= nil and about.missing
 end
 
 -- The same for a list of derived keys: `guard.any_mismatch({ { key, "hash" }, … })`.

@@ -18,7 +18,7 @@ use crate::id::{ExecutionId, LeaseId};
 use crate::partition::Partition;
 use crate::requests::{Priority, ReadyBatch, RequestLimits, Requests};
 use crate::retry::RetryDelays;
-use crate::time::{LocalTime, ServerTime};
+use crate::time::{DURATION_MAX, LocalTime, ServerTime};
 use crate::value::Value;
 
 use super::config::WorkerConfig;
@@ -190,7 +190,3 @@ pub(super) fn later(time: ServerTime, by: Duration) -> ServerTime {
     let ms = i64::try_from(by.min(DURATION_MAX).as_millis()).unwrap_or(i64::MAX);
     ServerTime(time.0.saturating_add(ms))
 }
-
-/// The longest delay or timeout: a thousand years. Added to the current time, it is still exact in a
-/// Lua number.
-const DURATION_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);

@@ -30,6 +30,7 @@ use crate::command::{Command, Reply};
 use crate::error::{CallError, Code, Refusal};
 use crate::id::{Fence, LeaseId};
 use crate::retry::{Idempotency, Retry, RetryDelays};
+use crate::time::DURATION_MAX;
 
 /// Largest result, in bytes.
 pub const RESULT_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -294,6 +295,9 @@ impl Attempt {
             HandlerOutcome::Completed(result_payload) => RunEnd::Complete { result_payload },
             HandlerOutcome::Failed { category, reason } => self.failure(&category, &reason),
             HandlerOutcome::Panicked(message) => self.failure(PANIC, &message),
+            HandlerOutcome::Later(pause) if pause > DURATION_MAX => {
+                self.failure(PERMANENT, "the delay of Done::Later is longer than 1,000 years")
+            }
             HandlerOutcome::Later(pause) => return Next::Later(pause),
             // Signals had come before the suspension: the handler runs again at once.
             HandlerOutcome::Suspended if self.resumed_at_once => {

@@ -4,6 +4,7 @@ use selvedge_core::client::Failure;
 use selvedge_core::error::{Broken, CallError, Code, Refusal, ServerError};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::PartitionCounts;
+use selvedge_core::retry::Retry;
 use thiserror::Error;
 
 use super::invalid_flow::InvalidFlow;
@@ -87,7 +88,7 @@ impl ClientError {
             Self::Unavailable(error) => error.is_transient(),
             Self::Store(error) => error.is_retryable(),
             Self::Deployment(error) => error.is_retryable(),
-            Self::Refused(refusal) => CallError::Refused(refusal.clone()).is_transient(),
+            Self::Refused(refusal) => refusal.retry() == Retry::AfterPause,
             Self::Url(_)
             | Self::Flow(_)
             | Self::Worker(_)

@@ -158,7 +158,8 @@ mod tests {
     use selvedge_core::call::flow::OnSatisfied;
     use selvedge_core::time::ServerTime;
 
-    use super::super::task::{DURATION_MAX, PAYLOAD_BYTES_MAX};
+    use super::super::DURATION_MAX;
+    use super::super::task::PAYLOAD_BYTES_MAX;
     use super::*;
 
     fn task(name: &str) -> Task {

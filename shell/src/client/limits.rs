@@ -20,8 +20,8 @@ use selvedge_core::value::Value;
 use uuid::Uuid;
 
 use super::millis;
-use super::task::{DURATION_MAX, Task};
-use super::{Client, ClientError};
+use super::task::Task;
+use super::{Client, ClientError, DURATION_MAX};
 
 /// A budget to create: limits on usage by dimension.
 ///

@@ -66,9 +66,10 @@ pub use selvedge_core::call::flow::{CancellationPolicy, OnSatisfied};
 pub use selvedge_core::client::{CancelledFlow, FlowOutcome, Outcome};
 pub use selvedge_core::policy::{Backoff, ExecutionPolicy, RetryPolicy};
 pub use selvedge_core::state::{PublicState, TerminalOutcome};
+pub use selvedge_core::time::DURATION_MAX;
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
-pub use task::{DEFAULT_LANE, DURATION_MAX, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
+pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
 
 pub(crate) use limits::deltas;
 #[cfg(feature = "inspect")]

@@ -10,19 +10,16 @@ use selvedge_core::id::{BudgetId, LaneId, QuotaPolicyId};
 use selvedge_core::policy::{
     Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy,
 };
-use selvedge_core::time::ServerTime;
+use selvedge_core::time::{DURATION_MAX, ServerTime};
 
 use super::invalid_flow::InvalidFlow;
 use super::millis;
 use super::names::{check_tags, check_text};
 
 /// Largest payload or result, in bytes. Put larger data into a blob store and pass its address.
-pub const PAYLOAD_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const PAYLOAD_BYTES_MAX: usize = selvedge_core::worker::RESULT_BYTES_MAX;
 /// Highest priority. Higher ones are refused here, because the store would silently lower them.
 pub const PRIORITY_MAX: u32 = 9_000;
-/// Longest delay, pause, timeout or deadline: a thousand years. Added to the current time, it is
-/// still exact in a Lua number.
-pub const DURATION_MAX: Duration = Duration::from_secs(1_000 * 365 * 24 * 3_600);
 /// The lane of tasks that do not set one.
 pub const DEFAULT_LANE: &str = "default";
 

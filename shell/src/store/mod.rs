@@ -173,7 +173,8 @@ impl Store {
     }
 
     /// Runs commands: one pipeline per server, one answer per command, in order. A command without
-    /// a reply in time is *perhaps applied*; one that was never sent is *not applied*.
+    /// a reply in time is *perhaps applied*; one that was never sent is *not applied*. Replies are
+    /// waited for at most [`LIMIT_MAX`].
     pub async fn run(&self, batch: Vec<Command>, within: Duration) -> Vec<Answer> {
         match &self.0.backend {
             Backend::Memory(memory) => {

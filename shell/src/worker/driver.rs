@@ -14,8 +14,7 @@ use selvedge_core::command::{Answer, Ticket};
 use selvedge_core::id::{LaneId, LeaseId};
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{
-    Ask, AskError, AskReply, Effect, HandlerOutcome, Input, PERMANENT, Worker as Machine,
-    WorkerConfig,
+    Ask, AskError, AskReply, Effect, HandlerOutcome, Input, Worker as Machine, WorkerConfig,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinError};
@@ -27,7 +26,7 @@ use uuid::Uuid;
 use super::context::Context;
 use super::handler::{Done, Failed};
 use super::{Shared, Stop, observe};
-use crate::client::{DURATION_MAX, millis};
+use crate::client::millis;
 use crate::store::{Push, Subscription};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -172,10 +171,6 @@ impl Driver<'_> {
         self.handlers.remove(&lease);
         let outcome = match ended {
             Ok(Ok(Done::Completed(result))) => HandlerOutcome::Completed(result),
-            Ok(Ok(Done::Later(pause))) if pause > DURATION_MAX => HandlerOutcome::Failed {
-                category: PERMANENT.to_owned(),
-                reason: "the delay of Done::Later is longer than 1,000 years".to_owned(),
-            },
             Ok(Ok(Done::Later(pause))) => HandlerOutcome::Later(pause),
             Ok(Ok(Done::Suspended)) => HandlerOutcome::Suspended,
             Ok(Err(failed)) => HandlerOutcome::Failed {

@@ -58,7 +58,7 @@ impl CapacityKept {
     /// The largest capacity of a worker since claims that may be answered now were sent.
     fn capacity(&self, event: &Event, view: &View<'_>) -> u64 {
         let config = view.config;
-        let slow = (0..view.shards.len()).map(|shard| (view.slow_until)(shard)).max().unwrap_or(0);
+        let slow = view.any_slow_until_ms();
         let grace_ms = config.lease.0 + config.patience.0 + round_trips(config, ROUND_TRIPS);
         let from_ms = if slow > 0 { 0 } else { event.at_ms.saturating_sub(grace_ms) };
         let Some(capacities) = self.capacities.get(&event.actor) else { return 0 };

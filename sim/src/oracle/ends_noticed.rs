@@ -116,7 +116,7 @@ impl EndsNoticed {
         if !wait.open.is_empty() {
             return;
         }
-        let slow = (0..view.shards.len()).map(|shard| (view.slow_until)(shard)).max().unwrap_or(0);
+        let slow = view.any_slow_until_ms();
         let since_ms = wait.ended_ms.max(wait.began_ms).max(view.disturbed_until_ms).max(slow);
         let config = view.config;
         let mut soon_ms = SLACK_MS + config.patience.0 + ROUND_TRIPS * 2 * config.link.0.to;

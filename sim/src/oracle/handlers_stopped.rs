@@ -107,7 +107,7 @@ impl HandlersStopped {
     /// Reports handlers that were not told in time, each once.
     fn judge(&mut self, view: &View<'_>, findings: &mut Findings) {
         let config = view.config;
-        let slow = (0..view.shards.len()).map(|shard| (view.slow_until)(shard)).max().unwrap_or(0);
+        let slow = view.any_slow_until_ms();
         let hurt_ms = view.disturbed_until_ms.max(slow);
         let at_last_ms = lease_ms(config) + SLACK_MS;
         let soon_ms = SLACK_MS + config.patience.0 + round_trips(config, ROUND_TRIPS);

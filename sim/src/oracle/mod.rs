@@ -87,6 +87,12 @@ impl View<'_> {
         let shard = (self.owners)(partition.slot());
         &self.shards[shard.min(self.shards.len() - 1)]
     }
+
+    /// Until when the links of any shard are or were slow.
+    #[must_use]
+    pub fn any_slow_until_ms(&self) -> u64 {
+        (0..self.shards.len()).map(|shard| (self.slow_until)(shard)).max().unwrap_or(0)
+    }
 }
 
 /// A finding of an oracle.

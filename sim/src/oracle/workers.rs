@@ -82,7 +82,7 @@ impl Workers {
     pub(super) fn was_well(&self, worker: Actor, since_ms: u64, view: &View<'_>) -> bool {
         let lost = self.lost.get(&worker).into_iter().flatten();
         let lost = lost.filter(|(at_ms, _)| at_ms + view.config.patience.0 >= since_ms).count();
-        let slow = (0..view.shards.len()).map(|shard| (view.slow_until)(shard)).max().unwrap_or(0);
+        let slow = view.any_slow_until_ms();
         self.up_since.get(&worker).is_some_and(|up_ms| *up_ms <= since_ms)
             && lost <= LOST_MAX
             && view.leases_risked_until_ms.max(slow) < since_ms

@@ -22,7 +22,7 @@ use self::neighbour::Neighbour;
 pub use self::scanner_examples::{examples, name, work};
 use self::story::{Event, Story, completion, config};
 use super::lua_call;
-use super::responses::{Response, keys};
+use super::responses::{Response, answers, keys};
 use crate::hostile::HostileRunner;
 
 /// Tells an engine a story.
@@ -180,15 +180,7 @@ impl<'a> StoryRun<'a> {
     /// Answers a batch; without anything to say, by the truth.
     fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
         let Some((_, batch)) = self.open.get(&ticket).cloned() else { return };
-        let answers = match said {
-            None => batch.iter().map(|one| Response::Truth.to(self.host, Some(one))).collect(),
-            // Fewer or more answers than commands, as it comes.
-            Some(said) => said
-                .iter()
-                .enumerate()
-                .map(|(place, said)| said.to(self.host, batch.get(place)))
-                .collect(),
-        };
+        let answers = answers(self.host, &batch, said);
         self.close(ticket);
         // What it does with an answer may end what it has in mind.
         self.in_mind.clear();

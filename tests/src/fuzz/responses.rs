@@ -49,6 +49,21 @@ impl Response {
     }
 }
 
+/// The answers to a batch: fewer or more than commands, as it comes; the truth if nothing is said.
+pub(super) fn answers(
+    host: &mut Host,
+    batch: &[Command],
+    said: Option<&Vec<Response>>,
+) -> Vec<Answer> {
+    match said {
+        None => batch.iter().map(|one| Response::Truth.to(host, Some(one))).collect(),
+        Some(said) => {
+            let placed = said.iter().enumerate();
+            placed.map(|(place, said)| said.to(host, batch.get(place))).collect()
+        }
+    }
+}
+
 /// The keys of a command as a machine spells it.
 pub(super) fn keys(command: &Command) -> &[Vec<u8>] {
     match command.argv.as_slice() {

@@ -18,7 +18,7 @@ use selvedge_core::worker::{Effect, Input, Observation, Worker};
 use selvedge_lua::host::Host;
 
 use self::story::{Event, Story, ask, config, creation, execution, lane, outcome};
-use super::responses::{Response, keys};
+use super::responses::{Response, answers, keys};
 use super::{engine_inputs, lua_call};
 
 /// Tells a worker a story.
@@ -178,15 +178,7 @@ impl<'a> StoryRun<'a> {
     fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
         let Some(batch) = self.open.remove(&ticket) else { return };
         self.closed.push(ticket);
-        let host = &mut *self.host;
-        let answers = match said {
-            None => batch.iter().map(|one| Response::Truth.to(host, Some(one))).collect(),
-            // Fewer or more answers than commands, as it comes.
-            Some(said) => (0..)
-                .zip(said)
-                .map(|(place, said)| said.to(host, batch.get::<usize>(place)))
-                .collect(),
-        };
+        let answers = answers(self.host, &batch, said);
         self.feed(Input::Settled { ticket, answers });
     }
 
