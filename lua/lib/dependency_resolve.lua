@@ -38,7 +38,7 @@ local function judge_all_of(c)
 end
 
 -- The sibling-cancel job of a group that fires now: the siblings it no longer needs, and the index
--- entry by which the job is found (DebtHasNote).
+-- entry by which the job is found (PendingCancelsIndexed).
 local function plan_sibling_cancels(k, a, plan)
   local key_flow, key_child = flow.parts_of_group(k.edgegroup)
   local flow_id = text.either(a.flow_id, key_flow)

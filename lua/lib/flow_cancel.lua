@@ -1,5 +1,5 @@
 -- Cancelling a flow: what is written to its record, which members the cancel covers, and the
--- members that still have to be cancelled (DebtHasNote).
+-- members that still have to be cancelled (PendingCancelsIndexed).
 
 -- Writes that a flow is cancelled.
 function flow.cancel(core_key, reason, policy_name, now)

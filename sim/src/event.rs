@@ -170,7 +170,7 @@ pub enum HandlerStep {
     /// It was started.
     Started,
     /// It was told to stop.
-    Told,
+    CancelRequested,
     /// It returned, panicked or was dropped.
     Ended,
 }

@@ -49,7 +49,7 @@ pub fn describe(event: &Event) -> String {
         EventKind::Handler { execution, step: HandlerStep::Started, .. } => {
             format!("starts the handler of {execution}")
         }
-        EventKind::Handler { execution, step: HandlerStep::Told, .. } => {
+        EventKind::Handler { execution, step: HandlerStep::CancelRequested, .. } => {
             format!("tells the handler of {execution} to stop")
         }
         EventKind::Handler { execution, step: HandlerStep::Ended, .. } => {

@@ -15,7 +15,7 @@
 //! | `GroupCounts` | counters of dependencies and groups equal the edges they count |
 //! | `LedgerAdds` | admission counts equal their holders, and hard limits hold |
 //! | `SuspendedHasWaker` | every suspended execution has an open waitpoint or a timeout |
-//! | `DebtHasNote` | pending cancels and entries of their indexes match one to one |
+//! | `PendingCancelsIndexed` | pending cancels and entries of their indexes match one to one |
 //! | `OneSlot` | whatever a record or an index names lives in its own slot |
 //! | `NoOrphans` | every key belongs to a live record or expires |
 //!
@@ -25,7 +25,7 @@
 //! | --- | --- |
 //! | `WorkComesBack` | no execution stays active without a lease |
 //! | `WindowMoves` | nothing that is due is still waiting |
-//! | `DebtsPaid` | no cancel is pending, and no edge of an ended upstream is open |
+//! | `NoPendingCancels` | no cancel is pending, and no edge of an ended upstream is open |
 //! | `WakeupsArrive` | no execution whose dependencies are met is blocked |
 //! | `PoisonAside` | unreadable index entries were set aside with a reason, and nothing else was |
 //! | `SummaryTrue` | a flow's summary equals the fold over its members |
@@ -35,16 +35,16 @@
 //! large keyspace can be judged partition by partition, as [`Reach`] allows.
 
 mod attempts_honest;
-mod debt_has_note;
-mod debts_paid;
 mod edge_by_truth;
 mod group_counts;
 mod ledger_adds;
 mod no_orphans;
+mod no_pending_cancels;
 mod no_run_before_parents;
 mod one_holder;
 mod one_home;
 mod one_slot;
+mod pending_cancels_indexed;
 mod poison_aside;
 mod record;
 mod right_kind;
@@ -140,14 +140,14 @@ pub const ORACLES: &[Oracle] = &[
     group_counts::ORACLE,
     ledger_adds::ORACLE,
     suspended_has_waker::ORACLE,
-    debt_has_note::ORACLE,
+    pending_cancels_indexed::ORACLE,
     no_run_before_parents::ORACLE,
     edge_by_truth::ORACLE,
     one_slot::ORACLE,
     no_orphans::ORACLE,
     work_comes_back::ORACLE,
     window_moves::ORACLE,
-    debts_paid::ORACLE,
+    no_pending_cancels::ORACLE,
     wakeups_arrive::ORACLE,
     poison_aside::ORACLE,
     summary_true::ORACLE,

@@ -192,12 +192,12 @@ const BROKEN: &[(&str, Break)] = &[
     ("SuspendedHasWaker", |s| {
         s.hash("ff:wp:{fp:1}:WAITPOINT", "state=pending execution_id=FIRST");
     }),
-    ("DebtHasNote", |s| s.set("ff:idx:{fp:1}:pending_cancel_groups", "FLOW|SECOND")),
-    ("DebtHasNote", |s| {
+    ("PendingCancelsIndexed", |s| s.set("ff:idx:{fp:1}:pending_cancel_groups", "FLOW|SECOND")),
+    ("PendingCancelsIndexed", |s| {
         s.field("ff:flow:{fp:1}:FLOW:edgegroup:SECOND", "cancel_siblings_pending_flag", "true");
     }),
-    ("DebtHasNote", |s| s.set("ff:flow:{fp:1}:FLOW:pending_cancels", "FIRST")),
-    ("DebtHasNote", |s| s.zset("ff:idx:{fp:1}:cancel_backlog", "FLOW=1")),
+    ("PendingCancelsIndexed", |s| s.set("ff:flow:{fp:1}:FLOW:pending_cancels", "FIRST")),
+    ("PendingCancelsIndexed", |s| s.zset("ff:idx:{fp:1}:cancel_backlog", "FLOW=1")),
     ("OneSlot", |s| s.set("ff:flow:{fp:1}:FLOW:members", ELSEWHERE)),
     ("OneSlot", |s| {
         s.zset("ff:idx:{fp:1}:attempt_timeout", &format!("{ELSEWHERE}=1"));
@@ -215,14 +215,14 @@ const UNREST: &[(&str, Break)] = &[
     ("WorkComesBack", |_| {}),
     ("WindowMoves", |s| s.zset("ff:idx:{fp:1}:execution_deadline", "FIRST=5")),
     ("WindowMoves", |s| s.zset("ff:idx:{b:0}:budget_resets", "BUDGET=5")),
-    ("DebtsPaid", |s| {
+    ("NoPendingCancels", |s| {
         let done = "lifecycle_phase=terminal ownership_state=unowned \
             eligibility_state=not_applicable blocking_reason=none terminal_outcome=success \
             attempt_state=attempt_terminal public_state=completed";
         s.hash("ff:exec:{fp:1}:FIRST:core", &core(done, "completed_at=9"));
     }),
-    ("DebtsPaid", |s| s.set("ff:flow:{fp:1}:FLOW:pending_cancels", "FIRST")),
-    ("DebtsPaid", |s| {
+    ("NoPendingCancels", |s| s.set("ff:flow:{fp:1}:FLOW:pending_cancels", "FIRST")),
+    ("NoPendingCancels", |s| {
         s.field("ff:flow:{fp:1}:FLOW:edgegroup:SECOND", "cancel_siblings_pending_flag", "true");
     }),
     ("WakeupsArrive", |s| s.drop("ff:exec:{fp:1}:SECOND:deps:unresolved")),

@@ -30,7 +30,7 @@ impl<F: Function> Procedure for Call<F> {
     type Output = F::Reply;
 
     fn begin(&mut self) -> Step<F::Reply> {
-        Step::Ask(vec![self.command.clone()])
+        Step::Send(vec![self.command.clone()])
     }
 
     fn replied(&mut self, mut replies: Replies) -> Step<F::Reply> {
@@ -53,7 +53,7 @@ impl Procedure for Read {
     type Output = Vec<Value>;
 
     fn begin(&mut self) -> Step<Vec<Value>> {
-        Step::Ask(core::mem::take(&mut self.0))
+        Step::Send(core::mem::take(&mut self.0))
     }
 
     fn replied(&mut self, replies: Replies) -> Step<Vec<Value>> {
@@ -71,7 +71,7 @@ impl Procedure for ReadTime {
     type Output = ServerTime;
 
     fn begin(&mut self) -> Step<ServerTime> {
-        Step::Ask(vec![time_of(self.slot)])
+        Step::Send(vec![time_of(self.slot)])
     }
 
     fn replied(&mut self, mut replies: Replies) -> Step<ServerTime> {
@@ -115,12 +115,12 @@ impl<F: Function, B: Fn(ServerTime) -> F> CallAt<F, B> {
 
     fn prepared(&mut self, prepared: Prepare) -> Step<F::Reply> {
         match prepared {
-            Prepare::Ask(commands) => Step::Ask(commands),
+            Prepare::Send(commands) => Step::Send(commands),
             Prepare::Failed(failure) => Step::Done(Err(failure)),
             Prepare::Ready(now) => {
                 let call = (self.build)(now.unwrap_or(ServerTime(0)));
                 self.is_prepared = true;
-                Step::Ask(vec![Command::call(&call)])
+                Step::Send(vec![Command::call(&call)])
             }
         }
     }

@@ -33,7 +33,7 @@ impl Procedure for Cancel {
     type Output = ();
 
     fn begin(&mut self) -> Step<()> {
-        Step::Ask(vec![cancel_read(&self.id)])
+        Step::Send(vec![cancel_read(&self.id)])
     }
 
     fn replied(&mut self, mut replies: Replies) -> Step<()> {
@@ -42,7 +42,7 @@ impl Procedure for Cancel {
             let Some(call) = call else {
                 return Step::Done(Err(Failure::not_found("execution", &self.id)));
             };
-            return Step::Ask(vec![Command::call(self.call.insert(call))]);
+            return Step::Send(vec![Command::call(self.call.insert(call))]);
         }
         match replies.call::<CancelExecution>() {
             Ok(_) => Step::Done(Ok(())),

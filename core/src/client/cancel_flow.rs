@@ -77,7 +77,7 @@ impl CancelFlow {
                 self.stage = Stage::Whose(Failure::Refused(refusal));
                 let keys = Key::flow(self.partition, self.flow_id);
                 let names: [&[u8]; 2] = [b"public_flow_state", b"cancel_reason"];
-                Step::Ask(vec![
+                Step::Send(vec![
                     Command::read("HMGET", &keys.core(), &names),
                     Command::read("SMEMBERS", &keys.pending_cancels(), &[]),
                 ])
@@ -106,7 +106,7 @@ impl CancelFlow {
         let members: Vec<ExecutionId> = self.members.drain(..count).collect();
         let reads = members.iter().map(cancel_read).collect();
         self.stage = Stage::Records(members);
-        Step::Ask(reads)
+        Step::Send(reads)
     }
 
     fn on_records(
@@ -121,7 +121,7 @@ impl CancelFlow {
         self.done.left_to_engine += members.len() - calls.len();
         let sent = calls.iter().map(|call| call.running.execution_id.clone()).collect();
         self.stage = Stage::Members(sent);
-        Step::AskOnce(calls.iter().map(Command::call).collect())
+        Step::SendOnce(calls.iter().map(Command::call).collect())
     }
 
     fn on_members(
@@ -147,7 +147,7 @@ impl CancelFlow {
         }
         self.stage = Stage::Acknowledging;
         // Once: a lost acknowledgement only makes the engine check the member again.
-        Step::AskOnce(over.iter().map(Command::call).collect())
+        Step::SendOnce(over.iter().map(Command::call).collect())
     }
 }
 
@@ -156,7 +156,7 @@ impl Procedure for CancelFlow {
 
     fn begin(&mut self) -> Step<CancelledFlow> {
         self.stage = Stage::Flow;
-        Step::Ask(vec![Command::call(&CancelFlowCall {
+        Step::Send(vec![Command::call(&CancelFlowCall {
             partition: self.partition,
             flow_id: self.flow_id,
             reason: self.reason.clone(),

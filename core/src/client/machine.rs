@@ -67,7 +67,7 @@ pub enum Effect {
 }
 
 /// A step whose commands are repeated until all are answered.
-struct Asked {
+struct Sent {
     commands: Vec<Command>,
     replies: Vec<Option<Value>>,
     in_doubt: bool,
@@ -77,11 +77,11 @@ struct Asked {
 enum State {
     New,
     /// Commands are in flight: the open ones of a step.
-    Asking(Asked),
+    Sending(Sent),
     /// Commands are in flight that are sent once.
-    AskingOnce,
+    SendingOnce,
     /// A pause before the open commands of a step are repeated.
-    Repeating(Asked, LocalTime),
+    Repeating(Sent, LocalTime),
     /// A pause that the procedure wanted.
     Pausing(LocalTime),
     /// Waiting for a push, at most until this time.
@@ -162,7 +162,7 @@ impl<P: Procedure> Machine<P> {
             State::Repeating(_, at) | State::Pausing(at) | State::Waiting { until: at, .. } => {
                 Some(*at)
             }
-            State::New | State::Asking(_) | State::AskingOnce | State::Done => None,
+            State::New | State::Sending(_) | State::SendingOnce | State::Done => None,
         };
         [state, self.requests.deadline()].into_iter().flatten().min()
     }
@@ -187,7 +187,7 @@ impl<P: Procedure> Machine<P> {
                 let step = self.procedure.begin();
                 self.follow(now, step);
             }
-            State::Repeating(asked, at) if at <= now => self.ask(asked),
+            State::Repeating(sent, at) if at <= now => self.send_open(sent),
             State::Pausing(at) if at <= now => self.resume(now),
             State::Waiting { until, .. } if until <= now => {
                 self.woken = false;
@@ -196,8 +196,8 @@ impl<P: Procedure> Machine<P> {
             early @ (State::Repeating(..)
             | State::Pausing(_)
             | State::Waiting { .. }
-            | State::Asking(_)
-            | State::AskingOnce
+            | State::Sending(_)
+            | State::SendingOnce
             | State::Done) => self.state = early,
         }
     }
@@ -229,8 +229,8 @@ impl<P: Procedure> Machine<P> {
 
     fn on_replies(&mut self, now: LocalTime, replies: Vec<Reply>) {
         match core::mem::replace(&mut self.state, State::Done) {
-            State::Asking(asked) => self.on_asked(now, asked, replies),
-            State::AskingOnce => {
+            State::Sending(sent) => self.on_sent_replies(now, sent, replies),
+            State::SendingOnce => {
                 let step = self.procedure.answered(replies);
                 self.follow(now, step);
             }
@@ -243,27 +243,27 @@ impl<P: Procedure> Machine<P> {
     }
 
     /// Keeps the replies of a step, and repeats the commands that were not answered.
-    fn on_asked(&mut self, now: LocalTime, mut asked: Asked, replies: Vec<Reply>) {
+    fn on_sent_replies(&mut self, now: LocalTime, mut sent: Sent, replies: Vec<Reply>) {
         let mut failed: Option<ServerError> = None;
-        let open = asked.replies.iter_mut().filter(|reply| reply.is_none());
+        let open = sent.replies.iter_mut().filter(|reply| reply.is_none());
         for (place, reply) in open.zip(replies) {
             match reply {
                 Ok(value) => *place = Some(value),
                 Err(error) => {
-                    asked.in_doubt |= error.applied == Applied::Perhaps;
+                    sent.in_doubt |= error.applied == Applied::Perhaps;
                     failed = Some(worse(failed, error));
                 }
             }
         }
         let Some(error) = failed else {
             let values: Vec<Value> =
-                asked.replies.into_iter().map(|reply| reply.unwrap_or(Value::Nil)).collect();
-            let replies = Replies { values: values.into_iter(), in_doubt: asked.in_doubt };
+                sent.replies.into_iter().map(|reply| reply.unwrap_or(Value::Nil)).collect();
+            let replies = Replies { values: values.into_iter(), in_doubt: sent.in_doubt };
             let step = self.procedure.replied(replies);
             return self.follow(now, step);
         };
-        match asked.window.retry_at(now, &error, &mut self.jitter) {
-            Some(at) => self.state = State::Repeating(asked, at),
+        match sent.window.retry_at(now, &error, &mut self.jitter) {
+            Some(at) => self.state = State::Repeating(sent, at),
             None => self.finish(Err(Failure::Unavailable(error))),
         }
     }
@@ -273,21 +273,21 @@ impl<P: Procedure> Machine<P> {
         let mut next = Some(step);
         while let Some(step) = next.take() {
             match step {
-                Step::Ask(commands) if commands.is_empty() => {
+                Step::Send(commands) if commands.is_empty() => {
                     let replies = Replies { values: Vec::new().into_iter(), in_doubt: false };
                     next = Some(self.procedure.replied(replies));
                 }
-                Step::Ask(commands) => {
+                Step::Send(commands) => {
                     let replies = vec![None; commands.len()];
                     let window = RetryWindow::new(now, self.settings.retry_for);
-                    self.ask(Asked { commands, replies, in_doubt: false, window });
+                    self.send_open(Sent { commands, replies, in_doubt: false, window });
                 }
-                Step::AskOnce(commands) if commands.is_empty() => {
+                Step::SendOnce(commands) if commands.is_empty() => {
                     next = Some(self.procedure.answered(Vec::new()));
                 }
-                Step::AskOnce(commands) => {
+                Step::SendOnce(commands) => {
                     self.requests.add(commands, Priority::Due, ());
-                    self.state = State::AskingOnce;
+                    self.state = State::SendingOnce;
                 }
                 Step::Pause(error) => self.pause(now, error),
                 Step::Listen(executions) => {
@@ -310,11 +310,11 @@ impl<P: Procedure> Machine<P> {
     }
 
     /// Sends the commands of a step that have no reply yet.
-    fn ask(&mut self, asked: Asked) {
-        let open = asked.commands.iter().zip(&asked.replies).filter(|(_, reply)| reply.is_none());
+    fn send_open(&mut self, sent: Sent) {
+        let open = sent.commands.iter().zip(&sent.replies).filter(|(_, reply)| reply.is_none());
         let commands = open.map(|(command, _)| command.clone()).collect();
         self.requests.add(commands, Priority::Due, ());
-        self.state = State::Asking(asked);
+        self.state = State::Sending(sent);
     }
 
     fn pause(&mut self, now: LocalTime, error: ServerError) {

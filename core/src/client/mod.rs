@@ -1,6 +1,6 @@
 //! The client: its procedures as small state machines.
 //!
-//! A [`Procedure`] decides what to ask the store next, given the replies to what it asked last. A
+//! A [`Procedure`] decides what to send to the store next, given the replies to what it sent last. A
 //! [`Machine`] runs one procedure to its end: it splits commands into batches for one hash slot
 //! each, repeats those that were not answered, wakes the procedure when a push or a poll is due,
 //! and keeps the result. Whoever owns a store and a clock drives it as every machine of this crate:
@@ -82,9 +82,9 @@ use crate::value::Value;
 pub enum Step<T> {
     /// Send these commands, and repeat those without an answer: sending one twice has the same
     /// effect as sending it once. [`Procedure::replied`] gets the replies.
-    Ask(Vec<Command>),
+    Send(Vec<Command>),
     /// Send these commands once. [`Procedure::answered`] judges each answer alone.
-    AskOnce(Vec<Command>),
+    SendOnce(Vec<Command>),
     /// Pause because of this error, then [`Procedure::resumed`]. Ends the procedure with the error
     /// when it is none that passes, or the time to repeat is over.
     Pause(ServerError),
@@ -103,7 +103,7 @@ pub enum Step<T> {
     Done(Result<T, Failure>),
 }
 
-/// The replies to [`Step::Ask`], in the order of its commands.
+/// The replies to [`Step::Send`], in the order of its commands.
 pub struct Replies {
     values: alloc::vec::IntoIter<Value>,
     /// Whether a command was repeated that was perhaps applied before: a refusal may be the effect
@@ -132,7 +132,7 @@ impl Replies {
     }
 }
 
-/// A procedure of the client: what to ask next, given what the last step led to.
+/// A procedure of the client: what to send next, given what the last step led to.
 pub trait Procedure {
     /// What it returns.
     type Output;
@@ -140,10 +140,10 @@ pub trait Procedure {
     /// The first step.
     fn begin(&mut self) -> Step<Self::Output>;
 
-    /// The step after [`Step::Ask`].
+    /// The step after [`Step::Send`].
     fn replied(&mut self, replies: Replies) -> Step<Self::Output>;
 
-    /// The step after [`Step::AskOnce`]. An error says whether its command was perhaps applied.
+    /// The step after [`Step::SendOnce`]. An error says whether its command was perhaps applied.
     fn answered(&mut self, answers: Vec<Result<Value, ServerError>>) -> Step<Self::Output> {
         match answers.into_iter().collect::<Result<Vec<Value>, ServerError>>() {
             Ok(values) => self.replied(Replies { values: values.into_iter(), in_doubt: false }),

@@ -59,7 +59,7 @@ impl RegisterLanes {
 
     fn prepared(prepared: Prepare) -> Step<()> {
         match prepared {
-            Prepare::Ask(commands) => Step::Ask(commands),
+            Prepare::Send(commands) => Step::Send(commands),
             Prepare::Failed(failure) => Step::Done(Err(failure)),
             Prepare::Ready(_) => Step::Done(Ok(())),
         }
@@ -80,7 +80,7 @@ impl Procedure for RegisterLanes {
 
 /// The next step of a preparation.
 pub(super) enum Prepare {
-    Ask(Vec<Command>),
+    Send(Vec<Command>),
     /// Everything is there; with the server's time, if it was wanted.
     Ready(Option<ServerTime>),
     Failed(Failure),
@@ -111,7 +111,7 @@ impl Preparation {
         self.stage = Stage::Reads;
         let exist = self.limits().into_iter().map(|(.., key)| Command::read("EXISTS", &key, &[]));
         let reads: Vec<Command> = exist.chain(self.time_of.map(time_of)).collect();
-        if reads.is_empty() { self.fix_counts() } else { Prepare::Ask(reads) }
+        if reads.is_empty() { self.fix_counts() } else { Prepare::Send(reads) }
     }
 
     pub(super) fn replied(&mut self, mut replies: Replies) -> Prepare {
@@ -150,7 +150,7 @@ impl Preparation {
         }
         self.stage = Stage::Counts;
         let counts = self.needs.counts;
-        Prepare::Ask(vec![Command::call(&FixPartitionCounts { counts })])
+        Prepare::Send(vec![Command::call(&FixPartitionCounts { counts })])
     }
 
     fn register_lanes(&mut self) -> Prepare {
@@ -160,7 +160,7 @@ impl Preparation {
         self.stage = Stage::Lanes;
         let names: Vec<&[u8]> =
             self.needs.lanes.iter().map(|lane| lane.as_str().as_bytes()).collect();
-        Prepare::Ask(vec![Command::write("SADD", &Key::Lanes, &names)])
+        Prepare::Send(vec![Command::write("SADD", &Key::Lanes, &names)])
     }
 
     /// Kind, id and record of each limit.

@@ -37,12 +37,12 @@ impl Replay {
             lane_id: self.lane.clone(),
             inbound_edges: Vec::new(),
         };
-        Step::AskOnce(vec![Command::call(&call)])
+        Step::SendOnce(vec![Command::call(&call)])
     }
 
     fn read(&self) -> Step<()> {
         let names: [&[u8]; 2] = [b"lane_id", b"replay_count"];
-        Step::Ask(vec![Command::read("HMGET", &Key::execution(&self.id).core(), &names)])
+        Step::Send(vec![Command::read("HMGET", &Key::execution(&self.id).core(), &names)])
     }
 }
 

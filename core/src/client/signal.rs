@@ -32,7 +32,7 @@ impl Procedure for SendSignal {
         self.buffers = false;
         // The library uses the lane in the record, not this one.
         let lane = LaneId::default_lane();
-        Step::Ask(vec![Command::call(&DeliverSignal { signal: self.signal.clone(), lane })])
+        Step::Send(vec![Command::call(&DeliverSignal { signal: self.signal.clone(), lane })])
     }
 
     fn replied(&mut self, mut replies: Replies) -> Step<Option<SignalEffect>> {
@@ -49,7 +49,7 @@ impl Procedure for SendSignal {
             {
                 self.buffers = true;
                 let signal = self.signal.clone();
-                Step::Ask(vec![Command::call(&BufferSignalForPendingWaitpoint { signal })])
+                Step::Send(vec![Command::call(&BufferSignalForPendingWaitpoint { signal })])
             }
             Err(failure) => Step::Done(Err(failure)),
         }

@@ -61,12 +61,12 @@ impl Start {
 
     fn prepared(&mut self, prepared: Prepare) -> Step<ExecutionId> {
         match prepared {
-            Prepare::Ask(commands) => Step::Ask(commands),
+            Prepare::Send(commands) => Step::Send(commands),
             Prepare::Failed(failure) => Step::Done(Err(failure)),
             Prepare::Ready(now) => {
                 self.call.delay_until = self.start.at(now);
                 self.is_prepared = true;
-                Step::Ask(vec![Command::call(&self.call)])
+                Step::Send(vec![Command::call(&self.call)])
             }
         }
     }

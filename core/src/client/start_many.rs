@@ -60,14 +60,14 @@ impl StartMany {
 
     fn prepared(&mut self, prepared: Prepare) -> Step<Vec<ExecutionId>> {
         match prepared {
-            Prepare::Ask(commands) => Step::Ask(commands),
+            Prepare::Send(commands) => Step::Send(commands),
             Prepare::Failed(failure) => Step::Done(Err(failure)),
             Prepare::Ready(_) => {
                 let later = self.waiting.as_slice().iter().filter(|task| task.start.is_relative());
                 let slots: BTreeSet<u16> = later.map(NewStart::slot).collect();
                 let commands = slots.iter().copied().map(time_of).collect();
                 self.stage = Stage::Times(slots);
-                Step::Ask(commands)
+                Step::Send(commands)
             }
         }
     }
@@ -91,7 +91,7 @@ impl StartMany {
             return Step::Done(Ok(core::mem::take(&mut self.ids)));
         }
         self.stage = Stage::Creating(ids);
-        Step::Ask(commands)
+        Step::Send(commands)
     }
 
     fn on_times(&mut self, slots: BTreeSet<u16>, mut replies: Replies) -> Result<(), Failure> {

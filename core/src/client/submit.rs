@@ -78,7 +78,7 @@ impl Submit {
 
     fn prepared(&mut self, prepared: Prepare) -> Step<()> {
         match prepared {
-            Prepare::Ask(commands) => Step::Ask(commands),
+            Prepare::Send(commands) => Step::Send(commands),
             Prepare::Failed(failure) => Step::Done(Err(failure)),
             Prepare::Ready(now) => {
                 self.chunks = chunks(&mut self.flow, now);
@@ -90,7 +90,7 @@ impl Submit {
     fn send_chunk(&mut self) -> Step<()> {
         self.stage = Stage::Chunk;
         match self.chunks.front() {
-            Some(chunk) => Step::Ask(vec![Command::call(chunk)]),
+            Some(chunk) => Step::Send(vec![Command::call(chunk)]),
             None => self.set_tags(),
         }
     }
@@ -118,7 +118,7 @@ impl Submit {
         let Some(chunk) = self.chunks.front_mut() else { return self.set_tags() };
         (chunk.members, chunk.edges) = (Vec::new(), Vec::new());
         (chunk.joins, chunk.groups) = (Vec::new(), Vec::new());
-        Step::Ask(vec![Command::call(chunk)])
+        Step::Send(vec![Command::call(chunk)])
     }
 
     fn set_tags(&mut self) -> Step<()> {
@@ -128,7 +128,7 @@ impl Submit {
             return Step::Done(Ok(()));
         }
         let FlowSubmission { partition, flow_id, .. } = self.flow;
-        Step::Ask(vec![Command::call(&SetFlowTags { partition, flow_id, tags })])
+        Step::Send(vec![Command::call(&SetFlowTags { partition, flow_id, tags })])
     }
 }
 

@@ -71,7 +71,7 @@ impl<'a> NextFrames<'a> {
             count_limit: PAGE,
             exclude_best_effort: false,
         };
-        Step::Ask(vec![Command::call(&call)])
+        Step::Send(vec![Command::call(&call)])
     }
 
     fn on_frames(&mut self, mut replies: Replies) -> Step<Option<Vec<Frame>>> {
@@ -96,7 +96,7 @@ impl<'a> NextFrames<'a> {
         self.stage = Stage::Attempt;
         let names: [&[u8]; 2] = [b"terminal_outcome", b"current_attempt_index"];
         let core = Key::execution(&self.position.execution_id).core();
-        Step::Ask(vec![Command::read("HMGET", &core, &names)])
+        Step::Send(vec![Command::read("HMGET", &core, &names)])
     }
 
     fn on_attempt(&mut self, mut replies: Replies) -> Step<Option<Vec<Frame>>> {

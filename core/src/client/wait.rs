@@ -89,7 +89,7 @@ impl Procedure for Wait {
 
     fn begin(&mut self) -> Step<Outcome> {
         if core::mem::replace(&mut self.is_listening, true) {
-            return Step::Ask(outcome_reads(&self.id));
+            return Step::Send(outcome_reads(&self.id));
         }
         Step::Listen(vec![self.id.clone()])
     }

@@ -91,7 +91,7 @@ impl WaitFlow {
             Command::read("SSCAN", &keys.members(), &page),
         ];
         self.stage = Stage::Listing(cursor);
-        Step::Ask(reads)
+        Step::Send(reads)
     }
 
     fn on_page(&mut self, cursor: &str, mut replies: Replies) -> Step<FlowOutcome> {
@@ -135,7 +135,7 @@ impl WaitFlow {
             }),
         );
         self.stage = Stage::Reading(ids);
-        Step::Ask(reads)
+        Step::Send(reads)
     }
 
     fn on_read(&mut self, ids: Vec<ExecutionId>, mut replies: Replies) -> Step<FlowOutcome> {

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 
 use super::reads::{open_edges, upstream_of};
-use super::{DueBy, Explainer, Mover};
+use super::{DueBy, Explainer, UnblockedBy};
 use crate::engine::ScannerName;
 use crate::id::{ExecutionId, FlowId};
 use crate::key::Key;
@@ -15,7 +15,7 @@ impl Explainer<'_> {
     pub(super) fn blocked_by_dependencies(&mut self) -> String {
         if !self.execution.core.text("unsealed").is_empty() {
             let on = "the rest of its flow to be submitted".to_owned();
-            self.wait(on, Mover::Submitter, DueBy::Unknown);
+            self.wait(on, UnblockedBy::Submitter, DueBy::Unknown);
             return "its flow is not submitted completely: the client has not sent the rest"
                 .to_owned();
         }
@@ -25,14 +25,14 @@ impl Explainer<'_> {
                 Some(upstream) => self.wait_for_upstream(upstream),
                 None => {
                     let on = format!("edge {edge}, whose record is missing");
-                    self.wait(on, Mover::Nobody, DueBy::Unknown);
+                    self.wait(on, UnblockedBy::Nobody, DueBy::Unknown);
                 }
             }
         }
         if edges.is_empty() {
             let by = self.within(ScannerName::DependencyReconciler);
-            let mover = Mover::Scanner(ScannerName::DependencyReconciler);
-            self.wait("to be released: all its edges are resolved".to_owned(), mover, by);
+            let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
+            self.wait("to be released: all its edges are resolved".to_owned(), unblocked_by, by);
         }
         format!("it waits for {}", self.group(edges.len()))
     }
@@ -40,23 +40,23 @@ impl Explainer<'_> {
     fn wait_for_upstream(&mut self, upstream: ExecutionId) {
         let Some(record) = self.snapshot.execution(&upstream) else {
             let by = self.within(ScannerName::DependencyReconciler);
-            let mover = Mover::Scanner(ScannerName::DependencyReconciler);
-            return self.wait(format!("{upstream}, which no longer exists"), mover, by);
+            let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
+            return self.wait(format!("{upstream}, which no longer exists"), unblocked_by, by);
         };
         let state = record.core.text("public_state");
         let ended = record.core.text("lifecycle_phase") == LifecyclePhase::Terminal.as_str();
         if ended {
             // The completion was pushed; if the push is lost, the reconciler finds it.
             let by = self.within(ScannerName::DependencyReconciler);
-            let mover = Mover::Scanner(ScannerName::DependencyReconciler);
+            let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
             self.wait(
                 format!("the completion of {upstream} ({state}) to be dispatched"),
-                mover,
+                unblocked_by,
                 by,
             );
         } else {
             let on = format!("{upstream} ({state}) to end");
-            self.wait(on, Mover::Upstream(upstream), DueBy::Unknown);
+            self.wait(on, UnblockedBy::Upstream(upstream), DueBy::Unknown);
         }
     }
 

@@ -49,14 +49,14 @@ pub struct Wait {
     /// What it waits for.
     pub on: String,
     /// Who can make it happen.
-    pub mover: Mover,
+    pub unblocked_by: UnblockedBy,
     /// By when it happens.
     pub by: DueBy,
 }
 
 /// Who can change the state of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mover {
+pub enum UnblockedBy {
     /// A worker.
     Worker(String),
     /// The holder of a waitpoint token.
@@ -97,7 +97,11 @@ pub fn explain(
     let headline = match execution.vector() {
         Ok(vector) => explainer.headline(vector),
         Err(unknown) => {
-            explainer.wait("its record to be repaired".to_owned(), Mover::Operator, DueBy::Unknown);
+            explainer.wait(
+                "its record to be repaired".to_owned(),
+                UnblockedBy::Operator,
+                DueBy::Unknown,
+            );
             match explainer.empty_fields() {
                 Some(fields) => format!("its record is damaged: it lacks {fields}"),
                 None => format!("its record cannot be read: {unknown}"),
@@ -127,7 +131,9 @@ pub fn explain_missing(
     let scanner = ScannerName::IndexReconciler;
     let by = DueBy::Time(latest_visit(config, snapshot.now(), scanner));
     let on = "its index entry to be restored; `selvedge fsck --repair` does so at once";
-    explanation.waits.insert(0, Wait { on: on.to_owned(), mover: Mover::Scanner(scanner), by });
+    explanation
+        .waits
+        .insert(0, Wait { on: on.to_owned(), unblocked_by: UnblockedBy::Scanner(scanner), by });
     Some(explanation)
 }
 
@@ -162,11 +168,15 @@ impl Explainer<'_> {
             | EligibilityState::BlockedByQuota
             | EligibilityState::BlockedByRoute => self.blocked_by_admission(vector),
             EligibilityState::BlockedByLaneState | EligibilityState::BlockedByOperator => {
-                self.wait("to be unblocked".to_owned(), Mover::Operator, DueBy::Unknown);
+                self.wait("to be unblocked".to_owned(), UnblockedBy::Operator, DueBy::Unknown);
                 format!("an operator blocked it{}", self.detail())
             }
             EligibilityState::NotApplicable => {
-                self.wait("its record to be repaired".to_owned(), Mover::Nobody, DueBy::Unknown);
+                self.wait(
+                    "its record to be repaired".to_owned(),
+                    UnblockedBy::Nobody,
+                    DueBy::Unknown,
+                );
                 "it is runnable but neither eligible nor blocked".to_owned()
             }
         }
@@ -176,7 +186,7 @@ impl Explainer<'_> {
         if let Some(cancelled) = self.cancelled_flow() {
             let by = self.within(ScannerName::CancelReconciler);
             let on = format!("the cancellation of flow {cancelled} to reach it");
-            self.wait(on, Mover::Scanner(ScannerName::CancelReconciler), by);
+            self.wait(on, UnblockedBy::Scanner(ScannerName::CancelReconciler), by);
             return "its flow was cancelled while it was ready; no worker can claim it".to_owned();
         }
         let lane = self.lane();
@@ -185,7 +195,7 @@ impl Explainer<'_> {
             "" => format!("any worker of lane {lane}"),
             needs => format!("a worker of lane {lane} that offers {needs}"),
         };
-        self.wait("a free worker".to_owned(), Mover::Worker(who.clone()), DueBy::Unknown);
+        self.wait("a free worker".to_owned(), UnblockedBy::Worker(who.clone()), DueBy::Unknown);
         let grant = self.snapshot.hash(&Key::execution(self.execution.id).claim_grant());
         match grant.map(|grant| grant.text("worker_id")) {
             Some(holder) if !holder.is_empty() => {
@@ -202,7 +212,7 @@ impl Explainer<'_> {
         let recorded = self.execution.core.number("delay_until");
         let due = self.snapshot.zset(&index).get(&member).map_or(recorded, |score| whole(*score));
         let by = self.after(ServerTime(due), ScannerName::DelayedPromoter);
-        let promoter = Mover::Scanner(ScannerName::DelayedPromoter);
+        let promoter = UnblockedBy::Scanner(ScannerName::DelayedPromoter);
         self.wait(format!("the time {due}"), promoter, by);
         format!("it is delayed ({}){}", vector.reason, self.detail())
     }
@@ -225,7 +235,7 @@ impl Explainer<'_> {
                 format!("a live worker that offers {}", core.text("required_capabilities"))
             }
         };
-        self.wait(on, Mover::Scanner(ScannerName::Unblock), DueBy::Unknown);
+        self.wait(on, UnblockedBy::Scanner(ScannerName::Unblock), DueBy::Unknown);
         format!("it is blocked ({}){}", vector.reason, self.detail())
     }
 
@@ -236,15 +246,15 @@ impl Explainer<'_> {
             instance => instance,
         };
         let ends = ServerTime(core.number("lease_expires_at"));
-        let scanner = Mover::Scanner(ScannerName::LeaseExpiry);
+        let scanner = UnblockedBy::Scanner(ScannerName::LeaseExpiry);
         match ownership {
             OwnershipState::Leased if ends >= self.snapshot.now() => {
-                let worker = Mover::Worker(holder.to_owned());
+                let worker = UnblockedBy::Worker(holder.to_owned());
                 self.wait("its worker to finish".to_owned(), worker, DueBy::Unknown);
                 self.attempt_timeout();
                 let back = self.after(ends, ScannerName::LeaseExpiry);
                 let on = "the end of its lease, unless it is renewed".to_owned();
-                self.limits.push(Wait { on, mover: scanner, by: back });
+                self.limits.push(Wait { on, unblocked_by: scanner, by: back });
                 format!("worker {holder} runs it under a lease until {ends}")
             }
             OwnershipState::Leased => {
@@ -259,7 +269,11 @@ impl Explainer<'_> {
                 format!("worker {holder} lost its lease ({ownership})")
             }
             OwnershipState::Unowned => {
-                self.wait("its record to be repaired".to_owned(), Mover::Nobody, DueBy::Unknown);
+                self.wait(
+                    "its record to be repaired".to_owned(),
+                    UnblockedBy::Nobody,
+                    DueBy::Unknown,
+                );
                 "it is active but no worker owns it".to_owned()
             }
         }
@@ -273,8 +287,8 @@ impl Explainer<'_> {
             .filter(|_| vector.outcome != TerminalOutcome::Success)
             .map(|reason| format!(": {reason}"));
         let on = "the end of its retention".to_owned();
-        let trimmer = Mover::Scanner(ScannerName::RetentionTrimmer);
-        self.limits.push(Wait { on, mover: trimmer, by: DueBy::Unknown });
+        let trimmer = UnblockedBy::Scanner(ScannerName::RetentionTrimmer);
+        self.limits.push(Wait { on, unblocked_by: trimmer, by: DueBy::Unknown });
         let ended = match vector.outcome {
             TerminalOutcome::None => "it ended without an outcome",
             TerminalOutcome::Success => "it succeeded",
@@ -310,12 +324,12 @@ impl Explainer<'_> {
             let at = ServerTime(whole(*score));
             let by = self.after(at, scanner);
             let on = format!("{on}, {at}");
-            self.limits.push(Wait { on, mover: Mover::Scanner(scanner), by });
+            self.limits.push(Wait { on, unblocked_by: UnblockedBy::Scanner(scanner), by });
         }
     }
 
-    fn wait(&mut self, on: String, mover: Mover, by: DueBy) {
-        self.waits.push(Wait { on, mover, by });
+    fn wait(&mut self, on: String, unblocked_by: UnblockedBy, by: DueBy) {
+        self.waits.push(Wait { on, unblocked_by, by });
     }
 
     /// Its flow, if that was cancelled: then no member can be claimed.

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{DueBy, Explainer, Mover, Wait};
+use super::{DueBy, Explainer, UnblockedBy, Wait};
 use crate::audit::Fields;
 use crate::engine::ScannerName;
 use crate::id::WaitpointId;
@@ -17,7 +17,7 @@ impl Explainer<'_> {
         let suspension = self.snapshot.hash(&Key::execution(self.execution.id).suspension());
         let open = suspension.filter(|record| record.text("closed_at").is_empty());
         let Some(open) = open else {
-            self.wait("its record to be repaired".to_owned(), Mover::Nobody, DueBy::Unknown);
+            self.wait("its record to be repaired".to_owned(), UnblockedBy::Nobody, DueBy::Unknown);
             return "it is suspended without an open suspension".to_owned();
         };
         let can_be_signalled = self.waitpoint(&open);
@@ -25,14 +25,14 @@ impl Explainer<'_> {
         if timeout_at > 0 {
             let at = ServerTime(timeout_at);
             let on = format!("its timeout at {at} ({})", open.text("timeout_behavior"));
-            let mover = Mover::Scanner(ScannerName::SuspensionTimeout);
+            let unblocked_by = UnblockedBy::Scanner(ScannerName::SuspensionTimeout);
             let by = self.after(at, ScannerName::SuspensionTimeout);
-            self.limits.push(Wait { on, mover, by });
+            self.limits.push(Wait { on, unblocked_by, by });
         }
         if !can_be_signalled && timeout_at <= 0 {
             self.wait(
                 "nothing: it has neither an open waitpoint nor a timeout".to_owned(),
-                Mover::Nobody,
+                UnblockedBy::Nobody,
                 DueBy::Unknown,
             );
         }
@@ -50,7 +50,7 @@ impl Explainer<'_> {
             return false;
         }
         let who = format!("the holder of the token of waitpoint {}", record.text("waitpoint_key"));
-        self.wait(missing(&condition), Mover::Signaller(who), DueBy::Unknown);
+        self.wait(missing(&condition), UnblockedBy::Signaller(who), DueBy::Unknown);
         true
     }
 }

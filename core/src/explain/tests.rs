@@ -53,8 +53,8 @@ fn id() -> ExecutionId {
     ID.parse().expect("an id")
 }
 
-fn scanned(scanner: ScannerName, by: i64) -> (Mover, DueBy) {
-    (Mover::Scanner(scanner), DueBy::Time(ServerTime(by)))
+fn scanned(scanner: ScannerName, by: i64) -> (UnblockedBy, DueBy) {
+    (UnblockedBy::Scanner(scanner), DueBy::Time(ServerTime(by)))
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn an_entry_that_is_missing_is_put_back_by_the_index_reconciler() {
     let config = EngineConfig::default();
     let why = explain_missing(&records.0, &id(), &config, place).expect("it has a record");
     assert!(why.headline.contains("missing from the eligible index of lane default"), "{why:?}");
-    assert_eq!(why.waits[0].mover, Mover::Scanner(ScannerName::IndexReconciler));
+    assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Scanner(ScannerName::IndexReconciler));
     assert_eq!(why.waits[1..], records.why().waits);
 }
 
@@ -85,14 +85,17 @@ fn a_record_that_lacks_a_part_of_its_state_says_which() {
 fn ready_work_waits_for_a_worker_that_can_do_it() {
     let why = Records::new(READY, &[("lane_id", "gpu"), ("required_capabilities", "cuda")]).why();
     let who = "a worker of lane gpu that offers cuda".to_owned();
-    assert_eq!(why.waits[0].mover, Mover::Worker(who));
+    assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Worker(who));
 }
 
 #[test]
 fn ready_work_of_a_cancelled_flow_waits_for_the_cancel() {
     let mut records = Records::new(READY, &[("flow_id", FLOW)]);
     records.hash(&format!("ff:flow:{{fp:7}}:{FLOW}:core"), &[("public_flow_state", "cancelled")]);
-    assert_eq!(records.why().waits[0].mover, Mover::Scanner(ScannerName::CancelReconciler));
+    assert_eq!(
+        records.why().waits[0].unblocked_by,
+        UnblockedBy::Scanner(ScannerName::CancelReconciler)
+    );
 }
 
 #[test]
@@ -101,7 +104,7 @@ fn a_lease_that_ran_out_is_noticed_within_two_intervals() {
     let wait = &why.waits[0];
     // Twice 1.5 s until it is requeued.
     let expected = scanned(ScannerName::LeaseExpiry, 999_000 + 3_000);
-    assert_eq!((wait.mover.clone(), wait.by), expected);
+    assert_eq!((wait.unblocked_by.clone(), wait.by), expected);
 }
 
 #[test]
@@ -118,13 +121,14 @@ fn a_running_attempt_is_limited_by_its_lease_its_timeout_and_its_deadline() {
         records.put(&format!("ff:idx:{{fp:7}}:{index}"), Stored::Zset(score));
     }
     let why = records.why();
-    let movers: Vec<&Mover> = why.limits.iter().map(|limit| &limit.mover).collect();
+    let unblocked_by: Vec<&UnblockedBy> =
+        why.limits.iter().map(|limit| &limit.unblocked_by).collect();
     assert_eq!(
-        movers,
+        unblocked_by,
         [
-            &Mover::Scanner(ScannerName::ExecutionDeadline),
-            &Mover::Scanner(ScannerName::AttemptTimeout),
-            &Mover::Scanner(ScannerName::LeaseExpiry),
+            &UnblockedBy::Scanner(ScannerName::ExecutionDeadline),
+            &UnblockedBy::Scanner(ScannerName::AttemptTimeout),
+            &UnblockedBy::Scanner(ScannerName::LeaseExpiry),
         ]
     );
     assert_eq!(why.limits[1].by, DueBy::Time(ServerTime(1_010_000 + 4_000)));
@@ -141,19 +145,19 @@ fn a_blocked_child_names_its_upstream_or_who_brings_its_word() {
     records.hash(&dependency, &[("upstream_execution_id", UPSTREAM)]);
     records.execution(UPSTREAM, RUNNING, &[]);
     let upstream: ExecutionId = UPSTREAM.parse().expect("an id");
-    assert_eq!(records.why().waits[0].mover, Mover::Upstream(upstream.clone()));
+    assert_eq!(records.why().waits[0].unblocked_by, UnblockedBy::Upstream(upstream.clone()));
     assert!(reads(&records.0, &id()).contains(&Read::Hash(Key::execution(&upstream).core())));
 
     records.execution(UPSTREAM, DONE, &[]);
     let why = records.why();
     let expected = scanned(ScannerName::DependencyReconciler, NOW.0 + 30_000);
-    assert_eq!((why.waits[0].mover.clone(), why.waits[0].by), expected);
+    assert_eq!((why.waits[0].unblocked_by.clone(), why.waits[0].by), expected);
 }
 
 #[test]
 fn a_child_of_an_unfinished_submission_waits_for_the_submitter() {
     let why = Records::new(BLOCKED, &[("unsealed", "1")]).why();
-    assert_eq!(why.waits[0].mover, Mover::Submitter);
+    assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Submitter);
 }
 
 #[test]
@@ -187,13 +191,17 @@ fn a_suspension_names_the_signals_that_are_missing() {
     assert_eq!(why.waits.len(), 1);
 
     records.hash(&condition, &[("closed", "1")]);
-    assert_eq!(records.why().waits[0].mover, Mover::Nobody, "nothing can wake it any more");
+    assert_eq!(
+        records.why().waits[0].unblocked_by,
+        UnblockedBy::Nobody,
+        "nothing can wake it any more"
+    );
 }
 
 #[test]
 fn a_broken_record_is_for_the_operator() {
     let why = Records::new("no/such/words/in/the/contract/ever", &[]).why();
-    assert_eq!(why.waits[0].mover, Mover::Operator);
+    assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Operator);
 }
 
 #[test]

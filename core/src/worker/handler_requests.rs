@@ -10,7 +10,9 @@ use core::time::Duration;
 
 use super::attempts::{Attempt, Attempts};
 use super::config::WorkerConfig;
-use super::inputs_and_effects::{Ask, AskError, AskReply, Effect, Suspension};
+use super::inputs_and_effects::{
+    Effect, HandlerReply, HandlerRequest, HandlerRequestError, Suspension,
+};
 use super::io::{Alarm, Continuation, Io, later, only, parse, read_time, time_command};
 use super::releases::Slot;
 use crate::call::budget::{RecordSpend, UsageVerdict};
@@ -26,9 +28,9 @@ use crate::id::{BudgetId, LeaseId, SuspensionId, WaitpointId, WaitpointKey};
 use crate::retry::{Idempotency, Retry, RetryDelays};
 use crate::time::{LocalTime, ServerTime};
 
-/// A question that is not answered yet.
+/// A request that is not answered yet.
 #[derive(Clone, Debug)]
-struct Question {
+struct OpenRequest {
     lease: LeaseId,
     /// The time of the server is asked for first.
     needs_time: bool,
@@ -54,56 +56,56 @@ struct Spending {
 }
 
 #[derive(Clone)]
-pub(super) struct Asks {
+pub(super) struct HandlerRequests {
     config: Arc<WorkerConfig>,
-    open: BTreeMap<u64, Question>,
+    open: BTreeMap<u64, OpenRequest>,
 }
 
-impl Asks {
+impl HandlerRequests {
     pub(super) const fn new(config: Arc<WorkerConfig>) -> Self {
         Self { config, open: BTreeMap::new() }
     }
 
     /// A handler asks for something.
-    pub(super) fn ask(
+    pub(super) fn open(
         &mut self,
         io: &mut Io,
         attempts: &mut Attempts,
         lease: LeaseId,
-        number: u64,
-        ask: Ask,
+        id: u64,
+        request: HandlerRequest,
     ) {
-        let spends = matches!(ask, Ask::Spend { .. });
+        let spends = matches!(request, HandlerRequest::Spend { .. });
         let attempt = attempts.get_mut(lease).filter(|attempt| spends || attempt.is_held());
         let Some(attempt) = attempt else {
-            return answer(io, number, Err(AskError::LeaseLost));
+            return answer(io, id, Err(HandlerRequestError::LeaseLost));
         };
-        let call = self.call(io, attempt, ask);
+        let call = self.call(io, attempt, request);
         if let Call::Suspend(..) = &call {
             attempt.suspending += 1;
         }
-        let question = Question {
+        let request = OpenRequest {
             lease,
             needs_time: call.needs_time(),
             call,
             until: io.now.after(self.config.retry_for),
             delays: RetryDelays::new(DELAY_FIRST, DELAY_LONGEST),
         };
-        self.open.insert(number, question);
-        self.send(io, number);
+        self.open.insert(id, request);
+        self.send(io, id);
     }
 
-    fn call(&self, io: &mut Io, attempt: &Attempt, ask: Ask) -> Call {
+    fn call(&self, io: &mut Io, attempt: &Attempt, request: HandlerRequest) -> Call {
         let execution_id = attempt.execution.clone();
-        match ask {
-            Ask::Progress { percent, message } => Call::Progress(UpdateProgress {
+        match request {
+            HandlerRequest::Progress { percent, message } => Call::Progress(UpdateProgress {
                 execution_id,
                 lease_id: attempt.fence.lease_id,
                 lease_epoch: attempt.fence.lease_epoch,
                 progress_pct: Some(percent),
                 progress_message: Some(message),
             }),
-            Ask::Frame { kind, payload, mode } => Call::Frame(AppendFrame {
+            HandlerRequest::Frame { kind, payload, mode } => Call::Frame(AppendFrame {
                 execution_id,
                 attempt_index: attempt.index,
                 fence: attempt.fence,
@@ -117,7 +119,7 @@ impl Asks {
                 max_payload_bytes: FRAME_BYTES_MAX,
                 mode,
             }),
-            Ask::Spend { report, deltas } => {
+            HandlerRequest::Spend { report, deltas } => {
                 let spending = attempt.budgets.iter().map(|budget_id| {
                     let call = RecordSpend {
                         partition: self.config.partitions.of_budget(*budget_id),
@@ -131,7 +133,7 @@ impl Asks {
                 });
                 Call::Spend(spending.collect())
             }
-            Ask::Waitpoint { expires_in } => {
+            HandlerRequest::Waitpoint { expires_in } => {
                 let call = CreatePendingWaitpoint {
                     execution_id,
                     attempt_index: attempt.index,
@@ -140,7 +142,7 @@ impl Asks {
                 };
                 Call::Waitpoint(call, expires_in)
             }
-            Ask::Suspend(suspension) => self.suspension(io, attempt, suspension),
+            HandlerRequest::Suspend(suspension) => self.suspension(io, attempt, suspension),
         }
     }
 
@@ -176,53 +178,55 @@ impl Asks {
         Call::Suspend(call, timeout.map(|(after, _)| after))
     }
 
-    /// Sends what a question needs next, or sends it again.
-    pub(super) fn send(&mut self, io: &mut Io, number: u64) {
-        let Some(question) = self.open.get(&number) else { return };
-        let commands = if question.needs_time {
-            question.call.slot().map(time_command).into_iter().collect()
+    /// Sends what a request needs next, or sends it again.
+    pub(super) fn send(&mut self, io: &mut Io, id: u64) {
+        let Some(request) = self.open.get(&id) else { return };
+        let commands = if request.needs_time {
+            request.call.slot().map(time_command).into_iter().collect()
         } else {
-            question.call.commands()
+            request.call.commands()
         };
         if commands.is_empty() {
             // There is no budget to spend from.
-            self.open.remove(&number);
-            return answer(io, number, Ok(AskReply::Spent(Vec::new())));
+            self.open.remove(&id);
+            return answer(io, id, Ok(HandlerReply::Spent(Vec::new())));
         }
-        io.request(commands, Continuation::Ask(number));
+        io.request(commands, Continuation::HandlerRequest(id));
     }
 
-    /// The replies to a question are there. Returns the slot of an execution that was suspended.
+    /// The replies to a request are there. Returns the slot of an execution that was suspended.
     pub(super) fn on_replies(
         &mut self,
         io: &mut Io,
         attempts: &mut Attempts,
-        number: u64,
+        id: u64,
         replies: Vec<Reply>,
     ) -> Option<Slot> {
-        let question = self.open.get_mut(&number)?;
-        if question.needs_time {
+        let request = self.open.get_mut(&id)?;
+        if request.needs_time {
             return match read_time(replies.into_iter().next()) {
                 Ok(now) => {
-                    question.needs_time = false;
-                    question.call.set_time(now);
-                    self.send(io, number);
+                    request.needs_time = false;
+                    request.call.set_time(now);
+                    self.send(io, id);
                     None
                 }
-                Err(error) => self.failed(io, attempts, number, error),
+                Err(error) => self.failed(io, attempts, id, error),
             };
         }
-        let lease = question.lease;
-        let reply = match &mut question.call {
-            Call::Progress(_) => only::<UpdateProgress>(replies).map(|()| AskReply::Done),
-            Call::Frame(_) => only::<AppendFrame>(replies).map(|_| AskReply::Done),
-            Call::Waitpoint(..) => only::<CreatePendingWaitpoint>(replies).map(AskReply::Waitpoint),
+        let lease = request.lease;
+        let reply = match &mut request.call {
+            Call::Progress(_) => only::<UpdateProgress>(replies).map(|()| HandlerReply::Done),
+            Call::Frame(_) => only::<AppendFrame>(replies).map(|_| HandlerReply::Done),
+            Call::Waitpoint(..) => {
+                only::<CreatePendingWaitpoint>(replies).map(HandlerReply::Waitpoint)
+            }
             Call::Spend(spending) => spent(spending, replies),
             Call::Suspend(..) => match only::<SuspendExecution>(replies) {
                 Ok(suspended) => {
                     let (waitpoints, slot) = on_suspended(io, attempts, lease, suspended);
-                    self.open.remove(&number);
-                    answer(io, number, Ok(AskReply::Suspended(waitpoints)));
+                    self.open.remove(&id);
+                    answer(io, id, Ok(HandlerReply::Suspended(waitpoints)));
                     return slot;
                 }
                 Err(error) => Err(error),
@@ -230,11 +234,11 @@ impl Asks {
         };
         match reply {
             Ok(reply) => {
-                self.open.remove(&number);
-                answer(io, number, Ok(reply));
+                self.open.remove(&id);
+                answer(io, id, Ok(reply));
                 None
             }
-            Err(error) => self.failed(io, attempts, number, error),
+            Err(error) => self.failed(io, attempts, id, error),
         }
     }
 
@@ -243,11 +247,11 @@ impl Asks {
         &mut self,
         io: &mut Io,
         attempts: &mut Attempts,
-        number: u64,
+        id: u64,
         error: CallError,
     ) -> Option<Slot> {
-        let question = self.open.get_mut(&number)?;
-        let idempotency = match question.call {
+        let request = self.open.get_mut(&id)?;
+        let idempotency = match request.call {
             Call::Frame(_) => Idempotency::NotIdempotent,
             Call::Progress(_) | Call::Spend(_) | Call::Waitpoint(..) | Call::Suspend(..) => {
                 Idempotency::Idempotent
@@ -257,19 +261,19 @@ impl Asks {
             CallError::Server(error) => error.retry(idempotency) == Retry::AfterPause,
             CallError::Refused(_) | CallError::Broken(_) => false,
         };
-        if may_pass && question.until > io.now {
-            io.back_off(Alarm::Ask(number), &mut question.delays);
+        if may_pass && request.until > io.now {
+            io.back_off(Alarm::HandlerRequest(id), &mut request.delays);
             return None;
         }
-        let question = self.open.remove(&number)?;
-        if let Some(attempt) = attempts.get_mut(question.lease)
-            && matches!(question.call, Call::Suspend(..))
+        let request = self.open.remove(&id)?;
+        if let Some(attempt) = attempts.get_mut(request.lease)
+            && matches!(request.call, Call::Suspend(..))
         {
             attempt.suspending = attempt.suspending.saturating_sub(1);
             // Perhaps it was suspended all the same: a renewal tells.
-            io.set(Alarm::Renew(question.lease), io.now);
+            io.set(Alarm::Renew(request.lease), io.now);
         }
-        answer(io, number, Err(for_lease(error)));
+        answer(io, id, Err(for_lease(error)));
         None
     }
 }
@@ -314,7 +318,7 @@ impl Call {
 }
 
 /// Notes the verdicts of budgets; the first error, if one is missing.
-fn spent(spending: &mut [Spending], replies: Vec<Reply>) -> Result<AskReply, CallError> {
+fn spent(spending: &mut [Spending], replies: Vec<Reply>) -> Result<HandlerReply, CallError> {
     let (mut replies, mut failed) = (replies.into_iter(), None);
     for one in spending.iter_mut().filter(|one| one.verdict.is_none()) {
         match parse::<RecordSpend>(replies.next()) {
@@ -329,7 +333,7 @@ fn spent(spending: &mut [Spending], replies: Vec<Reply>) -> Result<AskReply, Cal
                 let of: BudgetId = one.call.budget_id;
                 Some((of, one.verdict.clone()?))
             });
-            Ok(AskReply::Spent(verdicts.collect()))
+            Ok(HandlerReply::Spent(verdicts.collect()))
         }
     }
 }
@@ -355,18 +359,18 @@ fn on_suspended(
     }
 }
 
-fn answer(io: &mut Io, question: u64, answer: Result<AskReply, AskError>) {
-    io.effect(Effect::Answer { question, answer });
+fn answer(io: &mut Io, id: u64, answer: Result<HandlerReply, HandlerRequestError>) {
+    io.effect(Effect::Answer { id, answer });
 }
 
 /// A refusal that says that the caller does not hold the lease.
-fn for_lease(error: CallError) -> AskError {
+fn for_lease(error: CallError) -> HandlerRequestError {
     if let CallError::Refused(refusal) = &error
         && LEASE_LOST.contains(&refusal.code)
     {
-        return AskError::LeaseLost;
+        return HandlerRequestError::LeaseLost;
     }
-    AskError::Call(error)
+    HandlerRequestError::Call(error)
 }
 
 fn new_waitpoint(io: &mut Io) -> NewWaitpoint {

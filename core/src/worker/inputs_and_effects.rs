@@ -43,13 +43,13 @@ pub enum Input {
         outcome: HandlerOutcome,
     },
     /// A handler asks for something under its lease.
-    Asked {
+    HandlerRequested {
         /// Under which lease it was started.
         lease: LeaseId,
         /// To be given back with the answer; never used twice.
-        question: u64,
+        id: u64,
         /// For what.
-        ask: Ask,
+        request: HandlerRequest,
     },
     /// This many handlers may run at the same time from now on.
     Capacity(usize),
@@ -101,7 +101,7 @@ pub enum HandlerOutcome {
 
 /// What a handler asks for under its lease.
 #[derive(Clone, Debug)]
-pub enum Ask {
+pub enum HandlerRequest {
     /// To record progress.
     Progress {
         /// How much is done.
@@ -149,7 +149,7 @@ pub struct Suspension {
 
 /// What a handler gets for what it asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AskReply {
+pub enum HandlerReply {
     /// It was done.
     Done,
     /// The verdict of each budget.
@@ -162,7 +162,7 @@ pub enum AskReply {
 
 /// Why a handler does not get what it asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AskError {
+pub enum HandlerRequestError {
     /// The lease is lost, or the handler has given it up: nothing that it does counts any more.
     #[error("the lease was lost")]
     LeaseLost,
@@ -217,10 +217,10 @@ pub enum Effect {
     },
     /// Answer a handler.
     Answer {
-        /// What it asked.
-        question: u64,
+        /// Of the request.
+        id: u64,
         /// The answer.
-        answer: Result<AskReply, AskError>,
+        answer: Result<HandlerReply, HandlerRequestError>,
     },
     /// Something worth a log line, a metric or a trace event.
     Observe(Observation),

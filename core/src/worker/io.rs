@@ -32,7 +32,7 @@ pub(super) enum Continuation {
     Admission(ExecutionId),
     Renewal { lease: LeaseId, sent: LocalTime },
     Report(LeaseId),
-    Ask(u64),
+    HandlerRequest(u64),
     Release(u64),
 }
 
@@ -51,7 +51,7 @@ pub(super) enum Alarm {
     Slow(RoundKey),
     Repeat(RoundKey),
     Admission(ExecutionId),
-    Ask(u64),
+    HandlerRequest(u64),
     Release(u64),
     Drain(super::drain::Step),
 }
@@ -156,7 +156,7 @@ pub(super) fn value(reply: Option<Reply>) -> Result<Value, CallError> {
     }
 }
 
-/// Asks the server of this slot for its time.
+/// HandlerRequests the server of this slot for its time.
 pub(super) fn time_command(slot: u16) -> Command {
     Command { slot, argv: alloc::vec![b"TIME".to_vec()], reads: true }
 }

@@ -18,7 +18,7 @@
 //!         Effect::Start { lane, work } => { /* run the handler */ }
 //!         Effect::Cancel { lease, reason } => { /* tell the handler to stop */ }
 //!         Effect::Abort { lease } => { /* drop the handler */ }
-//!         Effect::Answer { question, answer } => { /* what the handler asked for */ }
+//!         Effect::Answer { id, answer } => { /* what the handler asked for */ }
 //!         Effect::Observe(observation) => { /* a log line, a metric, a trace event */ }
 //!     }
 //! }
@@ -31,7 +31,7 @@
 //! | --- | --- |
 //! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `rounds`: what their answers mean; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
 //! | `admissions` | executions whose budgets and quota are being asked |
-//! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are told |
+//! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
 //! | `releases` | quota slots to give back |
 //! | `drain` | the phases of a drain |
@@ -62,7 +62,8 @@ use alloc::vec::Vec;
 
 pub use config::WorkerConfig;
 pub use inputs_and_effects::{
-    Ask, AskError, AskReply, CancelReason, Effect, HandlerOutcome, Input, Suspension,
+    CancelReason, Effect, HandlerOutcome, HandlerReply, HandlerRequest, HandlerRequestError, Input,
+    Suspension,
 };
 pub use observe::{AttemptOutcome, Observation};
 pub use reports::{PANIC, PERMANENT, RESULT_BYTES_MAX};
@@ -72,7 +73,7 @@ use attempts::Attempts;
 use claiming::Claiming;
 use drain::{END_WITHIN, LINGER, Phase, STOP_WITHIN, Step};
 use end_claims::EndClaim;
-use handler_requests::Asks;
+use handler_requests::HandlerRequests;
 use io::{Alarm, Continuation, Io};
 use releases::{Releases, Slot};
 use reports::Reported;
@@ -90,7 +91,7 @@ pub struct Worker {
     claiming: Claiming,
     admissions: Admissions,
     attempts: Attempts,
-    asks: Asks,
+    handler_requests: HandlerRequests,
     releases: Releases,
     phase: Phase,
 }
@@ -107,7 +108,7 @@ impl Worker {
             claiming: Claiming::new(config.clone(), &mut io),
             admissions: Admissions::new(config.clone()),
             attempts: Attempts::new(config.clone()),
-            asks: Asks::new(config.clone()),
+            handler_requests: HandlerRequests::new(config.clone()),
             releases: Releases::new(config),
             phase: Phase::Open,
             io,
@@ -140,8 +141,9 @@ impl Worker {
                 let slot = self.attempts.ended(&mut self.io, lease, outcome, claim);
                 self.release(slot);
             }
-            Input::Asked { lease, question, ask } => {
-                self.asks.ask(&mut self.io, &mut self.attempts, lease, question, ask);
+            Input::HandlerRequested { lease, id, request } => {
+                let Self { io, attempts, handler_requests, .. } = self;
+                handler_requests.open(io, attempts, lease, id, request);
             }
             Input::Capacity(capacity) => self.capacity = capacity,
             Input::Drain => self.drain(),
@@ -235,7 +237,7 @@ impl Worker {
                     let event = self.admissions.on_alarm(io, &id);
                     self.on_admission(event);
                 }
-                Alarm::Ask(question) => self.asks.send(io, question),
+                Alarm::HandlerRequest(request) => self.handler_requests.send(io, request),
                 Alarm::Release(number) => self.releases.send(io, number),
                 Alarm::Drain(step) => self.drain_step(step),
             }
@@ -282,8 +284,9 @@ impl Worker {
                     self.on_claiming(events);
                 }
             }
-            Continuation::Ask(question) => {
-                let slot = self.asks.on_replies(io, &mut self.attempts, question, replies);
+            Continuation::HandlerRequest(request) => {
+                let slot =
+                    self.handler_requests.on_replies(io, &mut self.attempts, request, replies);
                 self.release(slot);
             }
             Continuation::Release(number) => self.releases.on_replies(io, number, replies),

@@ -1,4 +1,4 @@
-//! Reports: the outcome of a handler, told to the store until it answers or the lease is over.
+//! Reports: the outcome of a handler, sent to the store until it answers or the lease is over.
 //!
 //! A report that was perhaps applied is repeated as it was. If an earlier try was applied, the
 //! refusal names this very lease, and that counts as the answer. If a report claims the next
@@ -61,7 +61,7 @@ enum Call {
 
 /// What a report did.
 #[derive(Clone, Copy)]
-struct Told {
+struct ReportOutcome {
     /// How the attempt ended; none if it goes on later.
     outcome: Option<AttemptOutcome>,
     /// Whether the execution is known to have ended.
@@ -165,21 +165,21 @@ impl Attempts {
             },
         };
         match answer {
-            Ok(told) => self.told(io, lease, told, claims),
+            Ok(outcome) => self.applied(io, lease, outcome, claims),
             Err(error) => self.report_failed(io, lease, error),
         }
     }
 
     /// A report was applied.
-    fn told(
+    fn applied(
         &mut self,
         io: &mut Io,
         lease: LeaseId,
-        told: Told,
+        outcome: ReportOutcome,
         claims: Option<ClaimManyReply>,
     ) -> Reported {
         let claim = self.get(lease).and_then(Attempt::claim).cloned();
-        let slot = self.finish(io, lease, told.outcome, told.ended);
+        let slot = self.finish(io, lease, outcome.outcome, outcome.ended);
         Reported { slot, claim: claim.map(|claim| (claim, claims)) }
     }
 
@@ -191,9 +191,9 @@ impl Attempts {
         let Stage::Reporting(report) = &mut attempt.stage else { return Reported::default() };
         match error {
             CallError::Refused(refusal) if ended_under(&attempt.fence, &refusal) => {
-                let told = report.call.if_found();
+                let outcome = report.call.if_found();
                 io.observe(Observation::ReportFound(execution));
-                self.told(io, lease, told, None)
+                self.applied(io, lease, outcome, None)
             }
             CallError::Refused(refusal) => {
                 let outcome = AttemptOutcome::of_refused(&refusal);
@@ -220,9 +220,9 @@ impl Attempts {
 
 impl Call {
     /// What a report did, if an earlier try was applied and its reply is lost.
-    fn if_found(&self) -> Told {
+    fn if_found(&self) -> ReportOutcome {
         // Whether it is retried was in the reply.
-        let failed = Told { ended: false, ..FAILED };
+        let failed = ReportOutcome { ended: false, ..FAILED };
         match self {
             Self::Complete(_) => COMPLETED,
             Self::Fail(_) => failed,
@@ -322,8 +322,8 @@ impl Attempt {
     }
 }
 
-const fn told(outcome: AttemptOutcome) -> Told {
-    Told { outcome: Some(outcome), ended: true }
+const fn ended_as(outcome: AttemptOutcome) -> ReportOutcome {
+    ReportOutcome { outcome: Some(outcome), ended: true }
 }
 
 /// Whether the refusal says that the attempt ended under this very lease. Only its holder's own
@@ -346,10 +346,10 @@ fn truncated(reason: &str) -> String {
     kept
 }
 
-const COMPLETED: Told = told(AttemptOutcome::Ok);
-const FAILED: Told = told(AttemptOutcome::Error);
-const RETRIED: Told = Told { ended: false, ..told(AttemptOutcome::Retry) };
-const GOES_ON: Told = Told { outcome: None, ended: false };
+const COMPLETED: ReportOutcome = ended_as(AttemptOutcome::Ok);
+const FAILED: ReportOutcome = ended_as(AttemptOutcome::Error);
+const RETRIED: ReportOutcome = ReportOutcome { ended: false, ..ended_as(AttemptOutcome::Retry) };
+const GOES_ON: ReportOutcome = ReportOutcome { outcome: None, ended: false };
 /// Tries of a report on which the store itself fails. Then the lease is left to lapse, so that the
 /// engine deals with the execution.
 const BROKEN_MAX: u32 = 5;

@@ -4,7 +4,7 @@
 -- Replies: OK
 -- Errors: invalid_input
 -- Bound: 5
--- Keeps: DebtHasNote
+-- Keeps: PendingCancelsIndexed
 define("ff_ack_cancel_member",
   { "pending_cancels!:set", "cancel_backlog!:zset" },
   { "execution_id!", "flow_id!" },

@@ -7,7 +7,7 @@
 -- Replies: OK
 -- Errors: invalid_grace_ms, flow_not_found, flow_already_terminal, invalid_input
 -- Bound: 7 + 1 * n
--- Keeps: DebtHasNote, ErrorMeansUntouched
+-- Keeps: PendingCancelsIndexed, ErrorMeansUntouched
 local GRACE_MS = 30000
 
 define("ff_cancel_flow",

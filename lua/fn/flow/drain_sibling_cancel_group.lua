@@ -4,7 +4,7 @@
 -- Replies: drained, drained_sans_group, already_drained
 -- Errors: invalid_input, invalid_args
 -- Bound: 5
--- Keeps: DebtHasNote, RepeatIsHarmless
+-- Keeps: PendingCancelsIndexed, RepeatIsHarmless
 define("ff_drain_sibling_cancel_group",
   { "pending_cancel_groups!:set", "edgegroup!:hash" },
   { "flow_id", "downstream_eid" },

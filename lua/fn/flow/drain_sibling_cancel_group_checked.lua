@@ -7,7 +7,7 @@
 -- Replies: drained, drained_sans_group, already_drained, unpaid
 -- Errors: invalid_args, invalid_input
 -- Bound: 5 + 1 * n
--- Keeps: DebtHasNote, DrainOnlyWhenPaid, RepeatIsHarmless, BoundedWork
+-- Keeps: PendingCancelsIndexed, DrainOnlyWhenPaid, RepeatIsHarmless, BoundedWork
 define("ff_drain_sibling_cancel_group_checked",
   { "pending_cancel_groups!:set", "edgegroup!=hash" },
   { "flow_id", "downstream_eid", "limit", "after" },

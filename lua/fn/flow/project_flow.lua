@@ -12,7 +12,7 @@
 -- Replies: projected, finished, deserted, partial, sealing, abandoned, gone
 -- Errors: invalid_input
 -- Bound: 36 + 12 * n
--- Keeps: SummaryTrue, DebtHasNote, BoundedWork
+-- Keeps: SummaryTrue, PendingCancelsIndexed, BoundedWork
 local LIMIT_MAX = 2000
 
 -- How long a closed flow without any member is kept.

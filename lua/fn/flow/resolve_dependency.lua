@@ -9,7 +9,7 @@
 -- Replies: satisfied, impossible, pending, already_fired, already_resolved
 -- Errors: invalid_dependency, invalid_input, invariant_violation
 -- Bound: 100 + 264 * n, or 16500 + 7 * n
--- Keeps: GroupCounts, OneHome, DebtHasNote, ErrorMeansUntouched, RepeatIsHarmless
+-- Keeps: GroupCounts, OneHome, PendingCancelsIndexed, ErrorMeansUntouched, RepeatIsHarmless
 define("ff_resolve_dependency",
   { "exec_core!=hash", "deps_meta!=hash", "unresolved!=set", "dep!=hash", "eligible!", "terminal!",
     "blocked!", "attempt", "stream_meta", "payload", "upstream_result", "edgegroup", "incoming",

@@ -9,12 +9,12 @@ use selvedge_core::call::scheduling::ClaimedWork;
 use selvedge_core::call::stream::FrameMode;
 use selvedge_core::id::{AttemptIndex, BudgetId, ExecutionId, FlowId, LaneId};
 use selvedge_core::policy::ExecutionPolicy;
-use selvedge_core::worker::{Ask, AskError, AskReply};
+use selvedge_core::worker::{HandlerReply, HandlerRequest, HandlerRequestError};
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::driver::Asked;
+use super::driver::PendingRequest;
 use crate::client::{Client, ClientError, member_id};
 
 /// The execution that a handler runs, and the calls it can make on it. Clones share everything.
@@ -27,7 +27,7 @@ struct Inner {
     policy: ExecutionPolicy,
     lane: LaneId,
     cancelled: CancellationToken,
-    asks: mpsc::UnboundedSender<Asked>,
+    requests: mpsc::UnboundedSender<PendingRequest>,
 }
 
 impl Context {
@@ -36,11 +36,11 @@ impl Context {
         work: ClaimedWork,
         lane: LaneId,
         cancelled: CancellationToken,
-        asks: mpsc::UnboundedSender<Asked>,
+        requests: mpsc::UnboundedSender<PendingRequest>,
     ) -> Self {
         // A policy that cannot be parsed was stored by another program; the library ignores it too.
         let policy = ExecutionPolicy::read(&work.policy_json).unwrap_or_default();
-        Self(Arc::new(Inner { client, work, policy, lane, cancelled, asks }))
+        Self(Arc::new(Inner { client, work, policy, lane, cancelled, requests }))
     }
 
     /// The id of the execution.
@@ -139,7 +139,7 @@ impl Context {
             return Err(ClientError::InvalidInput(text));
         }
         let message = message.to_owned();
-        self.ask(Ask::Progress { percent, message }).await.map(drop)
+        self.request(HandlerRequest::Progress { percent, message }).await.map(drop)
     }
 
     /// Appends a frame to the output of this attempt; at most 1 MiB. A frame whose reply is lost is
@@ -168,7 +168,7 @@ impl Context {
         payload: Vec<u8>,
         mode: FrameMode,
     ) -> Result<(), ClientError> {
-        self.ask(Ask::Frame { kind: kind.to_owned(), payload, mode }).await.map(drop)
+        self.request(HandlerRequest::Frame { kind: kind.to_owned(), payload, mode }).await.map(drop)
     }
 
     /// Adds usage to every budget of the execution, and returns each budget's verdict. Idempotent
@@ -183,24 +183,32 @@ impl Context {
         report: &str,
         amounts: &[(&str, i64)],
     ) -> Result<Vec<(BudgetId, UsageVerdict)>, ClientError> {
-        let ask = Ask::Spend { report: report.to_owned(), deltas: crate::client::deltas(amounts) };
-        match self.ask(ask).await? {
-            AskReply::Spent(verdicts) => Ok(verdicts),
-            AskReply::Done | AskReply::Waitpoint(_) | AskReply::Suspended(_) => Ok(Vec::new()),
+        let request = HandlerRequest::Spend {
+            report: report.to_owned(),
+            deltas: crate::client::deltas(amounts),
+        };
+        match self.request(request).await? {
+            HandlerReply::Spent(verdicts) => Ok(verdicts),
+            HandlerReply::Done | HandlerReply::Waitpoint(_) | HandlerReply::Suspended(_) => {
+                Ok(Vec::new())
+            }
         }
     }
 
     /// Asks the worker for something that counts under the lease of this handler.
-    pub(super) async fn ask(&self, ask: Ask) -> Result<AskReply, ClientError> {
+    pub(super) async fn request(
+        &self,
+        request: HandlerRequest,
+    ) -> Result<HandlerReply, ClientError> {
         let lost = || ClientError::LeaseLost(self.id().clone());
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { lease: self.0.work.fence.lease_id, ask, answer };
+        let pending = PendingRequest { lease: self.0.work.fence.lease_id, request, answer };
         // A worker that has stopped renews no leases.
-        self.0.asks.send(asked).map_err(|_| lost())?;
+        self.0.requests.send(pending).map_err(|_| lost())?;
         match answered.await {
             Ok(Ok(reply)) => Ok(reply),
-            Ok(Err(AskError::Call(error))) => Err(error.into()),
-            Ok(Err(AskError::LeaseLost)) | Err(_) => Err(lost()),
+            Ok(Err(HandlerRequestError::Call(error))) => Err(error.into()),
+            Ok(Err(HandlerRequestError::LeaseLost)) | Err(_) => Err(lost()),
         }
     }
 

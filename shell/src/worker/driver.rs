@@ -14,7 +14,8 @@ use selvedge_core::command::{Answer, Ticket};
 use selvedge_core::id::{LaneId, LeaseId};
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{
-    Ask, AskError, AskReply, Effect, HandlerOutcome, Input, Worker as Machine, WorkerConfig,
+    Effect, HandlerOutcome, HandlerReply, HandlerRequest, HandlerRequestError, Input,
+    Worker as Machine, WorkerConfig,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinError};
@@ -33,10 +34,10 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Ended = Result<Result<Done, Failed>, JoinError>;
 
 /// What a handler asks for, and where its answer goes.
-pub(super) struct Asked {
+pub(super) struct PendingRequest {
     pub(super) lease: LeaseId,
-    pub(super) ask: Ask,
-    pub(super) answer: oneshot::Sender<Result<AskReply, AskError>>,
+    pub(super) request: HandlerRequest,
+    pub(super) answer: oneshot::Sender<Result<HandlerReply, HandlerRequestError>>,
 }
 
 /// A handler that runs.
@@ -56,10 +57,10 @@ struct Driver<'a> {
     in_flight: FuturesUnordered<Boxed<(Ticket, Vec<Answer>)>>,
     handlers: BTreeMap<LeaseId, Handler>,
     running: FuturesUnordered<Boxed<(LeaseId, Ended)>>,
-    ask: mpsc::UnboundedSender<Asked>,
-    asked: mpsc::UnboundedReceiver<Asked>,
-    questions: BTreeMap<u64, oneshot::Sender<Result<AskReply, AskError>>>,
-    next_question: u64,
+    request: mpsc::UnboundedSender<PendingRequest>,
+    requested: mpsc::UnboundedReceiver<PendingRequest>,
+    open_requests: BTreeMap<u64, oneshot::Sender<Result<HandlerReply, HandlerRequestError>>>,
+    next_request: u64,
 }
 
 /// Runs until the worker was told to stop and has drained.
@@ -67,7 +68,7 @@ pub(super) async fn run(shared: Arc<Shared>, stop: Stop<'_>) {
     let config = machine_config(&shared);
     let channels = Input::channels(&config.lanes, &config.instance);
     let channels: Vec<&str> = channels.iter().map(String::as_str).collect();
-    let (ask, asked) = mpsc::unbounded_channel();
+    let (request, requested) = mpsc::unbounded_channel();
     let mut driver = Driver {
         pushes: shared.client.store().subscribe(&channels),
         batch_timeout: config.batch_timeout,
@@ -77,10 +78,10 @@ pub(super) async fn run(shared: Arc<Shared>, stop: Stop<'_>) {
         in_flight: FuturesUnordered::new(),
         handlers: BTreeMap::new(),
         running: FuturesUnordered::new(),
-        ask,
-        asked,
-        questions: BTreeMap::new(),
-        next_question: 0,
+        request,
+        requested,
+        open_requests: BTreeMap::new(),
+        next_request: 0,
         shared,
     };
     let mut input = Input::Wake;
@@ -111,7 +112,7 @@ impl Driver<'_> {
                     Some(Input::Settled { ticket, answers })
                 }
                 Some((lease, ended)) = self.running.next() => Some(self.on_ended(lease, ended)),
-                Some(asked) = self.asked.recv() => Some(self.on_asked(asked)),
+                Some(pending) = self.requested.recv() => Some(self.on_request(pending)),
                 push = self.pushes.next() => on_push(push),
                 () = wait_until(wake.flatten()) => Some(Input::Wake),
             };
@@ -142,8 +143,8 @@ impl Driver<'_> {
                         handler.abort.abort();
                     }
                 }
-                Effect::Answer { question, answer } => {
-                    if let Some(waiting) = self.questions.remove(&question) {
+                Effect::Answer { id, answer } => {
+                    if let Some(waiting) = self.open_requests.remove(&id) {
                         // The handler may have stopped waiting.
                         let _ = waiting.send(answer);
                     }
@@ -157,8 +158,8 @@ impl Driver<'_> {
         let lease = work.fence.lease_id;
         let cancelled = CancellationToken::new();
         let shared = &self.shared;
-        let (client, ask) = (shared.client.clone(), self.ask.clone());
-        let context = Context::new(client, work, lane, cancelled.clone(), ask);
+        let (client, request) = (shared.client.clone(), self.request.clone());
+        let context = Context::new(client, work, lane, cancelled.clone(), request);
         let handlers = shared.handlers.clone();
         let task =
             tokio::spawn(async move { handlers.start(context.kind(), context.clone()).await });
@@ -182,11 +183,11 @@ impl Driver<'_> {
         Input::Ended { lease, outcome }
     }
 
-    fn on_asked(&mut self, asked: Asked) -> Input {
-        let question = self.next_question;
-        self.next_question += 1;
-        self.questions.insert(question, asked.answer);
-        Input::Asked { lease: asked.lease, question, ask: asked.ask }
+    fn on_request(&mut self, pending: PendingRequest) -> Input {
+        let id = self.next_request;
+        self.next_request += 1;
+        self.open_requests.insert(id, pending.answer);
+        Input::HandlerRequested { lease: pending.lease, id, request: pending.request }
     }
 
     fn now(&self) -> LocalTime {

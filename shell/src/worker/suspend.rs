@@ -8,7 +8,7 @@ use selvedge_core::error::Broken;
 use selvedge_core::id::SignalId;
 use selvedge_core::key::Key;
 use selvedge_core::value::Value;
-use selvedge_core::worker::{Ask, AskReply, Suspension};
+use selvedge_core::worker::{HandlerReply, HandlerRequest, Suspension};
 use serde_json::json;
 
 use super::context::Context;
@@ -108,9 +108,9 @@ impl Context {
             reason: suspend.reason,
             timeout: suspend.timeout,
         };
-        let waitpoints = match self.ask(Ask::Suspend(suspension)).await? {
-            AskReply::Suspended(waitpoints) => waitpoints,
-            AskReply::Done | AskReply::Spent(_) | AskReply::Waitpoint(_) => Vec::new(),
+        let waitpoints = match self.request(HandlerRequest::Suspend(suspension)).await? {
+            HandlerReply::Suspended(waitpoints) => waitpoints,
+            HandlerReply::Done | HandlerReply::Spent(_) | HandlerReply::Waitpoint(_) => Vec::new(),
         };
         let bound = waitpoints.into_iter().next().ok_or_else(|| {
             ClientError::Unreadable(Broken::new("the waitpoint of the suspension", Value::Nil))

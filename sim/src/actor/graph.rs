@@ -67,11 +67,13 @@ impl BuildFlow {
     fn next(&mut self) -> Step<()> {
         match self.pieces.front() {
             None => Step::Done(Ok(())),
-            Some(Piece::Call(command) | Piece::Member(command)) => Step::Ask(vec![command.clone()]),
+            Some(Piece::Call(command) | Piece::Member(command)) => {
+                Step::Send(vec![command.clone()])
+            }
             Some(Piece::Stage(edge)) => match self.revision {
                 None => self.read_revision(),
                 Some(expected_graph_revision) => {
-                    Step::Ask(vec![Command::call(&StageDependencyEdge {
+                    Step::Send(vec![Command::call(&StageDependencyEdge {
                         flow_id: self.flow_id,
                         edge: edge.clone(),
                         expected_graph_revision,
@@ -81,7 +83,7 @@ impl BuildFlow {
             },
             Some(Piece::Apply(edge)) => match self.revision {
                 None => self.read_revision(),
-                Some(graph_revision) => Step::Ask(vec![Command::call(&ApplyDependencyToChild {
+                Some(graph_revision) => Step::Send(vec![Command::call(&ApplyDependencyToChild {
                     flow_id: self.flow_id,
                     edge: edge.clone(),
                     lane_id: lane(0),
@@ -95,7 +97,7 @@ impl BuildFlow {
     fn read_revision(&mut self) -> Step<()> {
         self.reads_revision = true;
         let core = Key::flow(self.partition, self.flow_id).core();
-        Step::Ask(vec![Command::read("HGET", &core, &[b"graph_revision"])])
+        Step::Send(vec![Command::read("HGET", &core, &[b"graph_revision"])])
     }
 
     fn advance(&mut self) -> Step<()> {

@@ -92,7 +92,7 @@ canaries! {
         "upstream_outcome = core.terminal_outcome, now_ms = all.now"
             => "upstream_outcome = \"success\", now_ms = all.now"),
         "task F1.0 does fail_for_good\nat 0s caller-1 submit F1 chain 2\n";
-    pending_group_not_indexed: "DebtHasNote", lua!(
+    pending_group_not_indexed: "PendingCancelsIndexed", lua!(
         "call(\"SADD\", plan.sibling_cancels.index, plan.sibling_cancels.tuple)" => "call(\"EXISTS\", plan.sibling_cancels.index)"),
         "at 0s caller-1 submit F1 fan_in 4 any_of cancel_remaining\n";
     drain_before_the_cancels: "DrainOnlyWhenPaid", lua!(
@@ -230,7 +230,7 @@ canaries! {
         "bound 200s\ntask E1 does die\nat 0s caller-1 create E1\n";
     delayed_never_promoted: "WindowMoves", PlantedBug::Engine(EngineBug::NeverCalls("promote_delayed")),
         "bound 200s\nat 0s caller-1 create E1 delay 2s\n";
-    pending_group_never_cleared: "DebtsPaid", lua!(
+    pending_group_never_cleared: "NoPendingCancels", lua!(
         "  call(\"HDEL\", group_key, \"cancel_siblings_pending_flag\", \"cancel_siblings_pending_members\")\n  return call(\"SREM\", pending_key, tuple) == 1"
             => "  return call(\"SISMEMBER\", pending_key, tuple) == 1"),
         "at 0s caller-1 submit F1 fan_in 3 any_of cancel_remaining\n";

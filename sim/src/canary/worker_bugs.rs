@@ -71,7 +71,7 @@ impl WorkerShim {
             | Input::Lost(_)
             | Input::PushGap
             | Input::Ended { .. }
-            | Input::Asked { .. }
+            | Input::HandlerRequested { .. }
             | Input::Drain) => (Some(input), None),
         }
     }

@@ -93,7 +93,7 @@ marks! {
     "slot taken back by an engine": |g| g.by_engine() && g.did("release_admission", "released");
     "drain time over": |g| worker(g, |fact| matches!(fact, Fact::DrainTimeOver));
     "worker drained": |g| worker(g, |fact| matches!(fact, Fact::Drained));
-    "handler told to stop": |g| handler(g, HandlerStep::Told);
+    "handler told to stop": |g| handler(g, HandlerStep::CancelRequested);
     "panic reported": |g| g.by_worker() && g.call.is_some_and(|call| call.argument("failure_category") == PANIC);
     "worker died with handlers running": |g| matches!(g.event.kind, EventKind::Died)
         && g.history.handlers.get(&g.event.actor).is_some_and(|running| *running > 0);

@@ -61,7 +61,7 @@ impl History {
                 let running = self.handlers.entry(event.actor).or_default();
                 match step {
                     HandlerStep::Started => *running += 1,
-                    HandlerStep::Told => drop(self.told.insert(*lease, event.at_ms)),
+                    HandlerStep::CancelRequested => drop(self.told.insert(*lease, event.at_ms)),
                     HandlerStep::Ended => *running = running.saturating_sub(1),
                 }
             }

@@ -93,7 +93,7 @@ impl ClaimedSoon {
                 let running = self.running.entry(event.actor).or_default();
                 match step {
                     HandlerStep::Started => *running += 1,
-                    HandlerStep::Told => {}
+                    HandlerStep::CancelRequested => {}
                     HandlerStep::Ended => *running = running.saturating_sub(1),
                 }
             }

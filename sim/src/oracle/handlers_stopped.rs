@@ -59,7 +59,9 @@ impl Checker for HandlersStopped {
                         let running = Running { execution: execution.clone(), gone: None };
                         self.running.insert(key, running);
                     }
-                    HandlerStep::Told | HandlerStep::Ended => drop(self.running.remove(&key)),
+                    HandlerStep::CancelRequested | HandlerStep::Ended => {
+                        drop(self.running.remove(&key))
+                    }
                 }
             }
             EventKind::Died => self.running.retain(|(by, _), _| *by != event.actor),

@@ -36,7 +36,7 @@ struct Given {
 }
 
 /// A call whose answer will be an acknowledgement.
-struct Asked {
+struct AckPending {
     about: Vec<ExecutionId>,
     promise: Promise,
     /// The flow that it submits; its members are acknowledged with the seal.
@@ -45,7 +45,7 @@ struct Asked {
 
 #[derive(Default)]
 struct NoLostAck {
-    asked: BTreeMap<CallId, Asked>,
+    asked: BTreeMap<CallId, AckPending>,
     /// Calls that were applied and not answered yet, with the replaced node if one applied them.
     applied: BTreeMap<CallId, Option<u8>>,
     /// Members of flows whose seal is not acknowledged yet.
@@ -65,7 +65,7 @@ impl Checker for NoLostAck {
     ) {
         match &event.kind {
             EventKind::Sent { call, argv, .. } => {
-                self.asked.extend(Asked::read(argv).map(|asked| (*call, asked)));
+                self.asked.extend(AckPending::read(argv).map(|asked| (*call, asked)));
             }
             EventKind::Delivered { call, learned } => {
                 let Some(asked) = self.asked.remove(call) else { return };
@@ -127,7 +127,7 @@ impl Checker for NoLostAck {
     }
 }
 
-impl Asked {
+impl AckPending {
     fn read(argv: &[Vec<u8>]) -> Option<Self> {
         let call = Call::read(argv)?;
         let promise = match call.function {
@@ -165,7 +165,7 @@ impl NoLostAck {
     }
 
     /// A client gets an answer.
-    fn promise(&mut self, asked: Asked, answer: &Answer, told_ms: u64, branch: Option<u8>) {
+    fn promise(&mut self, asked: AckPending, answer: &Answer, told_ms: u64, branch: Option<u8>) {
         if !answer.is_done() {
             return;
         }

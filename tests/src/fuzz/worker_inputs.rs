@@ -17,7 +17,7 @@ use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{Effect, Input, Observation, Worker};
 use selvedge_lua::host::Host;
 
-use self::story::{Event, Story, ask, config, creation, execution, lane, outcome};
+use self::story::{Event, Story, config, creation, execution, handler_request, lane, outcome};
 use super::responses::{Response, answers, keys};
 use super::{engine_inputs, lua_call};
 
@@ -48,8 +48,8 @@ struct StoryRun<'a> {
     running: BTreeSet<LeaseId>,
     /// Leases of all handlers that were ever started.
     started: Vec<LeaseId>,
-    questions: BTreeSet<u64>,
-    next_question: u64,
+    open_requests: BTreeSet<u64>,
+    next_request: u64,
     /// The largest capacity so far.
     capacity_max: usize,
     draining: bool,
@@ -70,8 +70,8 @@ impl<'a> StoryRun<'a> {
             seen: BTreeSet::new(),
             running: BTreeSet::new(),
             started: Vec::new(),
-            questions: BTreeSet::new(),
-            next_question: 0,
+            open_requests: BTreeSet::new(),
+            next_request: 0,
             capacity_max: config.capacity,
             draining: false,
         }
@@ -126,12 +126,16 @@ impl<'a> StoryRun<'a> {
                     self.feed(Input::Ended { lease, outcome: outcome(*how) });
                 }
             }
-            Event::Asked { which, what } => {
+            Event::HandlerRequested { which, what } => {
                 if let Some(lease) = self.handler(*which) {
-                    let question = self.next_question;
-                    self.next_question += 1;
-                    self.questions.insert(question);
-                    self.feed(Input::Asked { lease, question, ask: ask(*what) });
+                    let id = self.next_request;
+                    self.next_request += 1;
+                    self.open_requests.insert(id);
+                    self.feed(Input::HandlerRequested {
+                        lease,
+                        id,
+                        request: handler_request(*what),
+                    });
                 }
             }
             Event::Capacity(capacity) => {
@@ -182,7 +186,7 @@ impl<'a> StoryRun<'a> {
         self.feed(Input::Settled { ticket, answers });
     }
 
-    /// An answer to nobody's question is told of, and does no more than a look at the clock, which
+    /// An answer to nobody's request is told of, and does no more than a look at the clock, which
     /// is all that the twin gets.
     fn answer_stranger(&mut self, which: u8, answers: &[Response]) {
         let Some(ticket) = self.stranger(which) else { return };
@@ -252,8 +256,8 @@ impl<'a> StoryRun<'a> {
             Effect::Abort { lease } => {
                 assert!(self.running.remove(&lease), "dropped, and it does not run");
             }
-            Effect::Answer { question, .. } => {
-                assert!(self.questions.remove(&question), "answered twice, or nobody asked");
+            Effect::Answer { id, .. } => {
+                assert!(self.open_requests.remove(&id), "answered twice, or nobody asked");
             }
             Effect::Observe(Observation::BatchTimedOut(ticket)) => {
                 if self.open.remove(&ticket).is_some() {

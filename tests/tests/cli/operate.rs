@@ -37,9 +37,13 @@ fn why_explains_what_an_execution_waits_for() {
     let (render, fetch) = (tasks["render"].as_str().unwrap(), tasks["fetch"].as_str().unwrap());
 
     let why = &operator.json(&["why", render])[0];
-    let movers: Vec<&str> =
-        why["waits"].as_array().unwrap().iter().filter_map(|wait| wait["mover"].as_str()).collect();
-    assert_eq!(movers, ["upstream", "upstream"], "{why}");
+    let unblocked_by: Vec<&str> = why["waits"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|wait| wait["unblocked_by"].as_str())
+        .collect();
+    assert_eq!(unblocked_by, ["upstream", "upstream"], "{why}");
     let why = text(&operator.run(&["why", fetch]).stdout);
     assert!(why.contains("waits for any worker of lane default"), "{why}");
 

@@ -1,4 +1,4 @@
-use super::super::{Ask, AskError, AskReply, CancelReason, Suspension};
+use super::super::{CancelReason, HandlerReply, HandlerRequest, HandlerRequestError, Suspension};
 use super::*;
 use crate::call::suspension::SuspensionReason;
 
@@ -112,13 +112,13 @@ fn a_suspension_is_not_taken_for_a_lost_lease() {
     let lease = bench.start(0, POLICY);
     bench.pass(4_000);
     let (renewal, _) = bench.take("renew_lease");
-    let ask = Ask::Suspend(Suspension {
+    let request = HandlerRequest::Suspend(Suspension {
         waitpoint: None,
         condition_json: "{}".to_string(),
         reason: SuspensionReason::WaitingForSignal,
         timeout: None,
     });
-    bench.feed(Input::Asked { lease, question: 5, ask });
+    bench.feed(Input::HandlerRequested { lease, id: 5, request });
     let refusal = Answer::Applied(refused(&["execution_not_active", "", "1", "suspended"]));
     bench.feed(Input::Settled { ticket: renewal, answers: vec![refusal] });
     assert_eq!(cancelled(&bench, lease), None);
@@ -130,7 +130,7 @@ fn a_suspension_is_not_taken_for_a_lost_lease() {
     let told = |effect: &Effect| {
         matches!(
             effect,
-            Effect::Answer { question: 5, answer: Ok(AskReply::Suspended(waitpoints)) }
+            Effect::Answer { id: 5, answer: Ok(HandlerReply::Suspended(waitpoints)) }
                 if waitpoints.len() == 1
         )
     };
@@ -138,10 +138,10 @@ fn a_suspension_is_not_taken_for_a_lost_lease() {
     assert!(bench.is_sent("HMGET"), "its slot may not be needed");
     bench.end(lease, HandlerOutcome::Suspended);
     assert!(bench.outcomes().is_empty());
-    let late = Ask::Progress { percent: 1, message: String::new() };
-    bench.feed(Input::Asked { lease, question: 6, ask: late });
+    let late = HandlerRequest::Progress { percent: 1, message: String::new() };
+    bench.feed(Input::HandlerRequested { lease, id: 6, request: late });
     let lost = |effect: &Effect| {
-        matches!(effect, Effect::Answer { question: 6, answer: Err(AskError::LeaseLost) })
+        matches!(effect, Effect::Answer { id: 6, answer: Err(HandlerRequestError::LeaseLost) })
     };
     assert!(bench.effects.iter().any(lost));
 }

@@ -98,7 +98,7 @@ fn remedy(violation: &Violation) -> &'static str {
         "OneHome" if violation.what.contains("flow_index") => {
             "SADD the flow to ff:idx:{fp:N}:flow_index of its partition, and an engine sees to it"
         }
-        "GroupCounts" | "EdgeByTruth" | "NoRunBeforeParents" | "DebtHasNote" => {
+        "GroupCounts" | "EdgeByTruth" | "NoRunBeforeParents" | "PendingCancelsIndexed" => {
             "its dependencies cannot be reconstructed: `selvedge exec cancel` the execution, or \
              `selvedge flow cancel` its flow, and submit it again"
         }

@@ -1,7 +1,7 @@
 //! `selvedge why ID`: what an execution waits for, who acts next, and by when.
 
 use clap::Args;
-use selvedge_core::explain::{DueBy, Mover, Wait};
+use selvedge_core::explain::{DueBy, UnblockedBy, Wait};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::time::ServerTime;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             text.push_str(&format!(
                 "\n  {title}: {} ({})",
                 escape_control(&wait.on),
-                escape_control(&mover(&wait.mover))
+                escape_control(&unblocked_by(&wait.unblocked_by))
             ));
             match wait.by {
                 DueBy::Time(at) => text.push_str(&format!(", {}", until(now, at))),
@@ -55,37 +55,37 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     Ok(context.output.message(&with_times(&text), Value::Null)?)
 }
 
-fn mover(mover: &Mover) -> String {
-    match mover {
-        Mover::Worker(who) | Mover::Signaller(who) => who.clone(),
-        Mover::Scanner(scanner) => format!("an engine's {scanner}"),
-        Mover::Upstream(id) => format!("see `selvedge why '{id}'`"),
-        Mover::Submitter => "whoever submits the flow, by submitting it again".to_owned(),
-        Mover::Operator => "an operator".to_owned(),
-        Mover::Nobody => "nothing repairs it automatically: run `selvedge fsck`".to_owned(),
+fn unblocked_by(unblocked_by: &UnblockedBy) -> String {
+    match unblocked_by {
+        UnblockedBy::Worker(who) | UnblockedBy::Signaller(who) => who.clone(),
+        UnblockedBy::Scanner(scanner) => format!("an engine's {scanner}"),
+        UnblockedBy::Upstream(id) => format!("see `selvedge why '{id}'`"),
+        UnblockedBy::Submitter => "whoever submits the flow, by submitting it again".to_owned(),
+        UnblockedBy::Operator => "an operator".to_owned(),
+        UnblockedBy::Nobody => "nothing repairs it automatically: run `selvedge fsck`".to_owned(),
     }
 }
 
-fn kind(mover: &Mover) -> (&'static str, Value) {
-    match mover {
-        Mover::Worker(who) => ("worker", Value::from(who.as_str())),
-        Mover::Signaller(who) => ("signaller", Value::from(who.as_str())),
-        Mover::Scanner(scanner) => ("scanner", Value::from(scanner.as_str())),
-        Mover::Upstream(id) => ("upstream", Value::from(id.to_string())),
-        Mover::Submitter => ("submitter", Value::Null),
-        Mover::Operator => ("operator", Value::Null),
-        Mover::Nobody => ("nobody", Value::Null),
+fn kind(unblocked_by: &UnblockedBy) -> (&'static str, Value) {
+    match unblocked_by {
+        UnblockedBy::Worker(who) => ("worker", Value::from(who.as_str())),
+        UnblockedBy::Signaller(who) => ("signaller", Value::from(who.as_str())),
+        UnblockedBy::Scanner(scanner) => ("scanner", Value::from(scanner.as_str())),
+        UnblockedBy::Upstream(id) => ("upstream", Value::from(id.to_string())),
+        UnblockedBy::Submitter => ("submitter", Value::Null),
+        UnblockedBy::Operator => ("operator", Value::Null),
+        UnblockedBy::Nobody => ("nobody", Value::Null),
     }
 }
 
 fn as_json(wait: &Wait) -> Value {
-    let (mover, who) = kind(&wait.mover);
+    let (unblocked_by, who) = kind(&wait.unblocked_by);
     let (by, overdue) = match wait.by {
         DueBy::Time(at) => (Value::from(at.0), false),
         DueBy::Overdue(at) => (Value::from(at.0), true),
         DueBy::Unknown => (Value::Null, false),
     };
-    json!({ "on": wait.on, "mover": mover, "who": who, "by_ms": by, "overdue": overdue })
+    json!({ "on": wait.on, "unblocked_by": unblocked_by, "who": who, "by_ms": by, "overdue": overdue })
 }
 
 /// A time of the server's clock, relative to now.

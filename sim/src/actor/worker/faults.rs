@@ -2,7 +2,9 @@
 
 use selvedge_core::id::LeaseId;
 use selvedge_core::time::LocalTime;
-use selvedge_core::worker::{Ask, Effect, HandlerOutcome, Input, PERMANENT, Worker as Machine};
+use selvedge_core::worker::{
+    Effect, HandlerOutcome, HandlerRequest, Input, PERMANENT, Worker as Machine,
+};
 
 use crate::event::{Actor, EventKind};
 use crate::fault::Fault;
@@ -114,9 +116,9 @@ impl World {
     pub(super) fn snapshot_before(&mut self, number: u8, at: LocalTime, input: &Input) {
         let lease = match input {
             Input::Ended { lease, outcome } if *outcome != HandlerOutcome::Suspended => *lease,
-            Input::Asked { lease, ask: Ask::Suspend(_), .. } => *lease,
+            Input::HandlerRequested { lease, request: HandlerRequest::Suspend(_), .. } => *lease,
             Input::Ended { .. }
-            | Input::Asked { .. }
+            | Input::HandlerRequested { .. }
             | Input::Wake
             | Input::Settled { .. }
             | Input::Ready(..)

@@ -8,7 +8,7 @@ use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
 use selvedge_core::id::{ExecutionId, LeaseId, WaitpointId};
 use selvedge_core::policy::ExecutionPolicy;
 use selvedge_core::worker::{
-    Ask, AskError, AskReply, HandlerOutcome, Input, PERMANENT, Suspension,
+    HandlerOutcome, HandlerReply, HandlerRequest, HandlerRequestError, Input, PERMANENT, Suspension,
 };
 
 use super::WorkerWait;
@@ -67,7 +67,11 @@ impl World {
             self.handler_works(number, lease);
         } else {
             let deltas = vec![Delta { dimension: "tokens".to_owned(), delta: TOKENS }];
-            self.ask_worker(number, lease, Ask::Spend { report: "work".to_owned(), deltas });
+            self.request_from_worker(
+                number,
+                lease,
+                HandlerRequest::Spend { report: "work".to_owned(), deltas },
+            );
         }
     }
 
@@ -118,7 +122,10 @@ impl World {
         let execution = handler.execution.clone();
         let stops = handler.action != WorkerAction::Stubborn;
         handler.cancelled = stops;
-        self.emit(actor, EventKind::Handler { lease, execution, step: HandlerStep::Told });
+        self.emit(
+            actor,
+            EventKind::Handler { lease, execution, step: HandlerStep::CancelRequested },
+        );
         if stops {
             let wait = self.random(Purpose::Workload, actor).within(STOPS);
             self.worker_timer_in(number, wait, WorkerWait::Handler(lease));
@@ -171,7 +178,11 @@ impl World {
             WorkerAction::Suspend => self.suspend(number, lease, None, false),
             WorkerAction::SuspendTimed => self.suspend(number, lease, None, true),
             WorkerAction::SuspendAhead => {
-                self.ask_worker(number, lease, Ask::Waitpoint { expires_in: AHEAD });
+                self.request_from_worker(
+                    number,
+                    lease,
+                    HandlerRequest::Waitpoint { expires_in: AHEAD },
+                );
             }
         }
     }
@@ -181,21 +192,21 @@ impl World {
         let drawn = self.random(Purpose::Workload, Actor::Worker(number)).bits();
         // The last behaviour escalates to an operator and would never end.
         let pick = (drawn % (behaviors.len() as u64 - 1)) as usize;
-        let ask = Ask::Suspend(Suspension {
+        let request = HandlerRequest::Suspend(Suspension {
             waitpoint,
             condition_json: r#"{"signal_match_mode":"any"}"#.to_owned(),
             reason: SuspensionReason::WaitingForSignal,
             timeout: timed.then_some((TIMEOUT, behaviors[pick])),
         });
-        self.ask_worker(number, lease, ask);
+        self.request_from_worker(number, lease, request);
     }
 
-    fn ask_worker(&mut self, number: u8, lease: LeaseId, ask: Ask) {
+    fn request_from_worker(&mut self, number: u8, lease: LeaseId, request: HandlerRequest) {
         let worker = self.worker(number);
-        let question = worker.next_question;
-        worker.next_question += 1;
-        worker.questions.insert(question, lease);
-        self.feed_worker_soon(number, Input::Asked { lease, question, ask });
+        let id = worker.next_request;
+        worker.next_request += 1;
+        worker.open_requests.insert(id, lease);
+        self.feed_worker_soon(number, Input::HandlerRequested { lease, id, request });
     }
 
     /// An input that another one led to comes right after it.
@@ -207,22 +218,22 @@ impl World {
     pub(super) fn answer_handler(
         &mut self,
         number: u8,
-        question: u64,
-        answer: Result<AskReply, AskError>,
+        id: u64,
+        answer: Result<HandlerReply, HandlerRequestError>,
     ) {
         let worker = self.worker(number);
-        let Some(lease) = worker.questions.remove(&question) else { return };
+        let Some(lease) = worker.open_requests.remove(&id) else { return };
         let Some(handler) = worker.handlers.get(&lease) else { return };
         let execution = handler.execution.clone();
         let outcome = match answer {
-            Ok(AskReply::Done) => return,
-            Ok(AskReply::Spent(_)) => return self.handler_works(number, lease),
-            Ok(AskReply::Waitpoint(bound)) => {
+            Ok(HandlerReply::Done) => return,
+            Ok(HandlerReply::Spent(_)) => return self.handler_works(number, lease),
+            Ok(HandlerReply::Waitpoint(bound)) => {
                 let id = bound.id;
                 self.learn_waitpoint(&execution, bound);
                 return self.suspend(number, lease, Some(id), true);
             }
-            Ok(AskReply::Suspended(waitpoints)) => {
+            Ok(HandlerReply::Suspended(waitpoints)) => {
                 for bound in waitpoints {
                     self.learn_waitpoint(&execution, bound);
                 }

@@ -79,9 +79,9 @@ pub(crate) struct Worker {
     wake_ms: Option<u64>,
     lease_ms: u64,
     handlers: BTreeMap<LeaseId, Handler>,
-    /// Who asked the questions that are not answered yet.
-    questions: BTreeMap<u64, LeaseId>,
-    next_question: u64,
+    /// The leases of the requests that are not answered yet.
+    open_requests: BTreeMap<u64, LeaseId>,
+    next_request: u64,
     /// The process stops with its next handler, until this long after the lease has expired.
     pub(crate) zombie_ms: Option<u64>,
     /// Leases whose claims are never answered.
@@ -111,8 +111,8 @@ impl Worker {
             wake_ms: None,
             lease_ms: 0,
             handlers: BTreeMap::new(),
-            questions: BTreeMap::new(),
-            next_question: 0,
+            open_requests: BTreeMap::new(),
+            next_request: 0,
             zombie_ms: None,
             unheard: BTreeSet::new(),
             before_report: None,
@@ -360,7 +360,7 @@ impl World {
             Effect::Start { lane: _, work } => self.start_handler(number, work),
             Effect::Cancel { lease, .. } => self.cancel_handler(number, lease),
             Effect::Abort { lease } => self.remove_handler(number, lease),
-            Effect::Answer { question, answer } => self.answer_handler(number, question, answer),
+            Effect::Answer { id, answer } => self.answer_handler(number, id, answer),
             Effect::Observe(fact) => self.emit(actor, EventKind::WorkerObserved(fact)),
         }
     }

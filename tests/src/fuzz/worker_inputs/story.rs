@@ -10,7 +10,7 @@ use selvedge_core::call::stream::FrameMode;
 use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
 use selvedge_core::id::{ExecutionId, LaneId, Namespace, WorkerId, WorkerInstanceId};
 use selvedge_core::partition::PartitionCounts;
-use selvedge_core::worker::{Ask, HandlerOutcome, PERMANENT, Suspension, WorkerConfig};
+use selvedge_core::worker::{HandlerOutcome, HandlerRequest, PERMANENT, Suspension, WorkerConfig};
 
 use crate::fuzz::responses::Response;
 
@@ -52,7 +52,7 @@ pub(super) enum Event {
     /// A handler ends, or one that never ran.
     Ended { which: u8, how: u8 },
     /// A handler asks for something.
-    Asked { which: u8, what: u8 },
+    HandlerRequested { which: u8, what: u8 },
     /// The capacity changes.
     Capacity(u8),
     /// The worker shall stop.
@@ -127,10 +127,10 @@ pub(super) fn outcome(how: u8) -> HandlerOutcome {
     }
 }
 
-pub(super) fn ask(what: u8) -> Ask {
+pub(super) fn handler_request(what: u8) -> HandlerRequest {
     let soon = Duration::from_millis(u64::from(what));
     let suspend = |timeout| {
-        Ask::Suspend(Suspension {
+        HandlerRequest::Suspend(Suspension {
             waitpoint: None,
             condition_json: r#"{"signal_match_mode":"any"}"#.to_owned(),
             reason: SuspensionReason::WaitingForSignal,
@@ -138,13 +138,17 @@ pub(super) fn ask(what: u8) -> Ask {
         })
     };
     match what % 6 {
-        0 => Ask::Progress { percent: u16::from(what), message: "far".to_owned() },
-        1 => Ask::Frame { kind: "out".to_owned(), payload: vec![what], mode: FrameMode::Durable },
+        0 => HandlerRequest::Progress { percent: u16::from(what), message: "far".to_owned() },
+        1 => HandlerRequest::Frame {
+            kind: "out".to_owned(),
+            payload: vec![what],
+            mode: FrameMode::Durable,
+        },
         2 => {
             let deltas = vec![Delta { dimension: "tokens".to_owned(), delta: i64::from(what) }];
-            Ask::Spend { report: "r".to_owned(), deltas }
+            HandlerRequest::Spend { report: "r".to_owned(), deltas }
         }
-        3 => Ask::Waitpoint { expires_in: soon },
+        3 => HandlerRequest::Waitpoint { expires_in: soon },
         4 => suspend(None),
         _ => suspend(Some((soon, TimeoutBehavior::ALL[0]))),
     }

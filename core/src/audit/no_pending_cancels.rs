@@ -1,4 +1,4 @@
-//! `DebtsPaid`: no cancel is pending, and no edge of an ended upstream is open.
+//! `NoPendingCancels`: no cancel is pending, and no edge of an ended upstream is open.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,7 +9,7 @@ use crate::key::{ExecutionPart, FlowPart, Key};
 use crate::state::TerminalOutcome;
 
 pub(super) const ORACLE: Oracle = Oracle {
-    name: "DebtsPaid",
+    name: "NoPendingCancels",
     statement: "no cancel is pending, and no edge of an ended upstream is open",
     moment: Moment::Rest,
     reach: Reach::Partition,

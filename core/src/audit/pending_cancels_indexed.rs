@@ -1,4 +1,4 @@
-//! `DebtHasNote`: pending cancels and entries of their indexes match one to one.
+//! `PendingCancelsIndexed`: pending cancels and entries of their indexes match one to one.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -7,7 +7,7 @@ use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::key::{FlowPart, Key, PartitionIndex};
 
 pub(super) const ORACLE: Oracle = Oracle {
-    name: "DebtHasNote",
+    name: "PendingCancelsIndexed",
     statement: "pending cancels and entries of their indexes match one to one",
     moment: Moment::Always,
     reach: Reach::Partition,
