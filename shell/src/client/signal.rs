@@ -67,7 +67,7 @@ impl FromStr for SignalTicket {
 /// ```
 /// use selvedge::client::Signal;
 ///
-/// let signal = Signal::new("approved").payload(b"by the board").from("user", "board-7");
+/// let signal = Signal::new("approved").payload(b"by the board").source("user", "board-7");
 /// assert_eq!(signal.name(), "approved");
 /// ```
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Signal {
 
     /// The type and identity of the sender, recorded with the signal.
     #[must_use]
-    pub fn from(mut self, kind: impl Into<String>, identity: impl Into<String>) -> Self {
+    pub fn source(mut self, kind: impl Into<String>, identity: impl Into<String>) -> Self {
         self.source_type = kind.into();
         self.source_identity = identity.into();
         self

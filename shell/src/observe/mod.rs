@@ -195,16 +195,16 @@ fn observe_dispatch(fact: &Observation) {
     match fact {
         Observation::Dispatched { execution, resolved, skipped } => {
             if *resolved > 0 {
-                tracing::info!(execution_id = %execution, resolved, skipped_cascade = skipped,
+                tracing::info!(execution = %execution, resolved, skipped_cascade = skipped,
                     "dispatch_dep: edges resolved");
             }
             counter!(metric_names::EDGES_RESOLVED).increment(*resolved);
         }
         Observation::DepthReached { execution } => {
-            tracing::warn!(execution_id = %execution, "dispatch_dep: cascade depth limit reached");
+            tracing::warn!(execution = %execution, "dispatch_dep: cascade depth limit reached");
         }
         Observation::HandedOver { execution, reason } => {
-            tracing::info!(execution_id = %execution, reason,
+            tracing::info!(execution = %execution, reason,
                 "dispatch_dep: left to the reconciler");
             counter!(metric_names::HANDED_OVER, "reason" => *reason).increment(1);
         }

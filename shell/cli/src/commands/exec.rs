@@ -177,7 +177,7 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
     };
     let payload = payload(&send)?;
     let name = &send.name;
-    let mut signal = Signal::new(name).payload(payload).from("operator", "selvedge");
+    let mut signal = Signal::new(name).payload(payload).source("operator", "selvedge");
     if let Some(key) = &send.idempotency_key {
         signal = signal.idempotency_key(key);
     }

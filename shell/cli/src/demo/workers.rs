@@ -126,7 +126,7 @@ async fn approve(context: Context, name: &str, lines: Lines) -> Result<Done, Fai
     let client = context.client().clone();
     tokio::spawn(async move {
         sleep(Duration::from_millis(500)).await;
-        let signal = Signal::new("approved").payload("fine with me").from("person", APPROVER);
+        let signal = Signal::new("approved").payload("fine with me").source("person", APPROVER);
         match client.signal(&ticket, signal).await {
             Ok(_) => print(&lines, APPROVER, "approves; the token is genuine").await,
             Err(error) => print(&lines, APPROVER, &format!("cannot approve: {error}")).await,
