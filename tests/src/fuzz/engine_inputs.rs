@@ -13,8 +13,7 @@ use arbitrary::{Arbitrary as _, Unstructured};
 use selvedge_core::command::{Answer, Command, Ticket};
 use selvedge_core::engine::{Effect, Engine, Input, Observation, ScanCounts, ScannerName};
 use selvedge_core::id::ExecutionId;
-use selvedge_core::partition::{Partition, slot};
-use selvedge_core::requests::BATCH_MAX;
+use selvedge_core::partition::Partition;
 use selvedge_core::time::LocalTime;
 use selvedge_lua::host::Host;
 
@@ -22,7 +21,8 @@ use self::neighbour::Neighbour;
 pub use self::scanner_examples::{examples, name, work};
 use self::story::{Event, Story, completion, config};
 use super::lua_call;
-use super::responses::{Response, answers, keys};
+use super::machine_run::{MachineRun, check_batch};
+use super::responses::{Response, answers};
 use crate::hostile::HostileRunner;
 
 /// Tells an engine a story.
@@ -107,29 +107,10 @@ impl<'a> StoryRun<'a> {
 
     fn happen(&mut self, event: &Event) {
         match event {
-            Event::Wake { after_ms, back: false } => {
-                self.pass(u64::from(*after_ms));
-                self.feed(Input::Wake);
-            }
-            Event::Wake { after_ms, back: true } => {
-                let earlier = LocalTime(self.now.0.saturating_sub(u64::from(*after_ms)));
-                self.feed_at(earlier, Input::Wake);
-            }
-            Event::Deadline => {
-                let due = self.engine.deadline().unwrap_or(self.now);
-                self.pass(due.0.saturating_sub(self.now.0));
-                self.feed(Input::Wake);
-            }
-            Event::AnswerAll => {
-                let open: Vec<Ticket> = self.open.keys().copied().collect();
-                open.into_iter().for_each(|ticket| self.answer(ticket, None));
-            }
-            Event::Answer { which, answers } => {
-                let at = usize::from(*which) % self.open.len().max(1);
-                if let Some(ticket) = self.open.keys().nth(at).copied() {
-                    self.answer(ticket, Some(answers));
-                }
-            }
+            Event::Wake { after_ms, back } => self.wake((*after_ms).into(), *back),
+            Event::Deadline => self.wake_at_deadline(),
+            Event::AnswerAll => self.answer_all(),
+            Event::Answer { which, answers } => self.answer_one(*which, answers),
             Event::AnswerStranger { which, answers } => {
                 if let Some(ticket) = self.stranger(*which) {
                     let answers = answers.iter().map(|said| said.to(self.host, None)).collect();
@@ -170,21 +151,6 @@ impl<'a> StoryRun<'a> {
         assert!(self.open.is_empty(), "batches were sent after the drain");
         assert!(self.engine.is_drained(), "nothing is open, and yet it is not drained");
         assert_eq!(self.engine.deadline(), None, "a drained engine waits for something");
-    }
-
-    fn pass(&mut self, ms: u64) {
-        self.now = LocalTime(self.now.0.saturating_add(ms));
-        self.host.set_now_us(self.host.now_us().saturating_add(ms.saturating_mul(1_000)));
-    }
-
-    /// Answers a batch; without anything to say, by the truth.
-    fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
-        let Some((_, batch)) = self.open.get(&ticket).cloned() else { return };
-        let answers = answers(self.host, &batch, said);
-        self.close(ticket);
-        // What it does with an answer may end what it has in mind.
-        self.in_mind.clear();
-        self.feed(Input::Settled { ticket, answers });
     }
 
     /// A ticket that is not open.
@@ -260,14 +226,7 @@ impl<'a> StoryRun<'a> {
 
     fn sent(&mut self, ticket: Ticket, to: u16, batch: Vec<Command>) {
         assert!(!self.draining, "sent while it drains");
-        assert!(self.seen.insert(ticket), "{ticket:?} was used twice");
-        assert!((1..=BATCH_MAX).contains(&batch.len()), "{} commands in a batch", batch.len());
-        for command in &batch {
-            assert_eq!(command.slot, to, "a batch over several slots");
-            for key in keys(command) {
-                assert_eq!(slot(key), to, "{} lies elsewhere", key.escape_ascii());
-            }
-        }
+        check_batch(&mut self.seen, ticket, to, &batch);
         self.open.insert(ticket, (to, batch));
     }
 
@@ -281,6 +240,38 @@ impl<'a> StoryRun<'a> {
         let in_mind = self.in_mind.len();
         assert!(in_mind <= self.dispatch_queue, "{in_mind} ended executions in mind");
         assert!(self.engine.deadline().is_some() || self.draining, "nothing will ever wake it");
+    }
+}
+
+impl MachineRun for StoryRun<'_> {
+    fn now(&self) -> LocalTime {
+        self.now
+    }
+
+    fn deadline(&self) -> Option<LocalTime> {
+        self.engine.deadline()
+    }
+
+    fn open_tickets(&self) -> Vec<Ticket> {
+        self.open.keys().copied().collect()
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now = LocalTime(self.now.0.saturating_add(ms));
+        self.host.set_now_us(self.host.now_us().saturating_add(ms.saturating_mul(1_000)));
+    }
+
+    fn wake_at(&mut self, now: LocalTime) {
+        self.feed_at(now, Input::Wake);
+    }
+
+    fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
+        let Some((_, batch)) = self.open.get(&ticket).cloned() else { return };
+        let answers = answers(self.host, &batch, said);
+        self.close(ticket);
+        // What it does with an answer may end what it has in mind.
+        self.in_mind.clear();
+        self.feed(Input::Settled { ticket, answers });
     }
 }
 

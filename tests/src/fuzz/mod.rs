@@ -11,6 +11,7 @@ pub mod flow_file;
 pub mod host_vs_model;
 pub mod ids_and_keys;
 pub mod lua_call;
+mod machine_run;
 pub mod plan_file;
 pub mod policy_json;
 pub mod reply_notation;

@@ -11,14 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use arbitrary::{Arbitrary as _, Unstructured};
 use selvedge_core::command::{Answer, Command, Ticket};
 use selvedge_core::id::LeaseId;
-use selvedge_core::partition::{Partition, slot};
-use selvedge_core::requests::BATCH_MAX;
+use selvedge_core::partition::Partition;
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{Effect, Input, Observation, Worker};
 use selvedge_lua::host::Host;
 
 use self::story::{Event, Story, config, creation, execution, handler_request, lane, outcome};
-use super::responses::{Response, answers, keys};
+use super::machine_run::{MachineRun, check_batch};
+use super::responses::{Response, answers};
 use super::{engine_inputs, lua_call};
 
 /// Tells a worker a story.
@@ -87,29 +87,10 @@ impl<'a> StoryRun<'a> {
 
     fn happen(&mut self, event: &Event) {
         match event {
-            Event::Wake { after_ms, back: false } => {
-                self.pass(u64::from(*after_ms));
-                self.feed(Input::Wake);
-            }
-            Event::Wake { after_ms, back: true } => {
-                let earlier = LocalTime(self.now.0.saturating_sub(u64::from(*after_ms)));
-                self.feed_at(earlier, Input::Wake);
-            }
-            Event::Deadline => {
-                let due = self.worker.deadline().unwrap_or(self.now);
-                self.pass(due.0.saturating_sub(self.now.0));
-                self.feed(Input::Wake);
-            }
-            Event::AnswerAll => {
-                let open: Vec<Ticket> = self.open.keys().copied().collect();
-                open.into_iter().for_each(|ticket| self.answer(ticket, None));
-            }
-            Event::Answer { which, answers } => {
-                let at = usize::from(*which) % self.open.len().max(1);
-                if let Some(ticket) = self.open.keys().nth(at).copied() {
-                    self.answer(ticket, Some(answers));
-                }
-            }
+            Event::Wake { after_ms, back } => self.wake((*after_ms).into(), *back),
+            Event::Deadline => self.wake_at_deadline(),
+            Event::AnswerAll => self.answer_all(),
+            Event::Answer { which, answers } => self.answer_one(*which, answers),
             Event::AnswerStranger { which, answers } => self.answer_stranger(*which, answers),
             Event::Create { number, lane: of, policy } => {
                 let call = creation(*number, lane(*of), *policy);
@@ -171,19 +152,6 @@ impl<'a> StoryRun<'a> {
     fn handler(&self, which: u8) -> Option<LeaseId> {
         let at = usize::from(which) % self.started.len().max(1);
         self.started.get(at).copied()
-    }
-
-    fn pass(&mut self, ms: u64) {
-        self.now = LocalTime(self.now.0.saturating_add(ms));
-        self.host.set_now_us(self.host.now_us().saturating_add(ms.saturating_mul(1_000)));
-    }
-
-    /// Answers a batch; without anything to say, by the truth.
-    fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
-        let Some(batch) = self.open.remove(&ticket) else { return };
-        self.closed.push(ticket);
-        let answers = answers(self.host, &batch, said);
-        self.feed(Input::Settled { ticket, answers });
     }
 
     /// An answer to nobody's request is told of, and does no more than a look at the clock, which
@@ -269,15 +237,38 @@ impl<'a> StoryRun<'a> {
     }
 
     fn sent(&mut self, ticket: Ticket, to: u16, batch: Vec<Command>) {
-        assert!(self.seen.insert(ticket), "{ticket:?} was used twice");
-        assert!((1..=BATCH_MAX).contains(&batch.len()), "{} commands in a batch", batch.len());
-        for command in &batch {
-            assert_eq!(command.slot, to, "a batch over several slots");
-            for key in keys(command) {
-                assert_eq!(slot(key), to, "{} lies elsewhere", key.escape_ascii());
-            }
-        }
+        check_batch(&mut self.seen, ticket, to, &batch);
         self.open.insert(ticket, batch);
+    }
+}
+
+impl MachineRun for StoryRun<'_> {
+    fn now(&self) -> LocalTime {
+        self.now
+    }
+
+    fn deadline(&self) -> Option<LocalTime> {
+        self.worker.deadline()
+    }
+
+    fn open_tickets(&self) -> Vec<Ticket> {
+        self.open.keys().copied().collect()
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now = LocalTime(self.now.0.saturating_add(ms));
+        self.host.set_now_us(self.host.now_us().saturating_add(ms.saturating_mul(1_000)));
+    }
+
+    fn wake_at(&mut self, now: LocalTime) {
+        self.feed_at(now, Input::Wake);
+    }
+
+    fn answer(&mut self, ticket: Ticket, said: Option<&Vec<Response>>) {
+        let Some(batch) = self.open.remove(&ticket) else { return };
+        self.closed.push(ticket);
+        let answers = answers(self.host, &batch, said);
+        self.feed(Input::Settled { ticket, answers });
     }
 }
 
