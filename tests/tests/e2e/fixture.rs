@@ -63,6 +63,12 @@ impl Fixture {
         Ok(RunningEngine(engine.start().await?))
     }
 
+    /// The scanners that were not seen to do anything.
+    pub(crate) fn idle_scanners(&self) -> Vec<ScannerName> {
+        let acted = self.acted.lock().unwrap();
+        ScannerName::ALL.iter().filter(|name| !acted.contains(name)).copied().collect()
+    }
+
     /// A worker of this lane. Its lease is long, so that a busy machine does not let it expire.
     pub(crate) fn worker(&self, lane: &str) -> WorkerBuilder {
         Worker::builder(self.client.clone()).name(lane).lane(lane).lease(Duration::from_secs(30))

@@ -14,7 +14,6 @@ mod running;
 mod worker_processes;
 
 use fixture::{Fixture, Served, run_all};
-use selvedge_core::engine::ScannerName;
 use selvedge_tests::cluster::Cluster;
 use selvedge_tests::server::Server;
 use tokio::task::LocalSet;
@@ -87,10 +86,11 @@ fn run_suite(url: &str) {
             ],
         )
         .await;
+        // A scanner is seen when its visit has ended, which may be after its effect was.
+        let all = async || Ok(fixture.idle_scanners().is_empty());
+        let seen = fixture.eventually("every scanner has acted", all).await;
         engine.stop().await.unwrap();
-        let acted = fixture.acted.lock().unwrap();
-        let idle: Vec<_> = ScannerName::ALL.iter().filter(|name| !acted.contains(name)).collect();
-        assert!(idle.is_empty(), "these scanners were never seen to act: {idle:?}");
+        assert!(seen.is_ok(), "scanners that never acted: {:?}", fixture.idle_scanners());
     });
 }
 

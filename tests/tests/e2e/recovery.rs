@@ -205,21 +205,32 @@ pub(crate) async fn stale_debt(fixture: Fixture) -> Served {
 }
 
 /// A completion that no engine heard of is found by looking (dependency reconciler): the engine of
-/// this one starts after it.
+/// this one starts after it. A scanner whose reply was lost does not count, hence the repetition.
 pub(crate) async fn unheard(fixture: Fixture) -> Served {
-    let flow = Flow::new("unheard")
-        .task(Task::new("a", "noop").lane("unheard"))
-        .task(Task::new("b", "noop").lane("unheard").after(["a"]));
-    let flow = fixture.client.submit(flow).await?;
-    let work = fixture.claim(&flow["a"], "unheard").await?;
-    fixture.complete(&work, "unheard").await?;
-    check(
-        fixture.client.execution(&flow["b"]).await?.state == PublicState::WaitingChildren,
-        String::new,
-    )?;
-    let engine = fixture.engine().await?;
-    fixture.until(&flow["b"], |found| found.state == PublicState::Waiting).await?;
-    engine.stop().await
+    let lane = "unheard";
+    let seen = || !fixture.idle_scanners().contains(&ScannerName::DependencyReconciler);
+    fixture
+        .eventually("the reconciler found one", async || {
+            let flow = Flow::new(lane)
+                .task(Task::new("a", "noop").lane(lane).priority(1))
+                .task(Task::new("b", "noop").lane(lane).after(["a"]));
+            let flow = fixture.client.submit(flow).await?;
+            let work = fixture.claim(&flow["a"], lane).await?;
+            fixture.complete(&work, lane).await?;
+            let child = fixture.client.execution(&flow["b"]).await?;
+            check(child.state == PublicState::WaitingChildren, || format!("{child:?}"))?;
+            let engine = fixture.engine().await?;
+            fixture.until(&flow["b"], |found| found.state == PublicState::Waiting).await?;
+            // The visit goes on for a moment.
+            for _ in 0..100 {
+                if !seen() {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+            engine.stop().await?;
+            Ok(seen())
+        })
+        .await
 }
 
 impl Fixture {
