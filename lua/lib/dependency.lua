@@ -45,17 +45,18 @@ function dependency.lanes(tag, lane_id)
 end
 
 -- The keys that resolving `edge_id` for this child may touch, by the names of
--- ff_resolve_dependency, but for those that follow from the child's record.
-function dependency.keys(tag, flow_id, child_eid, upstream_result, edge_id)
+-- ff_resolve_dependency, but for those that follow from the child's record. `flow_front` = the front
+-- of the keys of the flow under which the edge was applied.
+function dependency.keys(tag, flow_front, child_eid, edge_id)
   local front = dependency.front(tag, child_eid)
   return {
     exec_core = front .. ":core",
     deps_meta = front .. ":deps:meta",
     unresolved = front .. ":deps:unresolved",
     dep = front .. ":dep:" .. edge_id,
-    payload = front .. ":payload", upstream_result = upstream_result,
-    edgegroup = flow.prefix(tag, flow_id) .. ":edgegroup:" .. child_eid,
-    eligible = nil, terminal = nil, blocked = nil, attempt = nil, stream_meta = nil,
+    edgegroup = flow_front .. ":edgegroup:" .. child_eid,
+    payload = nil, upstream_result = nil, eligible = nil, terminal = nil, blocked = nil,
+    attempt = nil, stream_meta = nil,
   }
 end
 
@@ -245,12 +246,13 @@ function dependency.releasing(k, core, now)
   end
   local plan = {
     vector = state.eligible(attempt_state), to = k.eligible, score = lane.eligible_score(core),
-    more = {},
+    more = lane.NONE,
   }
   local delay_until = number.either(core.delay_until, 0)
   local pause = PAUSES[core.held_as or ""]
   if pause then
-    plan.vector = state.held(core.held_as, pause, text.present(core.held_detail, ""), attempt_state)
+    local detail = record.peek(k.exec_core, "held_detail")
+    plan.vector = state.held(core.held_as, pause, text.present(detail, ""), attempt_state)
     plan.to, plan.score = own_lane(k, core, "blocked:operator"), number.finite(now) or 0
     plan.more = { "held_as", "", "held_detail", "" }
   elseif delay_until > number.now() then
@@ -265,8 +267,8 @@ end
 
 -- Releases a child. A call that releases many collects their moves in `moves`.
 function dependency.release(k, id, plan, now, moves)
-  state.put(k.exec_core, plan.vector,
-    text.append({ "last_transition_at", now, "last_mutation_at", now }, plan.more))
+  state.write(k.exec_core, plan.vector, "last_transition_at", now, "last_mutation_at", now,
+    unpack(plan.more))
   if moves then
     lane.collect(moves, id, k.blocked, plan.to, plan.score)
   else

@@ -12,29 +12,29 @@ end
 -- An edge of an all-of child: the child's own counters decide, and one failure is enough.
 local function judge_all_of(c)
   local open = number.floor(c.meta.unsatisfied_required_count, 0) - 1
-  local plan = {
-    meta = { "unsatisfied_required_count", open, "last_dependency_update_at", c.now },
-    group = {},
-  }
-  local counted = c.outcome == "success" and "succeeded" or "failed"
-  if c.group then
-    plan.group = { counted, number.floor(c.group[counted], 0) + 1 }
-  end
-  if c.outcome == "success" then
-    plan.word, plan.releases = "satisfied", open == 0
-    if c.group and open == 0 and c.group.group_state ~= "impossible" then
-      text.append(plan.group, { "group_state", "satisfied" })
+  local met = c.outcome == "success"
+  return { word = met and "satisfied" or "impossible", releases = met and open == 0, open = open }
+end
+
+-- Counts an edge of an all-of child in its counters, and in its group if it has one.
+local function count_all_of(k, c, plan)
+  local group, open = c.group, number.digits(plan.open)
+  if c.outcome ~= "success" then
+    local impossible = number.floor(c.meta.impossible_required_count, 0) + 1
+    call("HSET", k.deps_meta, "unsatisfied_required_count", open, "last_dependency_update_at",
+      c.now, "impossible_required_count", number.digits(impossible))
+    if group then
+      call("HSET", k.edgegroup, "failed", number.digits(number.floor(group.failed, 0) + 1),
+        "group_state", "impossible")
     end
-    return plan
+    return
   end
-  plan.word = "impossible"
-  text.append(plan.meta, {
-    "impossible_required_count", number.floor(c.meta.impossible_required_count, 0) + 1,
-  })
-  if c.group then
-    text.append(plan.group, { "group_state", "impossible" })
+  call("HSET", k.deps_meta, "unsatisfied_required_count", open, "last_dependency_update_at", c.now)
+  if group then
+    local decided = plan.open == 0 and group.group_state ~= "impossible"
+    call("HSET", k.edgegroup, "succeeded", number.digits(number.floor(group.succeeded, 0) + 1),
+      "group_state", decided and "satisfied" or text.either(group.group_state, edge_group.PENDING))
   end
-  return plan
 end
 
 -- The sibling-cancel job of a group that fires now: the siblings it no longer needs, and the index
@@ -67,7 +67,7 @@ local function judge_group(c, k, a)
   if not word then
     return nil, fields
   end
-  local plan = { word = word, group = fields, meta = {}, releases = word == "satisfied" }
+  local plan = { word = word, group = fields, releases = word == "satisfied" }
   local fires = word == "satisfied" or word == "impossible"
   if fires and c.group.on_satisfied == "cancel_remaining" then
     plan_sibling_cancels(k, a, plan)
@@ -84,12 +84,12 @@ local function declared_edges(k)
   return type(size) == "number" and size or 0
 end
 
--- The fields that resolving an edge needs: of the child's record, unless it has to be skipped while
--- it runs; of the edge; of the child's counters.
+-- The fields that resolving an edge needs: of the child's record, unless it has to be skipped; of
+-- the edge; of the child's counters.
 local CHILD = {
-  "execution_id", "flow_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
-  "current_attempt_index", "eligibility_state", "terminal_outcome", "attempt_state", "priority",
-  "created_at", "delay_until", "held_as", "held_detail", "unsealed", "blocking_detail",
+  "execution_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
+  "eligibility_state", "terminal_outcome", "attempt_state", "priority", "created_at",
+  "delay_until", "held_as", "unsealed",
 }
 local EDGE = { "state", "outlived_run", "data_passing_ref", "repeats_upstream" }
 local COUNTERS = { "unsatisfied_required_count", "impossible_required_count" }
@@ -99,24 +99,33 @@ function dependency.child(core_key)
   return record.select(core_key, CHILD)
 end
 
+-- The same, and what the seal of its flow needs.
+local MEMBER = { "flow_id", "blocking_detail" }
+for i = 1, #CHILD do
+  MEMBER[i + 2] = CHILD[i]
+end
+function dependency.member(core_key)
+  return record.select(core_key, MEMBER)
+end
+
 -- The records that decide about an edge: { dep, group, meta }, each nil if it does not exist; or
 -- nil and the refusal of a key of another type. If the edge is already resolved only `dep` is read.
 function dependency.records(k)
-  local found, refused = {}, nil
-  found.dep, refused = record.select(k.dep, EDGE)
-  if not refused and found.dep and dependency.RESOLVED[found.dep.state] then
-    return found
+  local dep, meta, group, refused
+  dep, refused = record.select(k.dep, EDGE)
+  if not refused and dep and dependency.RESOLVED[dep.state] then
+    return { dep = dep }
   end
   if not refused then
-    found.meta, refused = record.select(k.deps_meta, COUNTERS)
+    meta, refused = record.select(k.deps_meta, COUNTERS)
   end
   if not refused and text.set(k.edgegroup) then
-    found.group, refused = edge_group.read(k.edgegroup)
+    group, refused = edge_group.read_for_edge(k.edgegroup)
   end
   if refused then
     return nil, refused
   end
-  return found
+  return { dep = dep, meta = meta, group = group }
 end
 
 -- What is known before an edge is resolved; nil and the reply if there is nothing to resolve.
@@ -227,11 +236,13 @@ function dependency.resolve(k, a, found, child, moves)
     return refused
   end
   -- write; nothing below can fail
-  record.write(k.dep, {
-    "state", c.outcome == "success" and "satisfied" or "impossible", "last_resolved_at", c.now,
-  })
-  record.write(k.deps_meta, plan.meta)
-  record.write(text.present(k.edgegroup, ""), plan.group)
+  call("HSET", k.dep, "state", c.outcome == "success" and "satisfied" or "impossible",
+    "last_resolved_at", c.now)
+  if plan.group then
+    record.write(k.edgegroup, plan.group)
+  else
+    count_all_of(k, c, plan)
+  end
   if plan.sibling_cancels then
     call("SADD", plan.sibling_cancels.index, plan.sibling_cancels.tuple)
   end

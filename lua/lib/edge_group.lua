@@ -79,6 +79,18 @@ function edge_group.read(key, upstream_eid)
   return record.part(key, text.append({ edge_group.note_of(upstream_eid) }, READ))
 end
 
+-- What the end of an edge needs of an all-of group, which is most groups.
+local ALL_OF = { "policy_variant", "group_state", "succeeded", "failed" }
+
+-- The group at `key` as far as the end of one edge needs it; otherwise as edge_group.read.
+function edge_group.read_for_edge(key)
+  local group, refused = record.select(key, ALL_OF)
+  if edge_group.counted(group) then
+    return record.select(key, READ)
+  end
+  return group, refused
+end
+
 -- The field that records that an edge from this upstream was applied.
 function edge_group.note_of(upstream_eid)
   return upstream_eid and "upstream:" .. upstream_eid

@@ -72,10 +72,11 @@ function lane.home(core_key, id, core)
     return nil
   end
   local home = lane.index(text.tag(core_key), core.lane_id, name)
-  if guard.mismatch(home, "zset") or not call("ZSCORE", home, id) then
+  if guard.clash(home, "zset") then
     return nil
   end
-  return home
+  local score = try("ZSCORE", home, id)
+  return not guard.refusal(score) and score and home or nil
 end
 
 -- The lane keys of a live execution, and all of them, by the names that bodies use.

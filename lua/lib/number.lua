@@ -104,11 +104,14 @@ end
 -- The caller's clock in a.now_ms: the number, or nil and a refusal. Afterwards a.now_ms is plain
 -- digits, because strict readers accept no other form of a time.
 function number.clock(a)
-  local now, refused = number.require_whole(a.now_ms, "now_ms")
-  if now then
-    a.now_ms = number.digits(now)
+  if a.now_ms == now_digits and read_by == running then
+    return now
   end
-  return now, refused
+  local at, refused = number.require_whole(a.now_ms, "now_ms")
+  if at then
+    a.now_ms = number.digits(at)
+  end
+  return at, refused
 end
 
 -- The longest accepted span, about thirty thousand years: a time plus a span stays exact.

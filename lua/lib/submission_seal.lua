@@ -7,7 +7,7 @@ local function sealing_of(tag, id, now)
   local front = dependency.front(tag, id)
   local step = { id = id, k = { exec_core = front .. ":core", deps_meta = front .. ":deps:meta" } }
   -- A value of another type carries no `unsealed` mark to remove.
-  local core = dependency.child(step.k.exec_core)
+  local core = dependency.member(step.k.exec_core)
   if not core then
     return step
   end

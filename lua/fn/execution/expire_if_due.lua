@@ -18,6 +18,48 @@ local TOUCHED = {
     "worker_leases", "suspension_current" },
 }
 
+-- The reply to a call about an entry that is missing or not due yet, else nil.
+local function early_reply(score, now)
+  if not score then
+    return ok("not_due")
+  elseif tonumber(score) > now then
+    return ok("not_due", math.ceil(tonumber(score)))
+  end
+  return nil
+end
+
+-- Whether an execution waits that has never run: it has no lease, attempt or suspension, and only
+-- one lane index and its deadline list it.
+local function never_ran(core)
+  return core.lifecycle_phase == "runnable" and not text.set(core.current_attempt_index)
+    and not text.set(core.current_lease_id)
+end
+
+-- Expires such an execution by its deadline. Nil if its record does not say which index lists it.
+local function expire_unstarted(core_key, id, core, now)
+  local tag = text.tag(core_key)
+  local deadline = lane.partition_index(tag, "execution_deadline")
+  local due = try("ZSCORE", deadline, id)
+  local refused = guard.refusal(due)
+  if refused then return refused end
+  local answer = early_reply(due, now)
+  if answer then return answer end
+  local home = lane.home(core_key, id, core)
+  if not home then return nil end
+  local terminal = lane.index(tag, core.lane_id, "terminal")
+  refused = guard.mismatch(terminal, "zset")
+  if refused then return refused end
+  -- write; nothing below can fail
+  local at = number.digits(now)
+  state.write(core_key, state.terminal("expired", state.ended_attempt(core)),
+    "failure_reason", "execution_deadline",
+    "completed_at", at, "last_transition_at", at, "last_mutation_at", at)
+  call("ZREM", deadline, id)
+  lane.move(id, lane.NONE, terminal, now, home)
+  completion.announce(id, core.flow_id, "expired")
+  return ok("expired", core.lifecycle_phase)
+end
+
 local function forget(k, id, word)
   -- write; nothing below can fail
   attempt.clear_limits(k, id)
@@ -31,15 +73,13 @@ local function not_due_reply(k, id, core, a, now)
   if timeout and core.lifecycle_phase ~= "active" then
     call("ZREM", k.attempt_timeout, id)
     return ok("not_due")
-  elseif not score then
-    return ok("not_due")
-  elseif tonumber(score) > now then
-    return ok("not_due", math.ceil(tonumber(score)))
-  elseif timeout and text.present(core.current_attempt_index, "")
+  end
+  local answer = early_reply(score, now)
+  if not answer and timeout and text.present(core.current_attempt_index, "")
     ~= text.present(a.expected_attempt_index, "") then
     return ok("other_attempt", core.current_attempt_index)
   end
-  return nil
+  return answer
 end
 
 local function retry(k, id, plan, retry_at, now)
@@ -64,6 +104,11 @@ define("ff_expire_if_due",
     local core, refused = record.select(given.exec_core, completion.NEEDS)
     if refused then return refused end
     local id, now, k = a.execution_id, number.now(), nil
+    if core and a.reason == "execution_deadline" and never_ran(core) then
+      local answer = record.misnamed(given.exec_core, id)
+        or expire_unstarted(given.exec_core, id, core, now)
+      if answer then return answer end
+    end
     k, refused = record.checked_keys(given.exec_core, id, core or {},
       core and TOUCHED[core.lifecycle_phase])
     if not k then return refused end

@@ -26,26 +26,27 @@ local function outlived(core, dep)
     and run == number.digits(number.floor(core.replay_count, 0))
 end
 
--- The child of an edge, and the flow under which it was applied; nil if it is unknown.
-local function child_of(tag, id, core, edge_id, only_child)
-  local edge_key = flow.prefix(tag, text.present(core.flow_id, "")) .. ":edge:" .. edge_id
-  local staged = text.set(core.flow_id) and record.peek(edge_key, "downstream_execution_id")
+-- The child of an edge, and the flow under which it was applied; nil if it is unknown. `all` is what
+-- the edges of the call have in common.
+local function child_of(all, edge_id, only_child)
+  local staged = all.edge_front and record.peek(all.edge_front .. edge_id, "downstream_execution_id")
   if text.set(staged) then
-    return staged, core.flow_id
+    return staged, all.core.flow_id, all.flow_front
   end
   if not text.set(only_child) then
     return nil
   end
-  local front = dependency.front(tag, only_child)
-  if record.peek(front .. ":dep:" .. edge_id, "upstream_execution_id") ~= id then
+  local front = dependency.front(all.tag, only_child)
+  if record.peek(front .. ":dep:" .. edge_id, "upstream_execution_id") ~= all.id then
     return nil
   end
-  return only_child, text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
+  local flow_id = text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
+  return only_child, flow_id, flow.prefix(all.tag, flow_id)
 end
 
--- Answers the function that reads the record of a child and points `k` at its lane, and at its
--- attempt if that is open.
-local function child_reader(tag)
+-- Answers the function that reads the record of a child and points `k` at its lane and at what it
+-- may be passed.
+local function child_reader(tag, upstream_result)
   local lanes = {}
   return function(k)
     local core, refused = dependency.child(k.exec_core)
@@ -54,25 +55,20 @@ local function child_reader(tag)
       local own = lanes[lane_id] or dependency.lanes(tag, lane_id)
       lanes[lane_id] = own
       k.eligible, k.terminal, k.blocked = own.eligible, own.terminal, own.blocked
-      if dependency.RUNNING[core.attempt_state] then
-        local id = text.execution_of(k.exec_core)
-        local index = text.either(core.current_attempt_index, "0")
-        k.attempt, k.stream_meta = attempt.key(tag, id, index), stream.meta(tag, id, index)
-      end
+      k.payload, k.upstream_result = k.exec_core:sub(1, -5) .. "payload", upstream_result
     end
     return core, refused
   end
 end
 
--- Resolves one edge: `resolved`, `before` or `left`, and what happened to the child. `all` is what
--- the edges of the call have in common.
+-- Resolves one edge: `resolved`, `before` or `left`, and what happened to the child.
 local function resolve(all, edge_id, only_child)
-  local tag, core = all.tag, all.core
-  local child, flow_id = child_of(tag, all.id, core, edge_id, only_child)
+  local core = all.core
+  local child, flow_id, flow_front = child_of(all, edge_id, only_child)
   if not child then
     return "left"
   end
-  local k = dependency.keys(tag, flow_id, child, all.result, edge_id)
+  local k = dependency.keys(all.tag, flow_front, child, edge_id)
   local found = dependency.records(k)
   if not found or outlived(core, found.dep) then
     return "left"
@@ -124,10 +120,11 @@ define("ff_resolve_outgoing",
     end
     local word = cursor == "0" and "done" or "more"
     local count, skipped, released = { resolved = 0, before = 0, left = 0 }, {}, {}
+    local flow_front = text.set(core.flow_id) and flow.prefix(tag, core.flow_id)
     local all = {
       tag = tag, id = a.execution_id, core = core, now = number.digits(number.now()),
-      result = dependency.front(tag, a.execution_id) .. ":result", child = child_reader(tag),
-      moves = {},
+      flow_front = flow_front, edge_front = flow_front and flow_front .. ":edge:",
+      child = child_reader(tag, dependency.front(tag, a.execution_id) .. ":result"), moves = {},
     }
     -- Each edge is read, decided and written on its own: the marker stands in dependency.resolve.
     for _, edge_id in ipairs(edges) do
@@ -138,7 +135,8 @@ define("ff_resolve_outgoing",
       local done, effect, child = resolve(all, edge_id, a.only_child)
       count[done] = count[done] + 1
       if effect then
-        text.append(effect == "skipped" and skipped or released, { child })
+        local children = effect == "skipped" and skipped or released
+        children[#children + 1] = child
       end
     end
     lane.carry_out(all.moves)
