@@ -162,6 +162,8 @@ mod tests {
             ("retries = [3, \"2s\"]", "expected retries as { max = N, pause"),
             ("after = { any = [\"a\"], quorum = 1 }", "expected a list of names"),
             ("delay = 5", "line 8"),
+            ("delay = 5", "expected a duration with its unit, such as \"90s\""),
+            ("delay = \"10s\"\ndeadline = \"5s\"", "is over before its delay"),
             ("delay = \"5\"", "invalid duration `5`"),
             ("colour = \"red\"", "unknown field `colour`"),
             ("payload = \"x\"\npayload_json = 1", "several payloads"),

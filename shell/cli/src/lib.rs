@@ -12,6 +12,7 @@
 mod commands;
 pub mod demo;
 pub mod logging;
+mod misspelt_variables;
 pub mod serve;
 pub mod settings;
 

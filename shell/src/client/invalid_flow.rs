@@ -117,6 +117,12 @@ pub enum InvalidFlow {
         /// Which of them.
         what: &'static str,
     },
+    /// The deadline ends before the delay does.
+    #[error("the deadline of task `{task}` is over before its delay: it could never run")]
+    DeadlineBeforeDelay {
+        /// The task.
+        task: String,
+    },
     /// A timeout, deadline or key lifetime is zero.
     #[error("the {what} of task `{task}` is zero; leave it out, or give it some time")]
     ZeroDuration {

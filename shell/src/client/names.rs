@@ -7,7 +7,18 @@ use super::invalid_flow::InvalidFlow;
 /// Longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
 
-/// Checks a name: not empty, at most [`NAME_BYTES_MAX`] bytes, no control characters.
+/// Characters that show nothing, or change the direction of what follows: in a table or a log line
+/// the name would look like another one.
+const fn is_invisible(character: char) -> bool {
+    matches!(
+        character,
+        '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+    )
+}
+
+/// Checks a name: not empty, at most [`NAME_BYTES_MAX`] bytes, no control characters and none that
+/// cannot be seen.
 pub(crate) fn check_name(text: &str) -> Result<(), String> {
     if text.is_empty() {
         return Err("it is empty".to_owned());
@@ -15,8 +26,13 @@ pub(crate) fn check_name(text: &str) -> Result<(), String> {
     if text.len() > NAME_BYTES_MAX {
         return Err(format!("it has {} bytes; the limit is {NAME_BYTES_MAX}", text.len()));
     }
-    match text.chars().position(char::is_control) {
-        Some(at) => Err(format!("character {} is a control character", at + 1)),
+    match text.chars().enumerate().find(|(_, one)| one.is_control() || is_invisible(*one)) {
+        Some((at, one)) if one.is_control() => {
+            Err(format!("character {} is a control character", at + 1))
+        }
+        Some((at, one)) => {
+            Err(format!("character {} cannot be seen (U+{:04X})", at + 1, u32::from(one)))
+        }
         None => Ok(()),
     }
 }
@@ -59,6 +75,8 @@ mod tests {
             ("", "empty"),
             ("a\nb", "character 2"),
             ("\u{7f}", "character 1"),
+            ("pay\u{202e}fdp", "character 4 cannot be seen (U+202E)"),
+            ("a\u{200b}", "character 2 cannot be seen"),
             (&"x".repeat(NAME_BYTES_MAX + 1), "257 bytes"),
         ] {
             assert!(check_name(bad).unwrap_err().contains(says), "{bad:?}");

@@ -278,7 +278,16 @@ impl Task {
         if let Some((what, _)) = self.durations().find(is_zero) {
             return Err(InvalidFlow::ZeroDuration { task: task(), what });
         }
+        if let (StartTime::After(delay), Some(deadline)) = (self.start, self.deadline_ms())
+            && deadline <= millis(delay)
+        {
+            return Err(InvalidFlow::DeadlineBeforeDelay { task: task() });
+        }
         self.check_group()
+    }
+
+    fn deadline_ms(&self) -> Option<u64> {
+        self.policy.timeout_policy.as_ref().and_then(|limits| limits.execution_deadline_ms)
     }
 
     /// Its durations by name, in milliseconds.
@@ -295,7 +304,7 @@ impl Task {
             ("delay", delay),
             ("pause between retries", pause),
             (ATTEMPT_TIMEOUT, timeouts.and_then(|limits| limits.attempt_timeout_ms)),
-            (DEADLINE, timeouts.and_then(|limits| limits.execution_deadline_ms)),
+            (DEADLINE, self.deadline_ms()),
             (KEY_TTL, self.idempotency.as_ref().map(|(_, life)| millis(*life))),
         ];
         spans.into_iter().filter_map(|(what, ms)| ms.map(|ms| (what, ms)))

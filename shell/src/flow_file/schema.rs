@@ -118,10 +118,22 @@ where
 
 /// A duration with its unit, as in `90s` or `1h 30m`. A number without a unit is refused.
 fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text)
-        .map(Some)
-        .map_err(|error| serde::de::Error::custom(format!("invalid duration `{text}`: {error}")))
+    deserializer.deserialize_any(DurationVisitor).map(Some)
+}
+
+struct DurationVisitor;
+
+impl serde::de::Visitor<'_> for DurationVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a duration with its unit, such as \"90s\" or \"1h 30m\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Duration, E> {
+        humantime::parse_duration(text)
+            .map_err(|error| E::custom(format!("invalid duration `{text}`: {error}")))
+    }
 }
 
 impl FlowFile {

@@ -140,7 +140,11 @@ impl Observer {
             tracing::trace!(%scanner, elapsed_ms, "{scanner}: cycle done, nothing to do");
         } else {
             let (processed, errors) = (counts.processed, counts.errors());
-            tracing::info!(%scanner, processed, errors, elapsed_ms, "{scanner}: cycle done");
+            if errors > 0 {
+                tracing::warn!(%scanner, processed, errors, elapsed_ms, "{scanner}: cycle done");
+            } else {
+                tracing::debug!(%scanner, processed, elapsed_ms, "{scanner}: cycle done");
+            }
         }
         counter!(metric_names::SCANNER_CYCLES, "scanner" => scanner.as_str()).increment(1);
         let seconds = std::time::Duration::from_millis(elapsed_ms).as_secs_f64();
@@ -195,7 +199,7 @@ fn observe_dispatch(fact: &Observation) {
     match fact {
         Observation::Dispatched { execution, resolved, skipped } => {
             if *resolved > 0 {
-                tracing::info!(execution = %execution, resolved, skipped_cascade = skipped,
+                tracing::debug!(execution = %execution, resolved, skipped_cascade = skipped,
                     "dispatch_dep: edges resolved");
             }
             counter!(metric_names::EDGES_RESOLVED).increment(*resolved);

@@ -30,6 +30,7 @@ fn bad_input_is_told_apart_by_exit_codes() {
         (&["exec", "show", "{fp:70000}:550e8400-e29b-41d4-a716-446655440000"], 2, "partition"),
         (&["secret", "rotate", "--grace", "5"], 2, "time unit needed"),
         (&["serve", "--listen", "nowhere"], 2, "nowhere"),
+        (&["serve", "--store", "memory://"], 2, "name a store with --store"),
         (&["lanes", "--namespace", ""], 2, "the namespace cannot be used: it is empty"),
         (&["lanes", "--namespace", &long], 2, "the limit is 256"),
         (&["demo", "--namespace", ""], 2, "the namespace cannot be used: it is empty"),
@@ -40,6 +41,9 @@ fn bad_input_is_told_apart_by_exit_codes() {
     }
     let mut lanes = operator.command(&["lanes"]);
     operator.fails(lanes.env("FF_LANES", "mail,mail"), 2, &["FF_LANES", "named twice"]);
+    let mut why = operator.command(&["why", nobody]);
+    let typo = "SELVEDGE_LSITEN is not a setting; did you mean SELVEDGE_LISTEN?";
+    operator.fails(why.env("SELVEDGE_LSITEN", "127.0.0.1:1"), 3, &[typo]);
     assert!(operator.json(&["flow", "list"]).is_empty(), "nothing was half done");
 }
 
@@ -58,6 +62,8 @@ fn a_bad_flow_is_refused_before_anything_is_sent() {
         (one(r#","after":["c"]"#), "`c`, which is not a task"),
         (one(r#","colour":"red""#), "unknown field `colour`"),
         (one(r#","delay":"5""#), "invalid duration"),
+        (one(r#","delay":5"#), "a duration with its unit, such as \"90s\""),
+        (one(r#","delay":"10s","deadline":"5s""#), "deadline of task `a` is over before its delay"),
         (one(r#","delay":"99999y""#), "the limit is 1000 years"),
         (one(r#","priority":9001"#), "highest is 9000"),
         (one(r#","deadline":"0s""#), "deadline of task `a` is zero"),

@@ -1,9 +1,11 @@
 //! [`Context`]: the options and settings shared by all commands.
 
+use crate::misspelt_variables;
 use crate::settings::Settings;
 use clap::Args;
 use selvedge::client::Client;
 use selvedge::store::{LibraryUse, Store};
+use serde_json::json;
 
 use super::failure::Failure;
 use super::output::Output;
@@ -47,7 +49,13 @@ impl Context {
         let settings = Settings::from_env_for(store).map_err(Failure::usage)?;
         let said = || std::env::var("SELVEDGE_NAMESPACE").ok().filter(|name| !name.is_empty());
         let namespace = global.namespace.or_else(said).unwrap_or_else(|| "default".to_owned());
-        Ok(Self { settings, namespace, by_flag, output: Output { json: global.json } })
+        let output = Output { json: global.json };
+        let set = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        for (name, meant) in misspelt_variables::find(set) {
+            let sentence = format!("selvedge: {name} is not a setting; did you mean {meant}?");
+            output.note(&sentence, json!({ "unknown_variable": name, "did_you_mean": meant }));
+        }
+        Ok(Self { settings, namespace, by_flag, output })
     }
 
     /// A client for a store that outlives this command.
@@ -70,14 +78,18 @@ impl Context {
         self.open(LibraryUse::Leave).await
     }
 
+    /// Refuses the store in memory: nobody else could reach it.
+    pub(crate) fn refuse_memory(&self) -> Result<(), Failure> {
+        if !self.settings.store.is_memory() {
+            return Ok(());
+        }
+        Err(Failure::usage("memory:// exists only inside one process and is empty here")
+            .hint("name a store with --store valkey://HOST or SELVEDGE_URL"))
+    }
+
     async fn open(&self, library: LibraryUse) -> Result<Store, Failure> {
         let url = &self.settings.store;
-        if url.is_memory() {
-            return Err(Failure::usage(
-                "memory:// exists only inside one process and is empty here",
-            )
-            .hint("name a store with --store valkey://HOST or SELVEDGE_URL"));
-        }
+        self.refuse_memory()?;
         let options = self.settings.options.clone().library(library);
         Store::open(url, options).await.map_err(|error| Failure::from(error).at(url))
     }

@@ -21,6 +21,7 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
+    context.refuse_memory()?;
     let mut settings = context.settings.clone();
     if let Some(address) = options.listen {
         settings.listen = address;
