@@ -43,7 +43,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     }
 }
 
-/// The siblings whom a group owes a cancel: those that have not ended yet.
+/// The siblings that a group has yet to cancel: those that have not ended.
 fn owed<'a>(snapshot: &Snapshot, group: Fields<'a>) -> Vec<&'a str> {
     let names = group.text("cancel_siblings_pending_members").split('|');
     let live = |name: &&str| {

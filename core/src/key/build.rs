@@ -151,7 +151,7 @@ impl FlowKeys {
         members => FlowPart::Members,
         /// Its tags.
         tags => FlowPart::Tags,
-        /// Members whose cancel is owed.
+        /// Members that are still to be cancelled.
         pending_cancels => FlowPart::PendingCancels,
         /// What the projector counted.
         summary => FlowPart::Summary,
@@ -222,9 +222,9 @@ impl IndexKeys {
         all_executions => PartitionIndex::AllExecutions,
         /// Every flow that is not finished.
         flow_index => PartitionIndex::FlowIndex,
-        /// Flows that owe cancels to their members.
+        /// Cancelled flows with members that are still to be cancelled.
         cancel_backlog => PartitionIndex::CancelBacklog,
-        /// Groups that owe cancels to siblings.
+        /// Edge groups with siblings that are still to be cancelled.
         pending_cancel_groups => PartitionIndex::PendingCancelGroups,
         /// Budgets by their next reset.
         budget_resets => PartitionIndex::BudgetResets,

@@ -145,7 +145,7 @@ parts! {
         Members = "members",
         /// Its tags.
         Tags = "tags",
-        /// Members whose cancel is owed.
+        /// Members that are still to be cancelled.
         PendingCancels = "pending_cancels",
         /// What the projector counted.
         Summary = "summary",
@@ -225,9 +225,9 @@ wire_enum! {
         AllExecutions = "all_executions",
         /// Every flow that is not finished.
         FlowIndex = "flow_index",
-        /// Flows that owe cancels to their members.
+        /// Cancelled flows with members that are still to be cancelled.
         CancelBacklog = "cancel_backlog",
-        /// Groups that owe cancels to siblings.
+        /// Edge groups with siblings that are still to be cancelled.
         PendingCancelGroups = "pending_cancel_groups",
         /// Budgets by their next reset.
         BudgetResets = "budget_resets",

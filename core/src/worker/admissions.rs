@@ -57,7 +57,7 @@ enum Step {
     Read,
     /// Takes a slot of the quota.
     TakeSlot(CheckAdmissionAndRecord),
-    /// HandlerRequests for the time, to block the execution.
+    /// Reads the time, to block the execution.
     ReadTime(HoldReason, String),
     /// Blocks the execution.
     Block(BlockExecutionForAdmission),

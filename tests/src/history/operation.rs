@@ -109,15 +109,15 @@ verbs! {
     PromoteBlocked = 2,
     /// A flow is cancelled.
     CancelFlow = 2,
-    /// The cancel of one member is paid and acknowledged.
+    /// One member of a cancelled flow is cancelled and acknowledged.
     PayCancel = 4,
-    /// The sibling cancels of a group are paid.
+    /// The siblings of a group are cancelled.
     PaySiblings = 4,
-    /// A sibling debt is drained without a check.
+    /// A group's entry for sibling cancels is removed without a check.
     Drain = 1,
-    /// A sibling debt is drained when paid.
+    /// The entry is removed if all siblings have ended.
     DrainChecked = 3,
-    /// A sibling debt is reconciled.
+    /// The entry is reconciled with its group.
     ReconcileGroup = 3,
     /// A flow is projected.
     ProjectFlow = 2,

@@ -225,7 +225,7 @@ impl<'a> Run<'a> {
 }
 
 impl Changes {
-    /// Every name is a position, so that a misspelt one does not change nothing.
+    /// Refuses a name that is neither a key nor an argument: a misspelt one would change nothing.
     fn check(&self, file: &SpecFile) -> Result<(), String> {
         let known = |name: &String| {
             file.keys.named.iter().chain(&file.args.named).any(|(known, _)| known == name)
@@ -257,7 +257,7 @@ impl Changes {
                 None => scope.position(file, name, default)?,
             });
         }
-        // Surplus positions would slide into the place of omitted ones.
+        // Values behind the named ones would take the positions of those that are omitted.
         let usual: &[_] = if sent < positions.named.len() { &[] } else { &positions.rest };
         for word in extra.unwrap_or(usual) {
             values.push(scope.value_in(file, word)?);

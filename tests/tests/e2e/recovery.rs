@@ -125,20 +125,19 @@ pub(crate) async fn pending_waitpoint(fixture: Fixture) -> Served {
         .await
 }
 
-/// Losers are cancelled by whoever finds the debt first, the dispatcher or the reconciler; so it is
-/// made until the dispatcher had one.
+/// Losers are cancelled by whichever finds their group first, the dispatcher or the reconciler. This
+/// is repeated until the dispatcher was first.
 pub(crate) async fn debts(fixture: Fixture) -> Served {
     let acted = fixture.acted.clone();
     fixture
-        .eventually("the dispatcher paid a debt", async || {
+        .eventually("the dispatcher cancelled a loser", async || {
             debt(&fixture).await?;
             Ok(acted.lock().unwrap().contains(&ScannerName::EdgeCancelDispatcher))
         })
         .await
 }
 
-/// A lease that nobody renews is found by the scanner that marks it, or by the one that takes it
-/// over; so it is left alone until the first had one.
+/// A lease that nobody renews is taken back (lease expiry).
 pub(crate) async fn expired_leases(fixture: Fixture) -> Served {
     let acted = fixture.acted.clone();
     fixture
@@ -152,7 +151,8 @@ pub(crate) async fn expired_leases(fixture: Fixture) -> Served {
         .await
 }
 
-/// The flow's summary tells how it stands (flow projector).
+/// The loser of a race is cancelled (edge cancel dispatcher or reconciler), and the flow gets a
+/// summary (flow projector).
 async fn debt(fixture: &Fixture) -> Served {
     let task = |name: &str| Task::new(name, "noop").lane("debt");
     let flow = Flow::new("debt")
@@ -188,8 +188,8 @@ pub(crate) async fn retention(fixture: Fixture) -> Served {
         .await
 }
 
-/// A note of a debt that nobody owes is taken away. The dispatcher may be faster than the
-/// reconciler, so it is planted until both have seen one.
+/// An entry for sibling cancels whose group does not exist is removed. The dispatcher may be faster
+/// than the reconciler, so it is added until both have removed one.
 pub(crate) async fn stale_debt(fixture: Fixture) -> Served {
     let client = &fixture.client;
     let flow = FlowId::from(uuid::Uuid::new_v4());
@@ -197,7 +197,7 @@ pub(crate) async fn stale_debt(fixture: Fixture) -> Served {
     let notes = Key::index(child.partition()).pending_cancel_groups();
     let note = format!("{flow}|{child}");
     fixture
-        .eventually("the reconciler took it away", async || {
+        .eventually("the reconciler removed it", async || {
             fixture.write("SADD", &notes, &[note.as_bytes()]).await?;
             Ok(fixture.acted.lock().unwrap().contains(&ScannerName::EdgeCancelReconciler))
         })

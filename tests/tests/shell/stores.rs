@@ -13,6 +13,7 @@ use selvedge_tests::server::Server;
 use selvedge_tests::shared_servers::{shared_redis, shared_valkey};
 
 use crate::kit::{PATIENCE as SOON, block_on, open, url_of, url_of_cluster};
+use crate::server_faults::say;
 
 fn command(words: &[&str]) -> Command {
     Command {
@@ -99,6 +100,24 @@ fn a_write_whose_reply_was_lost_is_not_repeated() {
         let answers = store.run(vec![read], SOON).await;
         assert_eq!(answers, [Answer::Applied(Value::Bulk(b"1".to_vec()))]);
         assert_eq!(proxy.lost_replies(), 2);
+    });
+}
+
+/// Whoever reads a subscription learns of every interruption: what was published meanwhile is lost.
+#[test]
+fn a_subscription_tells_of_every_lost_connection() {
+    let server = Server::valkey().unwrap();
+    block_on(async {
+        let store = open(&url_of(&server)).await;
+        let mut subscription = store.subscribe(&["news"]);
+        assert_eq!(subscription.next().await, Push::Gap);
+        for _ in 0..2 {
+            say(&server, &["CLIENT", "KILL", "TYPE", "pubsub"]);
+            let next = tokio::time::timeout(SOON, subscription.next()).await;
+            assert_eq!(next.ok(), Some(Push::Gap));
+            say(&server, &["PUBLISH", "news", "text"]);
+            assert!(matches!(subscription.next().await, Push::Message { .. }));
+        }
     });
 }
 

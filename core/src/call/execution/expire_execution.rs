@@ -9,8 +9,8 @@ use crate::key::{Key, LaneIndex};
 use crate::state::LifecyclePhase;
 use crate::value::Value;
 
-/// Ends an execution whose time is over, as told. Prefer [`ExpireIfDue`](super::ExpireIfDue),
-/// which checks it itself.
+/// Ends an execution without checking whether its time is over. Prefer
+/// [`ExpireIfDue`](super::ExpireIfDue), which checks.
 #[derive(Clone, Debug)]
 pub struct ExpireExecution {
     /// What expires, as far as the caller knows it.

@@ -26,7 +26,7 @@ pub struct CancelFlow {
 wire_enum! {
     /// What happens to the members of a cancelled flow.
     pub enum CancellationPolicy {
-        /// All are cancelled; the store notes what is owed.
+        /// All are cancelled; the store lists those that are still to be cancelled.
         CancelAll = "cancel_all",
         /// They are left alone.
         FlowOnly = "flow_only",

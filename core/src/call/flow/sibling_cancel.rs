@@ -35,7 +35,7 @@ impl SiblingCancelJob {
     }
 }
 
-/// Closes a job, as told: nobody looks whether the siblings have ended.
+/// Closes a job without checking whether the siblings have ended.
 #[derive(Clone, Debug)]
 pub struct DrainSiblingCancelGroup(pub SiblingCancelJob);
 
@@ -71,7 +71,7 @@ impl Function for DrainSiblingCancelGroup {
     }
 }
 
-/// Closes a job only when it is paid; else answers the next siblings to cancel.
+/// Closes a job if all its siblings have ended; otherwise returns the next ones to cancel.
 #[derive(Clone, Debug)]
 pub struct DrainSiblingCancelGroupChecked {
     /// The job.

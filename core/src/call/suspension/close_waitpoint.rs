@@ -9,7 +9,7 @@ use crate::id::{ExecutionId, WaitpointId};
 use crate::key::Key;
 use crate::value::Value;
 
-/// Closes a pending or active waitpoint as told.
+/// Closes a pending or active waitpoint.
 #[derive(Clone, Debug)]
 pub struct CloseWaitpoint {
     /// The execution that owns it.

@@ -106,3 +106,16 @@ fn a_replay_that_was_surely_not_applied_is_repeated() {
     run.reply([refused(&["execution_not_terminal"])]);
     assert!(matches!(run.result(), Some(Err(Failure::Refused(_)))));
 }
+
+#[test]
+fn what_was_perhaps_applied_stays_in_doubt_while_it_is_repeated() {
+    let mut run = cancel_flow();
+    run.silence();
+    run.wake();
+    run.reply([Value::Error("LOADING soon".to_string())]);
+    run.wake();
+    run.reply([refused(&["flow_already_terminal"])]);
+    assert_eq!(run.asks(), ["HMGET", "SMEMBERS"], "the first try may have been applied");
+    run.reply([fields(&["cancelled", "stop"]), fields(&[])]);
+    assert!(run.result().unwrap().is_ok());
+}

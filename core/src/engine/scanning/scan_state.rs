@@ -290,3 +290,28 @@ fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::config::EngineConfig;
+    use crate::engine::scanners;
+    use crate::engine::scanning::cursors::Cursors;
+    use crate::engine::scanning::page::first_pages;
+
+    #[test]
+    fn an_entry_is_due_after_the_lag_of_its_index() {
+        let cadence = Cadence::new(&EngineConfig::default(), 1, LocalTime(0));
+        let mut states = ScanStates::new(&cadence, LocalTime(0));
+        let (partition, lanes) = (Partition::flow(0), ["default".parse().unwrap()]);
+        let scanner = scanners::position(ScannerName::LeaseExpiry);
+        let pages = first_pages(scanner, partition, &lanes, &Cursors::default());
+        let lagged = pages.iter().find(|page| page.query.lag_ms > 0).unwrap();
+        states.begin(scanner, partition, 1, LocalTime(0));
+        let page = Page { size: 1, next: Some(9_000), members: Vec::new() };
+        states.page_read(partition, lagged, ServerTime(10_000), &page);
+        states.index_done(scanner, partition, false, false);
+        let due_in = states.take_finished(scanner, partition).unwrap().end.due_in;
+        assert_eq!(due_in, Some(Duration::from_millis(lagged.query.lag_ms - 1_000)));
+    }
+}

@@ -137,3 +137,34 @@ fn pushes_of_strangers_are_ignored() {
     bench.feed(Input::Ready("other".parse().unwrap(), Partition::flow(0)));
     assert!(bench.sent.is_empty());
 }
+
+#[test]
+fn a_gap_during_a_survey_leads_to_another_survey() {
+    let mut bench = Bench::new(2, 4);
+    bench.feed(Input::PushGap);
+    bench.answer("ZCARD", |_| Value::Int(0));
+    bench.feed(Input::PushGap);
+    bench.answer("ZCARD", |_| Value::Int(0));
+    assert!(!bench.is_sent("claim_many"));
+    for _ in 0..2 {
+        bench.answer("ZCARD", |_| Value::Int(1));
+    }
+    assert!(bench.is_sent("claim_many"), "what was counted before the second gap may be old");
+    bench.answer_all("claim_many", |_| ok(&["empty"]));
+    assert!(!bench.is_sent("ZCARD"), "one gap, one survey");
+}
+
+#[test]
+fn a_drain_repeats_claims_without_a_reply_at_once_and_puts_back_what_they_got() {
+    let mut bench = Bench::new(1, 1);
+    bench.ready(0);
+    bench.lose("claim_many");
+    bench.feed(Input::Drain);
+    bench.pass(0);
+    assert!(!bench.worker.is_drained());
+    let claim = bench.answer("claim_many", |command| claimed(command, 0, ""));
+    assert!(!bench.started(lease_of(&claim[0])));
+    bench.answer("TIME", |_| time());
+    bench.answer("delay_execution", |_| ok(&["1700000000123"]));
+    assert!(bench.worker.is_drained());
+}

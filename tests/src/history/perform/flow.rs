@@ -221,7 +221,7 @@ impl HistoryState {
         });
     }
 
-    /// Cancels a member whose cancel is owed, and says so.
+    /// Cancels a member that is still to be cancelled, and acknowledges it.
     pub(in crate::history) fn pay_cancel(&mut self, slot: u8, which: u8) {
         let pending = self.snapshot().set(&Key::flow(PARTITION, flow(slot)).pending_cancels());
         let pending: Vec<String> = pending.iter().cloned().collect();
