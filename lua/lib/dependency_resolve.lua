@@ -88,7 +88,7 @@ end
 -- the edge; of the child's counters.
 local CHILD = {
   "execution_id", "lane_id", "current_lane", "lifecycle_phase", "ownership_state",
-  "eligibility_state", "terminal_outcome", "attempt_state", "priority", "created_at",
+  "priority", "eligibility_state", "terminal_outcome", "attempt_state", "created_at",
   "delay_until", "held_as", "unsealed",
 }
 local EDGE = { "state", "outlived_run", "data_passing_ref", "repeats_upstream" }
