@@ -9,6 +9,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::Finding;
+use super::facts::ServerFacts;
 
 wire_enum! {
     /// Who connects to the store.
@@ -95,33 +96,56 @@ pub fn acl_rule(role: Role, library: &str) -> String {
     rule
 }
 
-pub(super) fn check(access: &Access) -> Vec<Finding> {
+pub(super) fn check(server: &ServerFacts) -> Vec<Finding> {
     const CHECK: &str = "access";
-    let Access { user, missing, excess, unknown } = access;
+    let Access { user, missing, excess, unknown } = &server.access;
     let mut findings = Vec::new();
-    if let Some(why) = unknown {
-        let what = format!("the rights of user {user:?} cannot be checked: {why}");
-        let command = format!("selvedge doctor --user {user}   (as an administrator)");
-        findings.push(Finding::note(CHECK, what).run(command));
+    match unknown {
+        // The server's words for a user that it does not have.
+        Some(why) if why.ends_with("not found") => {
+            let why = "nobody can connect as this user";
+            let finding = Finding::error(CHECK, format!("there is no user {user:?}"));
+            findings.push(finding.because(why).run("selvedge doctor --print-acl engine"));
+        }
+        Some(why) => {
+            let what = format!("the rights of user {user:?} cannot be checked: {why}");
+            let why = "only a user that may run ACL DRYRUN can check it";
+            let command = format!("selvedge doctor --user {user}");
+            findings.push(Finding::note(CHECK, what).because(why).run(command));
+        }
+        None => {}
     }
     if !missing.is_empty() {
-        let missing = missing.join(" ");
-        let what = format!("user {user:?} lacks {missing}");
+        let what = format!("user {user:?} lacks {}", by_kind(missing));
         let why = "functions run with the rights of the user that calls them, and fail halfway \
                    through their work without these";
-        let command = format!("ACL SETUSER {user} {missing}");
-        findings.push(Finding::error(CHECK, what).because(why).run(command));
+        let rights = missing.iter().map(String::as_str);
+        let command: Vec<&str> = ["ACL", "SETUSER", user].into_iter().chain(rights).collect();
+        let finding = Finding::error(CHECK, what).because(why);
+        findings.push(finding.run_on(&server.address, &command));
     }
     if !excess.is_empty() {
-        let what = format!("user {user:?} may do more than is needed: {}", excess.join(" "));
-        let why = "a leaked password of a service would expose the whole server";
-        let command = "selvedge doctor --print-acl engine (or worker, client)";
+        let what = format!("user {user:?} may do more than is needed: {}", by_kind(excess));
+        let why = "a leaked password of a service would expose the whole server; engine, worker \
+                   and client each have a minimal user";
+        let command = "selvedge doctor --print-acl engine";
         findings.push(Finding::note(CHECK, what).because(why).run(command));
     }
     if findings.is_empty() {
         findings.push(Finding::ok(CHECK, format!("user {user:?} has the rights it needs")));
     }
     findings
+}
+
+/// Rights in words: what each kind of right is for, then the rights as in a rule.
+fn by_kind(rights: &[String]) -> String {
+    let kinds = [("keys", '~'), ("channels", '&'), ("commands", '+')];
+    let of_kind = kinds.into_iter().filter_map(|(kind, mark)| {
+        let some: Vec<&str> =
+            rights.iter().map(String::as_str).filter(|right| right.starts_with(mark)).collect();
+        (!some.is_empty()).then(|| format!("{kind} {}", some.join(" ")))
+    });
+    of_kind.collect::<Vec<_>>().join(", ")
 }
 
 /// The commands that a role sends itself, and those that the library's functions run for it.
@@ -152,8 +176,8 @@ const CHANNEL: &str = "ff:doctor";
 /// registry, and what a connection needs.
 #[rustfmt::skip]
 const DIRECT: &[&str] = &[
-    "CLUSTER SLOTS", "DEL", "EXISTS", "FCALL", "FCALL_RO", "GET", "HGET", "HGETALL", "HMGET", "HSET",
-    "PEXPIRE", "PEXPIREAT", "PING", "SADD", "SCARD", "SELECT", "SMEMBERS", "SRANDMEMBER", "SREM",
+    "ASKING", "CLUSTER SLOTS", "DEL", "EXISTS", "FCALL", "FCALL_RO", "GET", "HGET", "HGETALL",
+    "HMGET", "HSET", "PEXPIRE", "PEXPIREAT", "PING", "SADD", "SCARD", "SELECT", "SMEMBERS", "SRANDMEMBER", "SREM",
     "SSCAN", "SUBSCRIBE", "TIME", "TYPE", "UNSUBSCRIBE", "XRANGE", "ZCARD", "ZCOUNT", "ZRANGE",
     "ZRANGEBYSCORE", "ZSCORE",
 ];
@@ -161,6 +185,7 @@ const DIRECT: &[&str] = &[
 /// Commands with the arguments of a valid call.
 #[rustfmt::skip]
 const SAMPLES: &[(&str, &[&str])] = &[
+    ("ASKING", &[]),
     ("CLUSTER SLOTS", &[]),
     ("COPY", &[KEY, "ff:doctor:copy"]),
     ("DEL", &[KEY]),

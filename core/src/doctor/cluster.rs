@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::Finding;
+use super::{Facts, Finding};
 use crate::partition::SLOTS;
 
 /// A cluster as one of its servers describes it.
@@ -60,17 +60,24 @@ impl ClusterNode {
     }
 }
 
-pub(super) fn check(cluster: &ClusterFacts) -> Vec<Finding> {
+pub(super) fn check(cluster: &ClusterFacts, facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    findings.push(coverage(cluster));
-    for node in cluster.nodes.iter().filter(|node| node.failed) {
+    let answers = facts.servers.iter().find(|server| server.silent.is_none());
+    let address = answers.map_or("HOST:PORT", |server| server.address.as_str());
+    findings.push(coverage(cluster, address));
+    // A primary that does not answer has a finding already.
+    let known = |node: &ClusterNode| {
+        facts.servers.iter().any(|server| server.silent.is_some() && server.address == node.address)
+    };
+    for node in cluster.nodes.iter().filter(|node| node.failed && !known(node)) {
         let kind = if node.primary.is_some() { "replica" } else { "primary" };
         let finding = Finding::warning("cluster", format!("the {kind} does not answer"));
         let why = match kind {
             "replica" => "one replica less can take over for its primary",
             _ => "its partitions stand still until a replica takes over",
         };
-        findings.push(finding.because(why).run("CLUSTER NODES").on(&node.address));
+        findings
+            .push(finding.because(why).run_on(address, &["CLUSTER", "NODES"]).on(&node.address));
     }
     findings.extend(replicas(cluster));
     if cluster.requires_full_coverage == Some(true) {
@@ -79,13 +86,16 @@ pub(super) fn check(cluster: &ClusterFacts) -> Vec<Finding> {
         findings.push(
             Finding::note("cluster coverage", "cluster-require-full-coverage yes")
                 .because(why)
-                .run("CONFIG SET cluster-require-full-coverage no"),
+                .run(format!(
+                    "valkey-cli --cluster call {address} \
+                     CONFIG SET cluster-require-full-coverage no"
+                )),
         );
     }
     findings
 }
 
-fn coverage(cluster: &ClusterFacts) -> Finding {
+fn coverage(cluster: &ClusterFacts, address: &str) -> Finding {
     const CHECK: &str = "cluster state";
     let field = |name: &str| cluster.info.get(name).map_or("unknown", String::as_str);
     let (state, ok) = (field("cluster_state"), field("cluster_slots_ok"));
@@ -94,7 +104,7 @@ fn coverage(cluster: &ClusterFacts) -> Finding {
         return Finding::ok(CHECK, what);
     }
     let why = "partitions whose slots have no server stand still";
-    Finding::error(CHECK, what).because(why).run("CLUSTER SHARDS")
+    Finding::error(CHECK, what).because(why).run(format!("valkey-cli --cluster check {address}"))
 }
 
 /// Primaries with fewer replicas than the others have.
@@ -117,11 +127,12 @@ fn replicas(cluster: &ClusterFacts) -> Vec<Finding> {
     for (node, count) in counts.into_iter().filter(|(_, count)| *count < most) {
         let what = format!("{count} of {most} replicas");
         let why = match count {
-            0 => "nothing takes over when this primary fails",
-            _ => "the others have more; a node may be missing",
+            0 => "nothing takes over when this primary fails; make a new node its replica",
+            _ => "the others have more; make a new node its replica",
         };
-        let command = format!("CLUSTER REPLICATE {}   (on a new node)", node.id);
-        findings.push(Finding::warning(CHECK, what).because(why).run(command).on(&node.address));
+        let replicate = ["CLUSTER", "REPLICATE", node.id.as_str()];
+        let finding = Finding::warning(CHECK, what).because(why);
+        findings.push(finding.run_on("NEW_HOST:NEW_PORT", &replicate).on(&node.address));
     }
     findings
 }

@@ -10,7 +10,7 @@ use crate::partition::PartitionCounts;
 use crate::value::Value;
 
 /// Everything that was read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Facts {
     /// Each server that owns data.
     pub servers: Vec<ServerFacts>,
@@ -18,8 +18,8 @@ pub struct Facts {
     pub cluster: Option<ClusterFacts>,
     /// The library that this program would install.
     pub own_library: InstalledLibrary,
-    /// The partition counts that are stored; none before the first start of an engine.
-    pub stored_partitions: Option<PartitionCounts>,
+    /// The partition counts that are stored; `Ok(None)` before the first start of an engine.
+    pub stored_partitions: Result<Option<PartitionCounts>, String>,
     /// The partition counts that this configuration sets; none where it sets none.
     pub configured_partitions: Option<PartitionCounts>,
 }
@@ -27,8 +27,10 @@ pub struct Facts {
 /// What was read from one server. `Err` holds why something could not be read.
 #[derive(Clone, Debug)]
 pub struct ServerFacts {
-    /// Its address.
+    /// Its address: a host, a colon and a port.
     pub address: String,
+    /// Why it does not answer; none when it does.
+    pub silent: Option<String>,
     /// Its settings by name: the reply to `CONFIG GET`.
     pub settings: Result<BTreeMap<String, String>, String>,
     /// Its state by name: the reply to `INFO`.
@@ -39,6 +41,14 @@ pub struct ServerFacts {
     pub library: Result<Option<InstalledLibrary>, String>,
     /// What the user of this connection may do.
     pub access: Access,
+}
+
+impl ServerFacts {
+    /// Whether it was started with a configuration file, to which it can write settings.
+    pub(super) fn has_configuration_file(&self) -> bool {
+        let info = self.info.as_ref().ok();
+        info.and_then(|info| info.get("config_file")).is_some_and(|file| !file.is_empty())
+    }
 }
 
 /// A server's clock, compared with the clock of this machine.

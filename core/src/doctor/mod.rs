@@ -11,6 +11,7 @@ mod servers;
 #[cfg(test)]
 mod tests;
 
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -45,7 +46,7 @@ pub struct Finding {
     pub what: String,
     /// Why it matters; empty when all is well.
     pub why: String,
-    /// The command that changes it; empty where there is none.
+    /// The shell command that changes it, or shows more; empty where there is none.
     pub command: String,
 }
 
@@ -76,9 +77,25 @@ impl Finding {
         self
     }
 
+    /// Names a command of the shell.
     fn run(mut self, command: impl Into<String>) -> Self {
         self.command = command.into();
         self
+    }
+
+    /// Names a command of this server.
+    fn run_on(self, address: &str, words: &[&str]) -> Self {
+        self.run(server_command(address, words))
+    }
+
+    /// Names the commands that change a setting of this server and keep it over a restart.
+    fn set(self, server: &ServerFacts, setting: &str, value: &str) -> Self {
+        let set = server_command(&server.address, &["CONFIG", "SET", setting, value]);
+        let rewrite = server_command(&server.address, &["CONFIG", "REWRITE"]);
+        match server.has_configuration_file() {
+            true => self.run(format!("{set} && {rewrite}")),
+            false => self.run(set),
+        }
     }
 
     fn on(mut self, server: &str) -> Self {
@@ -87,19 +104,34 @@ impl Finding {
     }
 }
 
+/// The shell command that sends a command to a server.
+fn server_command(address: &str, words: &[&str]) -> String {
+    let (host, port) = address.rsplit_once(':').unwrap_or((address, "6379"));
+    let mut command = format!("valkey-cli -h {host} -p {port}");
+    for word in words {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:=+@,/".contains(&byte);
+        let quote = if word.bytes().all(plain) && !word.is_empty() { "" } else { "'" };
+        command.push_str(&format!(" {quote}{}{quote}", word.replace('\'', r"'\''")));
+    }
+    command
+}
+
 /// Runs every check. The findings are ordered: the worst first, then by server.
 #[must_use]
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     for server in &facts.servers {
-        let of_server = servers::check(server).into_iter().chain(access::check(&server.access));
-        findings.extend(of_server.map(|finding| finding.on(&server.address)));
+        let of_server = match &server.silent {
+            Some(why) => Vec::from([servers::silent(why)]),
+            None => [servers::check(server), access::check(server)].concat(),
+        };
+        findings.extend(of_server.into_iter().map(|finding| finding.on(&server.address)));
     }
     findings.extend(servers::check_libraries(facts));
     findings.extend(servers::check_clocks(facts));
-    findings.extend(servers::check_partitions(facts));
+    findings.push(servers::check_partitions(facts));
     if let Some(cluster) = &facts.cluster {
-        findings.extend(cluster::check(cluster));
+        findings.extend(cluster::check(cluster, facts));
     }
     findings.sort_by_key(|finding| core::cmp::Reverse(finding.severity));
     findings

@@ -6,8 +6,8 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::Finding;
 use super::facts::{Facts, InstalledLibrary, ServerFacts};
+use super::{Finding, server_command};
 
 type Fields = BTreeMap<String, String>;
 
@@ -25,16 +25,22 @@ pub(super) fn check(server: &ServerFacts) -> Vec<Finding> {
     }
     let settings = server.settings.as_ref().unwrap_or(&none);
     let info = server.info.as_ref().unwrap_or(&none);
-    findings.extend(eviction(settings));
-    findings.extend(memory(settings, info));
-    findings.extend(persistence(settings, info));
-    findings.extend(replication(settings, info));
-    findings.extend(stream_nodes(settings));
-    findings.extend(idle_timeout(settings));
+    findings.extend(eviction(server, settings));
+    findings.extend(memory(server, settings, info));
+    findings.extend(persistence(server, settings, info));
+    findings.extend(replication(server, settings, info));
+    findings.extend(stream_nodes(server, settings));
+    findings.extend(idle_timeout(server, settings));
     findings
 }
 
-fn eviction(settings: &Fields) -> Option<Finding> {
+/// The finding for a server that does not answer; nothing else is known of it.
+pub(super) fn silent(why: &str) -> Finding {
+    Finding::error("connection", format!("the server does not answer: {why}"))
+        .because("its partitions stand still until it is back, or a replica takes over")
+}
+
+fn eviction(server: &ServerFacts, settings: &Fields) -> Option<Finding> {
     const CHECK: &str = "eviction policy";
     let policy = settings.get("maxmemory-policy")?;
     if policy == "noeviction" {
@@ -47,13 +53,13 @@ fn eviction(settings: &Fields) -> Option<Finding> {
     };
     let finding =
         if volatile { Finding::warning(CHECK, policy) } else { Finding::error(CHECK, policy) };
-    Some(finding.because(why).run("CONFIG SET maxmemory-policy noeviction"))
+    Some(finding.because(why).set(server, "maxmemory-policy", "noeviction"))
 }
 
 /// How full a server may be before it is worth a warning.
 const MEMORY_USED_MAX_PERCENT: u64 = 80;
 
-fn memory(settings: &Fields, info: &Fields) -> Option<Finding> {
+fn memory(server: &ServerFacts, settings: &Fields, info: &Fields) -> Option<Finding> {
     const CHECK: &str = "memory";
     let used = number(info, "used_memory")?;
     let limit = number(settings, "maxmemory").or_else(|| number(info, "maxmemory")).unwrap_or(0);
@@ -69,26 +75,25 @@ fn memory(settings: &Fields, info: &Fields) -> Option<Finding> {
         return Some(Finding::ok(CHECK, what));
     }
     let why = "a full server refuses new work, completions and renewals of leases";
-    Some(Finding::warning(CHECK, what).because(why).run("CONFIG SET maxmemory BYTES"))
+    Some(Finding::warning(CHECK, what).because(why).set(server, "maxmemory", "BYTES"))
 }
 
-fn persistence(settings: &Fields, info: &Fields) -> Vec<Finding> {
+fn persistence(server: &ServerFacts, settings: &Fields, info: &Fields) -> Vec<Finding> {
     const CHECK: &str = "persistence";
     let Some(append_only) = settings.get("appendonly") else { return Vec::new() };
     let snapshots = settings.get("save").is_some_and(|save| !save.trim().is_empty());
     let fsync = settings.get("appendfsync").map_or("", String::as_str);
-    const APPEND: &str = "CONFIG SET appendonly yes";
     let mut findings = vec![match (append_only.as_str(), fsync) {
         ("yes", "no") => Finding::warning(CHECK, "append-only file, never synced by the server")
             .because("the operating system decides how much accepted work a power failure loses")
-            .run("CONFIG SET appendfsync everysec"),
+            .set(server, "appendfsync", "everysec"),
         ("yes", fsync) => Finding::ok(CHECK, format!("append-only file, appendfsync {fsync}")),
         _ if snapshots => Finding::warning(CHECK, "snapshots only, no append-only file")
             .because("a crash loses what was accepted since the last snapshot, minutes of work")
-            .run(APPEND),
+            .set(server, "appendonly", "yes"),
         _ => Finding::error(CHECK, "none: no append-only file and no snapshots")
             .because("a restart of the server loses everything")
-            .run(APPEND),
+            .set(server, "appendonly", "yes"),
     }];
     for (field, file) in
         [("rdb_last_bgsave_status", "snapshot"), ("aof_last_write_status", "append-only file")]
@@ -96,13 +101,14 @@ fn persistence(settings: &Fields, info: &Fields) -> Vec<Finding> {
         if info.get(field).is_some_and(|status| status != "ok") {
             let what = format!("the last write of the {file} failed");
             let why = "the server refuses writes while it cannot persist them; see its log";
-            findings.push(Finding::error(CHECK, what).because(why).run("INFO persistence"));
+            let finding = Finding::error(CHECK, what).because(why);
+            findings.push(finding.run_on(&server.address, &["INFO", "persistence"]));
         }
     }
     findings
 }
 
-fn replication(settings: &Fields, info: &Fields) -> Option<Finding> {
+fn replication(server: &ServerFacts, settings: &Fields, info: &Fields) -> Option<Finding> {
     const CHECK: &str = "replication";
     if info.get("role").is_some_and(|role| role == "slave") {
         let why = "a replica refuses writes; name its primary in the URL";
@@ -119,13 +125,13 @@ fn replication(settings: &Fields, info: &Fields) -> Option<Finding> {
         return Some(Finding::ok(CHECK, what));
     }
     let why = "a primary that is cut off goes on accepting work, which the failover then loses";
-    Some(Finding::warning(CHECK, what).because(why).run("CONFIG SET min-replicas-to-write 1"))
+    Some(Finding::warning(CHECK, what).because(why).set(server, "min-replicas-to-write", "1"))
 }
 
 /// Above this, most of an ended execution's memory is the unused rest of a stream node.
 const STREAM_NODE_BYTES_ADVISED: u64 = 1_024;
 
-fn stream_nodes(settings: &Fields) -> Option<Finding> {
+fn stream_nodes(server: &ServerFacts, settings: &Fields) -> Option<Finding> {
     const CHECK: &str = "stream nodes";
     let bytes = number(settings, "stream-node-max-bytes")?;
     let what = format!("stream-node-max-bytes {bytes}");
@@ -135,14 +141,14 @@ fn stream_nodes(settings: &Fields) -> Option<Finding> {
     }
     let why = "every execution has a lease history of a few entries, and the server reserves a \
                whole node of up to 4 kB for it; smaller nodes save most of that per execution";
-    let command = format!("CONFIG SET stream-node-max-bytes {STREAM_NODE_BYTES_ADVISED}");
-    Some(Finding::note(CHECK, what).because(why).run(command))
+    let advised = STREAM_NODE_BYTES_ADVISED.to_string();
+    Some(Finding::note(CHECK, what).because(why).set(server, "stream-node-max-bytes", &advised))
 }
 
 /// An engine writes every 2 s, a worker renews more often than leases end.
 const IDLE_TIMEOUT_MIN_S: u64 = 30;
 
-fn idle_timeout(settings: &Fields) -> Option<Finding> {
+fn idle_timeout(server: &ServerFacts, settings: &Fields) -> Option<Finding> {
     const CHECK: &str = "idle timeout";
     let seconds = number(settings, "timeout")?;
     if seconds == 0 || seconds >= IDLE_TIMEOUT_MIN_S {
@@ -150,7 +156,7 @@ fn idle_timeout(settings: &Fields) -> Option<Finding> {
     }
     let why = "the server closes the connections of idle workers and clients, which then reconnect";
     let what = format!("timeout {seconds}");
-    Some(Finding::warning(CHECK, what).because(why).run("CONFIG SET timeout 0"))
+    Some(Finding::warning(CHECK, what).because(why).set(server, "timeout", "0"))
 }
 
 /// Compares the libraries of all servers with each other and with this program's.
@@ -159,14 +165,16 @@ pub(super) fn check_libraries(facts: &Facts) -> Vec<Finding> {
     let own = &facts.own_library;
     let mut findings = Vec::new();
     let mut seen = BTreeSet::new();
-    for server in &facts.servers {
+    for server in facts.servers.iter().filter(|server| server.silent.is_none()) {
+        let load = server_command(&server.address, &["-x", "FUNCTION", "LOAD", "REPLACE"]);
+        let load = format!("selvedge library | {load}");
         let finding = match &server.library {
             Err(why) => Finding::note(CHECK, format!("cannot be read: {why}")),
             Ok(None) => {
                 seen.insert("none".to_string());
                 Finding::warning(CHECK, "not installed")
                     .because("an engine installs it when it starts; functions fail until then")
-                    .run("selvedge library | valkey-cli -x FUNCTION LOAD REPLACE")
+                    .run(load)
             }
             Ok(Some(installed)) => {
                 seen.insert(named(installed));
@@ -178,12 +186,9 @@ pub(super) fn check_libraries(facts: &Facts) -> Vec<Finding> {
     if seen.len() > 1 {
         let all: Vec<String> = seen.into_iter().collect();
         let what = format!("the servers have different libraries: {}", all.join("; "));
-        let why = "the same call can have different results on two partitions";
-        findings.push(
-            Finding::error(CHECK, what).because(why).run(
-                "start an engine of the newest release: it installs its library on every server",
-            ),
-        );
+        let why = "the same call can have different results on two partitions; an engine of the \
+                   newest release installs its library on every server when it starts";
+        findings.push(Finding::error(CHECK, what).because(why));
     }
     findings
 }
@@ -253,25 +258,29 @@ pub(super) fn check_clocks(facts: &Facts) -> Vec<Finding> {
 }
 
 /// Compares the stored partition counts with the configured ones.
-pub(super) fn check_partitions(facts: &Facts) -> Option<Finding> {
+pub(super) fn check_partitions(facts: &Facts) -> Finding {
     const CHECK: &str = "partitions";
     let counts = |counts: &crate::partition::PartitionCounts| {
         format!("{} flow, {} budget, {} quota", counts.flow, counts.budget, counts.quota)
     };
-    let Some(stored) = &facts.stored_partitions else {
-        return Some(Finding::note(CHECK, "not stored yet: no engine has started here"));
+    let stored = match &facts.stored_partitions {
+        Ok(Some(stored)) => stored,
+        Ok(None) => {
+            return Finding::note(CHECK, "not stored yet: no engine has started here");
+        }
+        Err(why) => return Finding::note(CHECK, format!("cannot be read: {why}")),
     };
     let what = counts(stored);
     match &facts.configured_partitions {
         Some(configured) if configured != stored => {
             let what = format!("{what}; this configuration has {}", counts(configured));
             let why = "an engine with other counts refuses to start: every key would move";
-            Some(Finding::error(CHECK, what).because(why).run(format!(
+            Finding::error(CHECK, what).because(why).run(format!(
                 "export FF_FLOW_PARTITIONS={} FF_BUDGET_PARTITIONS={} FF_QUOTA_PARTITIONS={}",
                 stored.flow, stored.budget, stored.quota
-            )))
+            ))
         }
-        Some(_) | None => Some(Finding::ok(CHECK, what)),
+        Some(_) | None => Finding::ok(CHECK, what),
     }
 }
 

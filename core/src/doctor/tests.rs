@@ -20,6 +20,7 @@ fn library(revision: u32) -> InstalledLibrary {
 fn server(address: &str) -> ServerFacts {
     ServerFacts {
         address: address.to_string(),
+        silent: None,
         settings: Ok(map(&[
             ("maxmemory-policy", "noeviction"),
             ("maxmemory", "1000000"),
@@ -42,7 +43,7 @@ fn sound() -> Facts {
         servers: vec![server("one:1"), server("two:2")],
         cluster: None,
         own_library: library(7),
-        stored_partitions: Some(PartitionCounts::DEFAULT),
+        stored_partitions: Ok(Some(PartitionCounts::DEFAULT)),
         configured_partitions: None,
     }
 }
@@ -172,7 +173,9 @@ fn clocks_are_compared_within_what_the_readings_can_tell() {
 #[test]
 fn partition_counts_are_compared() {
     let mut facts = sound();
-    facts.stored_partitions = None;
+    facts.stored_partitions = Ok(None);
+    assert_eq!(wrong(&facts), [(Severity::Note, "partitions")]);
+    facts.stored_partitions = Err("CLUSTERDOWN".to_string());
     assert_eq!(wrong(&facts), [(Severity::Note, "partitions")]);
     facts = sound();
     facts.configured_partitions = Some(PartitionCounts::DEFAULT);
@@ -243,4 +246,37 @@ fn rights_come_from_the_text_of_the_library() {
     let mut facts = sound();
     facts.servers[0].access = access;
     assert_eq!(wrong(&facts), [(Severity::Error, "access"), (Severity::Note, "access")]);
+    facts.servers[0].access.unknown = Some("ERR User 'app' not found".to_string());
+    assert_eq!(wrong(&facts)[0], (Severity::Error, "access"));
+}
+
+#[test]
+fn commands_can_be_pasted_into_a_shell() {
+    let run = |facts: &Facts| {
+        let worst = examine(facts).into_iter().next().unwrap();
+        worst.command
+    };
+    let mut evicts = with_setting("maxmemory-policy", "allkeys-lru");
+    let set = "valkey-cli -h one -p 1 CONFIG SET maxmemory-policy noeviction";
+    assert_eq!(run(&evicts), set);
+    let info = evicts.servers[0].info.as_mut().unwrap();
+    info.insert("config_file".to_string(), "/etc/valkey.conf".to_string());
+    assert_eq!(run(&evicts), format!("{set} && valkey-cli -h one -p 1 CONFIG REWRITE"));
+    let mut lacks = sound();
+    lacks.servers[0].access.missing = ["&ff:*", "+config|get"].map(String::from).to_vec();
+    let rights = "valkey-cli -h one -p 1 ACL SETUSER engine '&ff:*' '+config|get'";
+    assert_eq!(run(&lacks), rights);
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told_once() {
+    let mut facts = sound();
+    let silent = &mut facts.servers[0];
+    silent.silent = Some("connection refused".to_string());
+    silent.settings = Err("connection refused".to_string());
+    silent.library = Ok(None);
+    assert_eq!(wrong(&facts), [(Severity::Error, "connection")]);
+    let nodes = NODES.replace("bbb 127.0.0.1:7002@17002 master", "bbb one:1@2 master,fail");
+    let cluster = cluster(&nodes).cluster;
+    assert_eq!(wrong(&Facts { cluster, ..facts }), [(Severity::Error, "connection")]);
 }

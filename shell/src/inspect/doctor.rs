@@ -4,10 +4,10 @@ use selvedge_core::call::Function;
 use selvedge_core::call::library::{LibraryRevision, Version};
 use selvedge_core::command::Command;
 use selvedge_core::doctor::{
-    self, Access, ClockReading, ClusterFacts, ClusterNode, Facts, Finding, InstalledLibrary, Role,
-    ServerFacts, excess_probes, needed_probes, read_info, read_settings,
+    self, Access, ClockReading, ClusterFacts, ClusterNode, Facts, Finding, InstalledLibrary, Probe,
+    Role, ServerFacts, excess_probes, needed_probes, read_info, read_settings,
 };
-use selvedge_core::error::{CallError, Class, ServerError};
+use selvedge_core::error::{CallError, Class};
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::value::Value;
 use selvedge_lua::library;
@@ -23,22 +23,21 @@ use crate::store::{Store, read_time};
 /// `configured` are the partition counts that a configuration sets, if it does. `user` is the ACL
 /// user to check; by default the one that this store connects as.
 ///
-/// # Errors
-/// When the store does not answer.
 pub async fn examine(
     store: &Store,
     configured: Option<PartitionCounts>,
     user: Option<&str>,
-) -> Result<Vec<Finding>, ServerError> {
+) -> Vec<Finding> {
     let mut facts = Facts {
+        servers: Vec::new(),
+        cluster: None,
         own_library: InstalledLibrary {
             version: library::VERSION.to_owned(),
             revision: Some(library::REVISION),
             digest: library::DIGEST.to_owned(),
         },
         configured_partitions: configured,
-        stored_partitions: deployment::counts(store).await?,
-        ..Facts::default()
+        stored_partitions: deployment::counts(store).await.map_err(|error| error.text),
     };
     for (address, slot) in store.servers_with_slot() {
         facts.servers.push(Reader { store, slot }.server(address, user).await);
@@ -46,7 +45,7 @@ pub async fn examine(
     if store.is_cluster() {
         facts.cluster = cluster(store, &facts).await;
     }
-    Ok(doctor::examine(&facts))
+    doctor::examine(&facts)
 }
 
 /// Reads from the server that owns a slot.
@@ -57,10 +56,16 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     async fn server(&self, address: String, user: Option<&str>) -> ServerFacts {
+        match self.store.command(self.read(&["PING"])).await {
+            Err(error) if error.is_transient() => return silent(address, error.text),
+            // A user without the right to PING is judged with the other rights.
+            Ok(_) | Err(_) => {}
+        }
         let settings = self.send(&["CONFIG", "GET", "*"]).await.map(|reply| read_settings(&reply));
         let info = self.text(&["INFO"]).await.map(|text| read_info(&text));
         ServerFacts {
             address,
+            silent: None,
             settings,
             info,
             clock: self.clock().await,
@@ -108,8 +113,9 @@ impl Reader<'_> {
         };
         let mut access = Access { user, ..Access::default() };
         // A worker's rights are those that every role needs.
-        for probe in needed_probes(Role::Worker, library::SOURCE) {
-            match self.allows(&access.user, &probe.argv).await {
+        let needed = needed_probes(Role::Worker, library::SOURCE);
+        for (probe, allowed) in self.dry_runs(&access.user, needed).await {
+            match allowed {
                 Ok(true) => {}
                 Ok(false) => access.missing.push(probe.right),
                 Err(why) => {
@@ -118,20 +124,27 @@ impl Reader<'_> {
                 }
             }
         }
-        for probe in excess_probes() {
-            if self.allows(&access.user, &probe.argv).await == Ok(true) {
+        for (probe, allowed) in self.dry_runs(&access.user, excess_probes()).await {
+            if allowed == Ok(true) {
                 access.excess.push(probe.right);
             }
         }
         access
     }
 
-    async fn allows(&self, user: &str, argv: &[String]) -> Result<bool, String> {
-        let words: Vec<&str> = ["ACL", "DRYRUN", user]
-            .into_iter()
-            .chain(argv.iter().flat_map(|word| word.split(' ')))
-            .collect();
-        Ok(matches!(self.send(&words).await?, Value::Status(text) if text == "OK"))
+    /// Whether a user may run the command of each probe: one round trip.
+    async fn dry_runs(&self, user: &str, probes: Vec<Probe>) -> Vec<(Probe, Result<bool, String>)> {
+        let dry_run = |probe: &Probe| {
+            let words = probe.argv.iter().flat_map(|word| word.split(' '));
+            self.read(&["ACL", "DRYRUN", user].into_iter().chain(words).collect::<Vec<_>>())
+        };
+        let batch = probes.iter().map(dry_run).collect();
+        let answers = self.store.run(batch, self.store.options().call_within).await;
+        let allowed = answers.into_iter().map(|answer| {
+            let reply = answer.into_result().map_err(|error| error.text)?;
+            Ok(matches!(reply, Value::Status(text) if text == "OK"))
+        });
+        probes.into_iter().zip(allowed).collect()
     }
 
     /// Calls a function; none when the library does not have it.
@@ -160,9 +173,25 @@ impl Reader<'_> {
     }
 
     async fn send(&self, words: &[&str]) -> Result<Value, String> {
+        self.store.command(self.read(words)).await.map_err(|error| error.text)
+    }
+
+    fn read(&self, words: &[&str]) -> Command {
         let argv = words.iter().map(|word| word.as_bytes().to_vec()).collect();
-        let command = Command { slot: self.slot, argv, reads: true };
-        self.store.command(command).await.map_err(|error| error.text)
+        Command { slot: self.slot, argv, reads: true }
+    }
+}
+
+/// What is known of a server that does not answer.
+fn silent(address: String, why: String) -> ServerFacts {
+    ServerFacts {
+        address,
+        settings: Err(why.clone()),
+        info: Err(why.clone()),
+        clock: None,
+        library: Err(why.clone()),
+        access: Access::default(),
+        silent: Some(why),
     }
 }
 
@@ -171,7 +200,10 @@ async fn cluster(store: &Store, facts: &Facts) -> Option<ClusterFacts> {
     let settings = facts.servers.iter().find_map(|server| server.settings.as_ref().ok());
     let coverage = settings.and_then(|all| all.get("cluster-require-full-coverage"));
     let requires_full_coverage = coverage.map(|value| value == "yes");
-    for (_, slot) in store.servers_with_slot() {
+    let silent = |address: &String| {
+        facts.servers.iter().any(|server| server.address == *address && server.silent.is_some())
+    };
+    for (_, slot) in store.servers_with_slot().into_iter().filter(|(at, _)| !silent(at)) {
         let reader = Reader { store, slot };
         let info = reader.text(&["CLUSTER", "INFO"]).await;
         let nodes = reader.text(&["CLUSTER", "NODES"]).await;

@@ -49,7 +49,8 @@ enum FollowUp {
 }
 
 impl Cluster {
-    /// Reads the slots from any of the seeds, and connects to every primary.
+    /// Reads the slots from any of the seeds, and connects to the primaries. One that does not
+    /// answer is tried again in the background, if there is another that does.
     pub(super) async fn open(
         factory: &NodeFactory,
         seeds: Vec<Address>,
@@ -65,10 +66,13 @@ impl Cluster {
         if nodes.is_empty() {
             return Err(StoreError::NoSlots);
         }
-        for attempt in join_all(nodes.iter().map(|node| node.first_connect())).await {
-            attempt?;
+        let attempts = join_all(nodes.iter().map(|node| node.first_connect())).await;
+        let any_connected = attempts.iter().any(Result::is_ok);
+        let is_fatal = |error: &ServerError| !any_connected || !error.is_transient();
+        match attempts.into_iter().filter_map(Result::err).find(is_fatal) {
+            Some(error) => Err(error.into()),
+            None => Ok(cluster),
         }
-        Ok(cluster)
     }
 
     /// Runs a batch: one pipeline per server. Only commands that were surely not applied, because

@@ -90,7 +90,7 @@ fn rights_of_a_user_are_checked_by_an_administrator_and_by_itself() {
         [(operator.url(""), &["--user", "app"][..]), (operator.url("app:x@"), &[][..])]
     {
         let (told, code) = findings(&url, arguments);
-        assert!(has(&told, "error access: user \"app\" lacks &ff:*"), "{url}: {told:#?}");
+        assert!(has(&told, "error access: user \"app\" lacks channels &ff:*"), "{url}: {told:#?}");
         assert_eq!(code, Some(5));
     }
     rule(&["&ff:*"]);
@@ -98,7 +98,10 @@ fn rights_of_a_user_are_checked_by_an_administrator_and_by_itself() {
     assert!(!has(&told, "error access"), "{told:#?}");
     rule(&["-zadd", "-acl"]);
     let (told, _) = findings(&operator.url(""), &["--user", "app"]);
-    assert!(has(&told, "error access: user \"app\" lacks +zadd"), "{told:#?}");
+    assert!(has(&told, "error access: user \"app\" lacks commands +zadd"), "{told:#?}");
+    let (told, code) = findings(&operator.url(""), &["--user", "nobody"]);
+    assert!(has(&told, "error access: there is no user \"nobody\""), "{told:#?}");
+    assert_eq!(code, Some(5));
     let (told, _) = findings(&operator.url("app:x@"), &[]);
     assert!(has(&told, "note access: the rights of user \"app\" cannot be checked"), "{told:#?}");
 }
@@ -174,4 +177,18 @@ fn a_cluster_with_a_missing_replica_and_different_libraries() {
         complete.then_some(())
     });
     assert!(noticed.is_some(), "{:#?}", findings(&url, &[]));
+}
+
+#[test]
+fn a_primary_that_is_down_is_named_and_the_others_are_checked() {
+    let mut cluster = Cluster::start(3).expect("a cluster");
+    let hosts: Vec<String> =
+        cluster.primaries().iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    let url = format!("valkey://{}?cluster=true", hosts.join(","));
+    cluster.nodes_mut().nth(1).expect("a primary").kill_9().expect("it runs");
+    let (told, code) = findings(&url, &[]);
+    assert_eq!(code, Some(5));
+    assert!(has(&told, "error connection: the server does not answer"), "{told:#?}");
+    let checked = told.iter().filter(|line| line.starts_with("warning library: not installed"));
+    assert_eq!(checked.count(), 2, "{told:#?}");
 }

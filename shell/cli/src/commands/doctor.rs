@@ -50,14 +50,19 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     }
     let store = context.store().await?;
     let configured = context.settings.partitions();
-    let findings = inspect::examine(&store, configured, options.user.as_deref()).await?;
+    let findings = inspect::examine(&store, configured, options.user.as_deref()).await;
     for finding in &findings {
         context.output.message(&sentence(finding), object(finding))?;
     }
     let count = |severity| findings.iter().filter(|finding| finding.severity == severity).count();
     let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
     let notes = count(Severity::Note);
-    let summary = format!("{errors} errors, {warnings} warnings, {notes} notes");
+    let counted = |count: usize, what: &str| match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    };
+    let parts = [(errors, "error"), (warnings, "warning"), (notes, "note")];
+    let summary = parts.map(|(count, what)| counted(count, what)).join(", ");
     let object = json!({ "errors": errors, "warnings": warnings, "notes": notes });
     context.output.message(&summary, object)?;
     if errors + warnings == 0 {
