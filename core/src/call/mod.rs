@@ -78,17 +78,37 @@ pub trait Function {
         Self::read(Envelope::open(reply)?)
     }
 
-    /// The whole command: `FCALL name numkeys key… arg…`.
+    /// The whole command: `FCALL name numkeys key… arg…`. What writes has a further key that is
+    /// always absent, so that it waits while the slot migrates key by key.
     fn command(&self) -> Vec<Vec<u8>> {
         let keys = self.keys();
-        let mut command = Vec::with_capacity(3 + keys.len() + Self::ARGS.len());
+        let mut command = Vec::with_capacity(4 + keys.len() + Self::ARGS.len());
         command.push(b"FCALL".to_vec());
         command.push(Self::NAME.as_bytes().to_vec());
-        command.push(keys.len().to_string().into_bytes());
+        command.push(Vec::new());
         command.extend(keys.iter().map(spelled));
+        if !Self::READS_ONLY {
+            command.extend(command.get(KEYS_AT).and_then(|key| absent_key(key)));
+        }
+        command[KEYS_AT - 1] = (command.len() - KEYS_AT).to_string().into_bytes();
         command.extend(self.args());
         command
     }
+}
+
+/// Where the keys begin in `FCALL name numkeys key…`.
+const KEYS_AT: usize = 3;
+
+/// A key that never exists, in the slot of `key`; none if that has no hash tag.
+///
+/// Functions also use keys that they do not declare. While a slot migrates key by key, some of its
+/// keys are on the old server and some on the new one, and a function would take those on the other
+/// server for missing. A server answers `TRYAGAIN` to a command with a declared key that it does not
+/// have: with this one, no function writes to a slot before all of it has migrated.
+fn absent_key(key: &[u8]) -> Option<Vec<u8>> {
+    let from = key.iter().position(|byte| *byte == b'{')?;
+    let length = key[from..].iter().position(|byte| *byte == b'}')?;
+    Some([b"ff:absent:", &key[from..=from + length]].concat())
 }
 
 /// A key as bytes, in room that nearly every key fits into.

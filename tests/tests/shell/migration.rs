@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use selvedge_core::call::execution::{CreateExecution, ExpireIfDue, ExpireReason};
 use selvedge_core::command::Command;
+use selvedge_core::id::{ExecutionId, Namespace};
 use selvedge_core::partition::{self, Partition};
+use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use selvedge_tests::cluster::Cluster;
 use selvedge_tests::server::Server;
@@ -86,8 +89,8 @@ fn flows_continue_while_whole_slots_migrate() {
 fn flows_continue_while_slots_migrate_key_by_key() {
     flows_go_on(async |cluster: &Cluster, slot, from: &Server, to: &Server| {
         // Half here, half there, for long enough to be met.
-        move_by_keys(cluster, slot, from, to, async || sleep(Duration::from_millis(10)).await)
-            .await;
+        let a_while = async || sleep(Duration::from_millis(10)).await;
+        move_by_keys(cluster, slot, from, to, 10, a_while).await;
     });
 }
 
@@ -130,7 +133,7 @@ fn commands_follow_a_slot_that_migrates_key_by_key() {
             until("every key was asked for", SOON, || async { passed() }).await;
         };
         a_round().await;
-        move_by_keys(&cluster, slot, from, to, &a_round).await;
+        move_by_keys(&cluster, slot, from, to, 10, &a_round).await;
         a_round().await;
         // By MOVED, or because the slots were read again after an ASK, it knows the new owner.
         let redirected = redirects(from);
@@ -146,6 +149,57 @@ fn commands_follow_a_slot_that_migrates_key_by_key() {
         }
         assert!(errors(from, "ASK") > 0, "nobody was ever told to ask elsewhere");
     });
+}
+
+/// Functions also use keys that they do not declare. Wherever the border between the two servers
+/// is, such a function is refused, and writes to neither.
+#[test]
+fn no_function_runs_in_a_slot_that_is_half_migrated() {
+    let cluster = Cluster::start(3).unwrap();
+    block_on(async {
+        let store = open(&url_of_cluster(&cluster)).await;
+        let now = store.server_time().await.unwrap();
+        let due = overdue(ServerTime(now.0 - 1));
+        store.call(&due).await.unwrap();
+        let expire = ExpireIfDue {
+            execution_id: due.execution_id.clone(),
+            expected_attempt_index: None,
+            reason: ExpireReason::ExecutionDeadline,
+        };
+        let slot = Partition::flow(0).slot();
+        let [from, to] = [owner(slot), (owner(slot) + 1) % 3].map(|at| &cluster.primaries()[at]);
+        let keys_on = |node: &Server| say(node, &["CLUSTER", "COUNTKEYSINSLOT", &slot.to_string()]);
+        let Value::Int(all) = keys_on(from) else { panic!("no count") };
+        let moved = AtomicI64::new(0);
+        move_by_keys(&cluster, slot, from, to, 1, async || {
+            let moved = moved.fetch_add(1, Ordering::SeqCst) + 1;
+            let refused = store.call(&expire).await.unwrap_err();
+            // The new owner has them all, and does not know yet that it is the owner.
+            assert!(refused.to_string().contains("TRYAGAIN"), "{moved} of {all}: {refused}");
+            assert_eq!(keys_on(to), Value::Int(moved), "the function wrote to the new owner");
+            assert_eq!(keys_on(from), Value::Int(all - moved));
+        })
+        .await;
+        assert_eq!(moved.into_inner(), all);
+        store.call(&expire).await.unwrap();
+    });
+}
+
+fn overdue(deadline: ServerTime) -> CreateExecution {
+    CreateExecution {
+        execution_id: ExecutionId::new(0, uuid::Uuid::new_v4()),
+        namespace: Namespace::new("default"),
+        lane_id: "default".parse().unwrap(),
+        execution_kind: "never".to_owned(),
+        priority: 0,
+        creator_identity: "test".to_owned(),
+        policy_json: String::new(),
+        input_payload: Vec::new(),
+        delay_until: None,
+        idempotency: None,
+        tags_json: String::new(),
+        execution_deadline_at: Some(deadline),
+    }
 }
 
 /// As Valkey 9 moves slots: the new owner has everything before anybody is sent to it.
@@ -166,13 +220,14 @@ async fn move_by_keys(
     slot: u16,
     from: &Server,
     to: &Server,
+    at_once: usize,
     meanwhile: impl AsyncFn(),
 ) {
-    let (slot, port) = (slot.to_string(), to.port().to_string());
+    let (slot, port, at_once) = (slot.to_string(), to.port().to_string(), at_once.to_string());
     say(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(from)]);
     say(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(to)]);
     loop {
-        let Value::Array(keys) = say(from, &["CLUSTER", "GETKEYSINSLOT", &slot, "10"]) else {
+        let Value::Array(keys) = say(from, &["CLUSTER", "GETKEYSINSLOT", &slot, &at_once]) else {
             panic!("no keys")
         };
         if keys.is_empty() {
