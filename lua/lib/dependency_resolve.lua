@@ -176,10 +176,10 @@ local function follow_up(k, c, plan, child)
   plan.id = text.present(core.execution_id, "")
   if plan.word == "impossible" and core.terminal_outcome == "none" then
     core = record.read(k.exec_core)
-    if text.set(core.current_attempt_index) and text.set(core.execution_id) then
-      local tag = text.tag(k.exec_core)
-      k.attempt = attempt.key(tag, core.execution_id, core.current_attempt_index)
-      k.stream_meta = stream.meta_of_current_attempt(k.exec_core, core)
+    if text.set(core.execution_id) and (text.set(core.current_attempt_index) or not k.attempt) then
+      local tag, index = text.tag(k.exec_core), text.either(core.current_attempt_index, "0")
+      k.attempt = attempt.key(tag, core.execution_id, index)
+      k.stream_meta = stream.meta(tag, core.execution_id, index)
     end
     refused = dependency.RUNNING[core.attempt_state] and (guard.missing(k, "attempt")
       or guard.any_mismatch({ { k.attempt, "hash" }, { k.stream_meta, "hash" } }))
