@@ -53,7 +53,32 @@ impl WorkerConfig {
         }
     }
 
+    /// How long a batch may stay unanswered if the store answers within `call_within`: what is not
+    /// answered is repeated within the same lease, unless that is very short.
+    #[must_use]
+    pub fn batch_timeout_within(call_within: Duration, lease_ttl: Duration) -> Duration {
+        call_within.min((lease_ttl / 2).max(BATCH_TIMEOUT_MIN))
+    }
+
     pub(super) fn lease_ttl_ms(&self) -> u64 {
         u64::try_from(self.lease_ttl.as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+/// A busy server may need this long for an answer.
+const BATCH_TIMEOUT_MIN: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_answered_is_repeated_within_its_lease() {
+        let (short, long) = (Duration::from_secs(4), Duration::from_secs(30));
+        let call_within = Duration::from_secs(5);
+        let timeout = |lease| WorkerConfig::batch_timeout_within(call_within, lease);
+        assert_eq!(timeout(short), short / 2);
+        assert_eq!(timeout(long), call_within);
+        assert_eq!(timeout(Duration::from_millis(100)), BATCH_TIMEOUT_MIN);
     }
 }

@@ -1,8 +1,8 @@
 //! The phases of a drain: handlers may end, then they are told to stop, then they are dropped.
 //!
 //! ```text
-//! Open ──Drain──> Ending ──drain time──> Stopping ──stop time──> Aborted ──end time──> Drained
-//!                   └───────────────────────┴──────nothing left─────┴─────────────────────┘
+//! Open ──Drain──> Draining: drain time ──> Stop ──> Abort ──> End ──> Drained
+//!                     └─────────────nothing is left──────────────────────┘
 //! ```
 
 use core::time::Duration;

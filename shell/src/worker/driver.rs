@@ -227,15 +227,10 @@ fn machine_config(shared: &Shared) -> WorkerConfig {
         lease_ttl: shared.lease_ttl,
         poll_every: shared.poll_every,
         drain_within: shared.drain_within,
-        batch_timeout: batch_timeout(within, shared.lease_ttl),
+        batch_timeout: WorkerConfig::batch_timeout_within(within, shared.lease_ttl),
         retry_for: shared.client.retry_for(),
         ..WorkerConfig::new(shared.worker.clone(), shared.instance.clone())
     }
-}
-
-/// What is not answered is repeated within the same lease, if that is not too short.
-fn batch_timeout(call_within: Duration, lease_ttl: Duration) -> Duration {
-    call_within.min((lease_ttl / 2).max(BATCH_TIMEOUT_MIN))
 }
 
 /// No two workers have the same: it decides which ids their leases get.
@@ -253,21 +248,9 @@ fn panic_text(error: JoinError) -> String {
     format!("the handler panicked: {}", text.unwrap_or_else(|| "no message".to_owned()))
 }
 
-/// A busy server may need this long for an answer.
-const BATCH_TIMEOUT_MIN: Duration = Duration::from_millis(500);
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_not_answered_is_repeated_within_its_lease() {
-        let (short, long) = (Duration::from_secs(4), Duration::from_secs(30));
-        let call_within = Duration::from_secs(5);
-        assert_eq!(batch_timeout(call_within, short), short / 2);
-        assert_eq!(batch_timeout(call_within, long), call_within);
-        assert_eq!(batch_timeout(call_within, Duration::from_millis(100)), BATCH_TIMEOUT_MIN);
-    }
 
     #[test]
     fn every_worker_has_a_seed_of_its_own() {
