@@ -48,6 +48,7 @@ pub struct Settings {
     credentials: (Option<String>, Option<SecretText>),
     /// Whether the URL itself has a user and a password.
     in_url: (bool, bool),
+    store_named: bool,
     partitions_named: bool,
 }
 
@@ -151,7 +152,9 @@ impl Settings {
     /// The first setting that cannot be used, by name.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
         let lookup = |name: &str| lookup(name).filter(|value| !value.is_empty());
-        let store: StoreUrl = match value_or_file(lookup, "SELVEDGE_URL")? {
+        let url = value_or_file(lookup, "SELVEDGE_URL")?;
+        let store_named = url.is_some();
+        let store: StoreUrl = match url {
             Some(text) => text.trim().parse()?,
             None => StoreUrl::memory(),
         };
@@ -183,6 +186,7 @@ impl Settings {
         let partitions_named = PARTITION_VARIABLES.iter().any(|name| lookup(name).is_some());
         Ok(Self {
             in_url: (store.user().is_some(), store.has_password()),
+            store_named,
             partitions_named,
             store: store.with_credentials(credentials.0.clone(), credentials.1.clone()),
             options: StoreOptions::default().tls(tls),
@@ -202,6 +206,12 @@ impl Settings {
         self.in_url = (store.user().is_some(), store.has_password());
         self.store = store.with_credentials(user, password);
         self
+    }
+
+    /// Whether the environment names a store.
+    #[must_use]
+    pub fn store_named(&self) -> bool {
+        self.store_named
     }
 
     /// The partition counts of the environment; `None` if it sets none. A store with other counts is

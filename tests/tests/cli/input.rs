@@ -30,7 +30,7 @@ fn bad_input_is_told_apart_by_exit_codes() {
         (&["exec", "show", "{fp:70000}:550e8400-e29b-41d4-a716-446655440000"], 2, "partition"),
         (&["secret", "rotate", "--grace", "5"], 2, "time unit needed"),
         (&["serve", "--listen", "nowhere"], 2, "nowhere"),
-        (&["serve", "--store", "memory://"], 2, "name a store with --store"),
+        (&["serve", "--store", "memory://"], 2, "name one with --store"),
         (&["lanes", "--namespace", ""], 2, "the namespace cannot be used: it is empty"),
         (&["lanes", "--namespace", &long], 2, "the limit is 256"),
         (&["demo", "--namespace", ""], 2, "the namespace cannot be used: it is empty"),
@@ -45,6 +45,24 @@ fn bad_input_is_told_apart_by_exit_codes() {
     let typo = "SELVEDGE_LSITEN is not a setting; did you mean SELVEDGE_LISTEN?";
     operator.fails(why.env("SELVEDGE_LSITEN", "127.0.0.1:1"), 3, &[typo]);
     assert!(operator.json(&["flow", "list"]).is_empty(), "nothing was half done");
+}
+
+#[test]
+fn a_wait_that_times_out_says_that_the_flow_goes_on() {
+    let operator = Operator::new();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../shell/examples/greeting.toml");
+    let arguments = ["flow", "submit", file, "--wait", "--timeout", "50ms"];
+    let told = ["timed out after 50ms", "the flow goes on; `selvedge flow show"];
+    operator.fails(&mut operator.command(&arguments), 1, &told);
+}
+
+#[test]
+fn no_store_at_all_is_told_apart_from_a_store_in_memory() {
+    let operator = Operator::new();
+    let mut lanes = operator.command(&["lanes"]);
+    operator.fails(lanes.env_remove("SELVEDGE_URL"), 2, &["no store is named"]);
+    let mut lanes = operator.command(&["lanes"]);
+    operator.fails(lanes.env("SELVEDGE_URL", "memory://"), 2, &["inside one process"]);
 }
 
 #[test]

@@ -83,8 +83,11 @@ impl Context {
         if !self.settings.store.is_memory() {
             return Ok(());
         }
-        Err(Failure::usage("memory:// exists only inside one process and is empty here")
-            .hint("name a store with --store valkey://HOST or SELVEDGE_URL"))
+        let reason = match self.by_flag.store || self.settings.store_named() {
+            true => "memory:// exists only inside one process and is empty here",
+            false => "no store is named",
+        };
+        Err(Failure::usage(reason).hint("name one with --store valkey://HOST or SELVEDGE_URL"))
     }
 
     async fn open(&self, library: LibraryUse) -> Result<Store, Failure> {

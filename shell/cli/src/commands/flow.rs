@@ -135,9 +135,18 @@ async fn wait(
     timeout: Option<Duration>,
 ) -> Result<(), Failure> {
     let ended = match timeout {
-        Some(limit) => client.wait_flow_within(id, limit).await?,
-        None => client.wait_flow(id).await?,
+        Some(limit) => client.wait_flow_within(id, limit).await,
+        None => client.wait_flow(id).await,
     };
+    let ended = ended.map_err(|error| {
+        let timed_out = matches!(error, ClientError::TimedOut(_));
+        let failure = Failure::from(error);
+        if timed_out {
+            failure.hint(format!("the flow goes on; `selvedge flow show {id}` shows how far it is"))
+        } else {
+            failure
+        }
+    })?;
     let outcomes: serde_json::Map<String, Value> = ended
         .tasks
         .iter()
