@@ -15,7 +15,7 @@
 //!     flow_id: "550e8400-e29b-41d4-a716-446655440000".parse()?,
 //!     execution_id: "{fp:24}:123e4567-e89b-12d3-a456-426614174000".parse()?,
 //! };
-//! assert_eq!(call.command()[..3], [b"FCALL".to_vec(), b"ff_ack_cancel_member".to_vec(), b"2".to_vec()]);
+//! assert_eq!(call.command()[..2], [b"FCALL".to_vec(), b"ff_ack_cancel_member".to_vec()]);
 //! AckCancelMember::parse(Value::Array(vec![Value::Int(1), Value::Bulk(b"OK".to_vec())]))?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
