@@ -226,6 +226,7 @@ const UNREST: &[(&str, Break)] = &[
         s.field("ff:flow:{fp:1}:FLOW:edgegroup:SECOND", "cancel_siblings_pending_flag", "true");
     }),
     ("WakeupsArrive", |s| s.drop("ff:exec:{fp:1}:SECOND:deps:unresolved")),
+    ("WakeupsArrive", |s| quorum_of_two(s, "satisfied")),
     ("PoisonAside", |s| s.zset("ff:idx:{fp:1}:lease_expiry", "garbage=1")),
     ("PoisonAside", |s| s.set("ff:idx:{fp:1}:pending_cancel_groups", "nonsense")),
     ("PoisonAside", |s| s.hash("ff:aside:{fp:1}", "x=")),
@@ -263,6 +264,21 @@ fn every_oracle_of_rest_speaks_up() {
         let found = judge_rest(&store.0);
         assert!(Store::names(&found).contains(oracle), "{at}: {oracle}: {found:?}");
     }
+}
+
+/// Makes the join of the second execution a quorum of two, one of whose edges is still to be added.
+fn quorum_of_two(store: &mut Store, state: &str) {
+    let group = format!("policy_variant=quorum k=2 n=1 succeeded=1 group_state={state}");
+    store.hash("ff:flow:{fp:1}:FLOW:edgegroup:SECOND", &group);
+    store.drop("ff:exec:{fp:1}:SECOND:deps:unresolved");
+}
+
+#[test]
+fn a_quorum_may_wait_for_edges_that_are_still_to_be_added() {
+    let mut store = in_order();
+    quorum_of_two(&mut store, "pending");
+    store.0.advance(ServerTime(NOW + 3_600_000));
+    assert!(!Store::names(&judge_rest(&store.0)).contains("WakeupsArrive"));
 }
 
 #[test]

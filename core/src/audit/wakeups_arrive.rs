@@ -23,12 +23,15 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     if !blocked || !execution.core.text("unsealed").is_empty() {
         return;
     }
-    let met = snapshot.group_of(&execution).and_then(|(_, group)| group).is_some_and(|group| {
-        group.text("policy_variant") != "all_of" && group.text("group_state") == "satisfied"
-    });
-    let open = !snapshot.set(&Key::execution(execution.id).dependencies_unresolved()).is_empty();
+    let group = snapshot.group_of(&execution).and_then(|(_, group)| group);
+    let counted = group.filter(|group| group.text("policy_variant") != "all_of");
+    let decided = match counted {
+        // A quorum may wait for edges that are still to be added.
+        Some(group) => group.text("group_state") != "pending",
+        None => snapshot.set(&Key::execution(execution.id).dependencies_unresolved()).is_empty(),
+    };
     let since = execution.core.number("last_transition_at");
-    findings.expect((open && !met) || !snapshot.is_overdue(since), execution.id, || {
-        String::from("is blocked by dependencies that are met")
+    findings.expect(!decided || !snapshot.is_overdue(since), execution.id, || {
+        String::from("is blocked, although its dependencies are decided")
     });
 }
