@@ -147,6 +147,8 @@ canaries! {
         "at 0s caller-1 create E1\nfault FailoverLosesSuffix at 20s to node-1 commits 999\n";
     lost_flow_not_recorded: "NoLostAck", PlantedBug::World(WorldBug::LossNotRecorded),
         "work 40s\nat 0s caller-1 submit F1 chain 2\nfault FailoverLosesSuffix at 2s to node-1 commits 999\n";
+    lost_edge_not_recorded: "AllSettle", PlantedBug::World(WorldBug::LossNotRecorded),
+        "engines 5\nat 6.603s caller-1 build F5 diamond 4 quorum 3 let_run\nfault FailoverLosesSuffix at 7.228s commits 5\n";
 
     // The client's procedures.
     push_not_followed_by_a_read: "EndsNoticed", PlantedBug::Client(ClientBug::PushIgnored),

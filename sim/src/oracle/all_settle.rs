@@ -175,12 +175,14 @@ fn has_alarm(shard: &Snapshot, id: &ExecutionId, left_ms: u64) -> bool {
     })
 }
 
-/// The excuse for an execution that waits: damage of its records, or of an upstream's.
+/// The excuse for an execution that waits: damage of its records, or of an upstream's, or the loss
+/// of an edge of either.
 fn excuse(shard: &Snapshot, commit_log: &CommitLog, id: &ExecutionId) -> Option<String> {
     let mut seen = BTreeSet::new();
     let mut next = vec![id.clone()];
     while let Some(id) = next.pop() {
-        if let Some(excuse) = commit_log.damage_excuse(id.as_str(), Damage::Lasting) {
+        let damaged = commit_log.damage_excuse(id.as_str(), Damage::Lasting);
+        if let Some(excuse) = damaged.or_else(|| lost_edge(shard, commit_log, &id)) {
             return Some(excuse);
         }
         if seen.insert(id.clone()) {
@@ -188,6 +190,19 @@ fn excuse(shard: &Snapshot, commit_log: &CommitLog, id: &ExecutionId) -> Option<
         }
     }
     None
+}
+
+/// The excuse for a child whose quorum is larger than the number of its edges, which are all
+/// resolved: a commit that had added an edge was lost. Engines cannot know of that edge; a caller
+/// that adds edges one by one may still add it.
+fn lost_edge(shard: &Snapshot, commit_log: &CommitLog, child: &ExecutionId) -> Option<String> {
+    let (_, group) = shard.group_of(&shard.execution(child)?)?;
+    let group = group.filter(|group| group.text("policy_variant") == "quorum")?;
+    if group.number("n") >= group.number("k") || !open_edges(shard, child).is_empty() {
+        return None;
+    }
+    let edges = Key::execution(child).dependencies_all().to_string();
+    commit_log.loss_excuse(edges.as_bytes(), u64::MAX)
 }
 
 struct OpenEdge {
