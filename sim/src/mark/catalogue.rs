@@ -106,9 +106,7 @@ marks! {
     // Leases.
     "lost lease requeued": |g| g.did("requeue_lost_lease", "requeued");
     "lost lease of a cancelled flow ended": |g| g.did("requeue_lost_lease", "cancelled");
-    "lease marked as expired": |g| g.did("mark_lease_expired_if_due", "marked_expired");
-    "lease checked before its end": |g| g.did("requeue_lost_lease", "not_due")
-        || g.did("mark_lease_expired_if_due", "not_yet_expired");
+    "lease checked before its end": |g| g.did("requeue_lost_lease", "not_due");
     "late report refused by the fence": |g| g.by_worker() && says_stale(g);
     "report with an expired lease refused": |g| g.by_worker()
         && matches!(g.answer, Answer::Refused(code) if code == "lease_expired");
@@ -248,9 +246,7 @@ fn skipped_by_a_skip(context: &MarkContext<'_>) -> bool {
 /// An engine acted on due work while another shard was slow.
 fn done_while_another_shard_is_slow(context: &MarkContext<'_>) -> bool {
     let (view, now_ms) = (context.view, context.event.at_ms);
-    let due = context.did("promote_delayed", "promoted")
-        || context.did("mark_lease_expired_if_due", "marked_expired")
-        || context.did("expire_if_due", "expired");
+    let due = context.did("promote_delayed", "promoted") || context.did("expire_if_due", "expired");
     let is_slow = |shard: usize| (view.slow_until)(shard) > now_ms;
     let own = context.call.and_then(|call| call.execution());
     let own = own.map(|id| (view.owners)(id.partition().slot()));

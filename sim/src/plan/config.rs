@@ -90,6 +90,8 @@ settings! {
     idle: Times = Times::new(100, 1_000);
     /// the duration of a lease
     lease: Ms = Ms(5_000);
+    /// how long a worker repeats an admission, what a handler asks for and the release of a slot
+    retry_for: Ms = Ms(15_000);
     /// how long a client waits for a reply
     patience: Ms = Ms(3_000);
     /// how long an engine waits for the replies to a batch

@@ -200,6 +200,7 @@ impl World {
         let config = &self.plan.config;
         let (lanes, poll) = (config.lanes.max(1), (config.idle.0.from + config.idle.0.to) / 2);
         let (capacity, patience) = (config.capacity, config.patience.0);
+        let retry_for = config.retry_for.0;
         let forgotten = self.bug == Some(PlantedBug::World(WorldBug::PartitionNotClaimed));
         let mut partitions: PartitionCounts = partition_counts(config);
         if forgotten {
@@ -217,6 +218,7 @@ impl World {
             poll_every: Duration::from_millis(poll.max(1)),
             drain_within: DRAIN_WITHIN,
             batch_timeout: Duration::from_millis(patience),
+            retry_for: Duration::from_millis(retry_for),
             ..WorkerConfig::new(name, instance)
         }
     }

@@ -205,7 +205,6 @@ const ENGINE_CALLS: &[CallSite] = &[
     ("drain", Sender::Engine),
     ("reconcile_sibling_cancel_group", Sender::Engine),
     ("requeue_lost_lease", Sender::Engine),
-    ("mark_lease_expired_if_due", Sender::Engine),
     ("promote_delayed", Sender::Engine),
     ("expire_if_due", Sender::Engine),
     ("expire_suspension", Sender::Engine),
