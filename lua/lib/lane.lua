@@ -230,6 +230,18 @@ function lane.collect(moves, id, from, to, score)
   into[#into + 1] = id
 end
 
+-- Takes an execution out of the collected moves into the index `to`, since it goes elsewhere.
+function lane.uncollect(moves, id, to)
+  local into = moves[to] and moves[to].into or {}
+  for i = 2, #into, 2 do
+    if into[i] == id then
+      table.remove(into, i)
+      table.remove(into, i - 1)
+      return
+    end
+  end
+end
+
 -- Carries out the moves that lane.collect collected.
 function lane.carry_out(moves)
   for _, list in ipairs(moves) do
