@@ -40,7 +40,6 @@ mod failure;
 mod machine;
 mod preparation;
 mod replay;
-pub mod reply;
 mod signal;
 mod start;
 mod start_many;

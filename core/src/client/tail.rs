@@ -6,13 +6,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::reply::record;
 use super::{Failure, Procedure, Replies, Step};
 use crate::call::stream::{Frame, ReadAttemptStream};
 use crate::command::Command;
 use crate::id::{AttemptIndex, ExecutionId};
 use crate::key::Key;
 use crate::push::Hint;
+use crate::reply::record;
 use crate::state::TerminalOutcome;
 
 /// How far the output of an attempt was read.

@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::reply::{as_bytes, record};
+use crate::reply::{as_bytes, record};
 use super::{Failure, Procedure, Replies, Step};
 use crate::command::Command;
 use crate::id::ExecutionId;

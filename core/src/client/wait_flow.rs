@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::reply::{fields, text};
+use crate::reply::{fields, text};
 use super::{Failure, Procedure, Replies, Step, Wait};
 use crate::command::Command;
 use crate::id::{ExecutionId, FlowId};

@@ -6,13 +6,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::config::WorkerConfig;
-use super::io::{Alarm, Continuation, Io, only, value};
+use super::io::{Alarm, Continuation, Io, only};
 use super::observe::Observation;
 use crate::call::quota::{HOLDER_FIELDS, ReleaseAdmission, needs_no_slot};
 use crate::command::{Command, Reply};
 use crate::error::CallError;
 use crate::id::{ExecutionId, QuotaPolicyId};
 use crate::key::Key;
+use crate::reply::value;
 use crate::retry::RetryDelays;
 use crate::time::LocalTime;
 

@@ -9,7 +9,7 @@ use selvedge_core::call::budget::{
     CreateBudget, Delta, DimensionLimits, ReportUsageAndCheck, ResetBudget, UsageVerdict,
 };
 use selvedge_core::call::quota::CreateQuotaPolicy;
-use selvedge_core::client::reply::{fields, text, text_hash};
+use selvedge_core::reply::{fields, text, text_hash};
 use selvedge_core::client::{CallAt, Limits, Needs};
 use selvedge_core::command::Command;
 use selvedge_core::id::{BudgetId, QuotaPolicyId};

@@ -73,8 +73,8 @@ pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
 
 pub(crate) use limits::deltas;
 #[cfg(feature = "inspect")]
-pub(crate) use selvedge_core::client::reply::text;
-pub(crate) use selvedge_core::client::reply::{as_bytes, fields, text_hash};
+pub(crate) use selvedge_core::reply::text;
+pub(crate) use selvedge_core::reply::{as_bytes, fields, text_hash};
 #[cfg(feature = "inspect")]
 pub(crate) use submit::NAME_TAG;
 pub(crate) use submit::member_id;

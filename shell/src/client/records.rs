@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use selvedge_core::client::reply::{as_bytes, text_hash};
+use selvedge_core::reply::{as_bytes, text_hash};
 use selvedge_core::command::Command;
 use selvedge_core::id::{AttemptIndex, ExecutionId, FlowId, LaneId, WorkerInstanceId};
 use selvedge_core::key::Key;

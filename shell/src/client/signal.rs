@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use selvedge_core::call::signal::{IncomingSignal, SignalEffect};
 use selvedge_core::client::SendSignal;
-use selvedge_core::client::reply::fields;
+use selvedge_core::reply::fields;
 use selvedge_core::command::Command;
 use selvedge_core::id::{ExecutionId, SignalId, WaitpointId};
 use selvedge_core::key::Key;

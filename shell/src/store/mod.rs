@@ -232,10 +232,10 @@ impl Store {
     /// # Errors
     /// When the server does not answer, or not with a time.
     pub async fn server_time(&self) -> Result<ServerTime, ServerError> {
-        let command = Command { slot: 0, argv: vec![b"TIME".to_vec()], reads: true };
-        let reply = self.command(command).await?;
-        read_time(&reply)
-            .ok_or_else(|| ServerError::from_reply(format!("unexpected reply to TIME: {reply:?}")))
+        let reply = self.command(Command::time(0)).await?;
+        selvedge_core::reply::time(&reply).map_err(|broken| {
+            ServerError::from_reply(format!("unexpected reply to TIME: {broken}"))
+        })
     }
 
     /// Why a server of the store is not connected at this moment; `None` if all are.
@@ -328,15 +328,6 @@ fn parse<F: Function>(answer: Answer) -> Result<F::Reply, CallError> {
 /// The reply to a single command; an error if there is none.
 fn reply_of(answer: Option<Answer>) -> Result<Value, ServerError> {
     answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
-}
-
-/// Parses the reply of `TIME`: seconds and microseconds, as strings.
-pub(crate) fn read_time(reply: &Value) -> Option<ServerTime> {
-    let Value::Array(parts) = reply else { return None };
-    let [Value::Bulk(seconds), Value::Bulk(micros)] = &parts[..] else { return None };
-    let number = |text: &[u8]| str::from_utf8(text).ok()?.parse::<i64>().ok();
-    let (seconds, micros) = (number(seconds)?, number(micros)?);
-    Some(ServerTime(seconds.checked_mul(1_000)?.checked_add(micros / 1_000)?))
 }
 
 #[cfg(all(test, not(all(feature = "memory", feature = "tls"))))]
