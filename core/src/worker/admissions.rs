@@ -26,7 +26,7 @@ use crate::id::{BudgetId, ExecutionId, LaneId, QuotaPolicyId};
 use crate::key::Key;
 use crate::partition::Partition;
 use crate::reply::{try_fields, try_hash};
-use crate::retry::RetryDelays;
+use crate::retry::{Idempotency, Retry, RetryDelays};
 use crate::time::{LocalTime, ServerTime};
 
 /// What became of an admission.
@@ -193,7 +193,14 @@ impl Admissions {
                 Some(Event::Held(target))
             }
             Err(error) => {
-                io.back_off(Alarm::Admission(id.clone()), &mut admission.delays);
+                match error.retry(Idempotency::Idempotent) {
+                    Retry::AfterPause | Retry::AfterRepair => {
+                        io.back_off(Alarm::Admission(id.clone()), &mut admission.delays);
+                    }
+                    // Given up when its time is over, not at once: the candidate would come back,
+                    // and each time delay its whole partition.
+                    Retry::Never => io.set(Alarm::Admission(id.clone()), admission.until),
+                }
                 io.observe(Observation::AdmissionFailed { execution: id.clone(), error });
                 self.under_way.insert(id.clone(), admission);
                 None
