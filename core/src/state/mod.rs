@@ -4,12 +4,14 @@
 //! in us or in the data.
 
 pub mod event;
+pub mod flow;
 pub mod pattern;
 pub mod table;
 
 use crate::key::LaneIndex;
 
 pub use event::Event;
+pub use flow::{FlowState, MemberCounts};
 pub use table::{TRANSITIONS, Transition};
 
 wire_enum! {

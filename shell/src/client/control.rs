@@ -61,7 +61,7 @@ impl Client {
         }
         let call = ChangePriority {
             execution_id: id.clone(),
-            lane_id: self.execution(id).await?.lane,
+            lane_id: self.execution(id).await?.lane.unwrap_or_else(super::default_lane),
             new_priority: i64::from(priority),
         };
         self.call_with_retry(&call).await.map(drop)

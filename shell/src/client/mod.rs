@@ -1,7 +1,7 @@
 //! [`Client`]: submits flows and executions, reads them, controls them, and waits for them.
 //!
 //! ```
-//! use selvedge::client::{Client, Flow, Task};
+//! use selvedge::client::{Client, Flow, PublicState, Task};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let client = Client::connect("memory://").await?;
@@ -13,8 +13,9 @@
 //!     )
 //!     .await?;
 //! let fetch = client.execution(&report["fetch"]).await?;
-//! assert_eq!(fetch.state.as_str(), "waiting");
-//! assert_eq!(client.execution(&report["render"]).await?.state.as_str(), "waiting_children");
+//! assert_eq!(fetch.state, Some(PublicState::Waiting));
+//! let render = client.execution(&report["render"]).await?;
+//! assert_eq!(render.state, Some(PublicState::WaitingChildren));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

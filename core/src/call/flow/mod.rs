@@ -26,7 +26,7 @@ pub use apply_dependency_to_child::{Application, ApplyDependencyToChild};
 pub use cancel_flow::{CancelFlow, CancellationPolicy};
 pub use create_flow::{CreateFlow, Novelty};
 pub use evaluate_flow_eligibility::{EvaluateFlowEligibility, FlowEligibility};
-pub use project_flow::{FlowSummaryState, ProjectFlow, Projection};
+pub use project_flow::{ProjectFlow, Projection};
 pub use promote_blocked_to_eligible::PromoteBlockedToEligible;
 pub use purge_flow::{FlowPurge, PurgeFlow};
 pub use replay_execution::ReplayExecution;

@@ -127,6 +127,8 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
 async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<(), Failure> {
     let execution = client.execution(id).await?;
     let time = |at: Option<ServerTime>| at.map_or(Value::Null, |at| Value::from(at.0));
+    let lane = execution.lane.as_ref().map_or(Value::Null, |lane| Value::from(lane.as_str()));
+    let state = state_of(&execution);
     let text = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
     // The record says `none` when nothing blocks it; then the field is left out.
     let blocked_by = Some(execution.blocking_reason).filter(|word| word != "none");
@@ -136,8 +138,8 @@ async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<()
     Ok(context.output.record(vec![
         ("id", Value::from(execution.id.to_string())),
         ("kind", Value::from(execution.kind)),
-        ("lane", Value::from(execution.lane.to_string())),
-        ("state", Value::from(execution.state.as_str())),
+        ("lane", lane),
+        ("state", Value::from(state)),
         ("outcome", execution.outcome.map_or(Value::Null, |word| Value::from(word.as_str()))),
         ("reason", text(execution.reason)),
         ("blocked by", text(blocked_by)),
@@ -255,10 +257,19 @@ fn would(
     execution: &Execution,
     tried: Result<(), ClientError>,
 ) -> Result<(), Failure> {
-    let (id, state) = (&execution.id, execution.state);
+    let (id, state) = (&execution.id, state_of(execution));
     tried.map_err(|error| would_not(verb, id, error))?;
-    let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state.as_str() });
+    let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state });
     Ok(context.output.message(&format!("would {verb} {id}, which is {state}"), object)?)
+}
+
+/// Its public state; `unknown` and what the record holds, if this version does not know it.
+fn state_of(execution: &Execution) -> String {
+    let unknown = || {
+        let stored = execution.record.get("public_state").map_or("", String::as_str);
+        format!("unknown: {stored:?}")
+    };
+    execution.state.map_or_else(unknown, |state| state.to_string())
 }
 
 fn done(context: &Context, done: &str, id: &ExecutionId) -> Result<(), Failure> {
