@@ -172,9 +172,9 @@ impl Context {
     }
 
     /// Adds usage to every budget of the execution, and returns each budget's verdict. Idempotent
-    /// within an attempt: the same `report` name counts once. Another attempt counts again; to
-    /// count once over all attempts, use [`Client::spend`] with a name of its own. On a hard
-    /// breach nothing is added.
+    /// within an attempt for a day: the same `report` name counts once within 24 hours. Another
+    /// attempt counts again; to count once over all attempts, use [`Client::spend`] with a name of
+    /// its own. On a hard breach nothing is added.
     ///
     /// # Errors
     /// When the store does not answer, or the handler has ended.
