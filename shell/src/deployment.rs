@@ -87,6 +87,7 @@ pub async fn prepare(
     lanes: &[LaneId],
     secrets: &SecretSource,
 ) -> Result<(), DeploymentError> {
+    secrets.check()?;
     let _ = fix_counts(store, counts).await?;
     secret::install(store, counts, secrets).await?;
     if !lanes.is_empty() {

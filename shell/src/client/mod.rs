@@ -231,8 +231,8 @@ impl Client {
         self.run(Call::new(call)).await
     }
 
-    /// Runs idempotent commands, and retries them while the server does not answer. One reply per
-    /// command, in order.
+    /// Runs reads, and retries them while the server does not answer. One reply per command, in
+    /// order.
     pub(crate) async fn read(&self, batch: Vec<Command>) -> Result<Vec<Value>, ClientError> {
         self.run(Read::new(batch)).await
     }

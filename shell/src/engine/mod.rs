@@ -106,8 +106,8 @@ impl EngineBuilder {
     /// Prepares the deployment and starts the engine.
     ///
     /// # Errors
-    /// When the partition counts or the waitpoint secret do not match the deployment, or the store
-    /// does not answer.
+    /// When a given waitpoint secret cannot be used, the partition counts or the secret do not
+    /// match the deployment, or the store does not answer.
     pub async fn start(self) -> Result<Engine, DeploymentError> {
         let Self { store, mut config, lanes, secrets, tap } = self;
         if let Some(lanes) = lanes {
