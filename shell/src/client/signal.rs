@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use selvedge_core::call::signal::{IncomingSignal, SignalEffect};
 use selvedge_core::client::SendSignal;
-use selvedge_core::reply::fields;
 use selvedge_core::command::Command;
 use selvedge_core::id::{ExecutionId, SignalId, WaitpointId};
 use selvedge_core::key::Key;
+use selvedge_core::reply::fields;
 use selvedge_core::token::WaitpointToken;
 use uuid::Uuid;
 
@@ -168,8 +168,8 @@ impl Signal {
             created_at: None,
             dedup_ttl_ms: REMEMBERED_MS,
             resume_delay_ms: 0,
-            signal_maxlen: 1_000,
-            max_signals_per_execution: 10_000,
+            signal_maxlen: IncomingSignal::KEPT_MAX,
+            max_signals_per_execution: IncomingSignal::PER_EXECUTION_MAX,
             token: ticket.token.clone(),
         }
     }
