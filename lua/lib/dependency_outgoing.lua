@@ -7,10 +7,11 @@ local function outlived(core, dep)
     and run == number.digits(number.floor(core.replay_count, 0))
 end
 
--- The child of an edge, and the flow under which it was applied; nil if it is unknown. `all` is what
--- the edges of the call have in common.
+-- The child of an edge, and the flow under which it was applied; nil if it is unknown. `all` is
+-- what the edges of the call have in common.
 local function child_of(all, edge_id, only_child)
-  local staged = all.edge_front and record.peek(all.edge_front .. edge_id, "downstream_execution_id")
+  local staged = all.edge_front
+    and record.peek(all.edge_front .. edge_id, "downstream_execution_id")
   if text.set(staged) then
     return staged, all.core.flow_id, all.flow_front
   end

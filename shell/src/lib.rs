@@ -99,8 +99,9 @@ pub use selvedge_core::{error, id, partition, policy, state, time};
 pub use store::Store;
 pub use worker::{Context, Done, Failed, Worker};
 
-/// Single commands, keys and calls of store functions, for [`Store::call`] and [`Store::command`]: for tools that read or
-/// change records directly. Everything else is easier and safer with a [`Client`].
+/// Single commands, keys and calls of store functions, for [`Store::call`] and [`Store::command`]:
+/// for tools that read or change records directly. Everything else is easier and safer with a
+/// [`Client`].
 pub mod low_level {
     pub use selvedge_core::retry::{Idempotency, Retry};
     pub use selvedge_core::{call, command, key, value};

@@ -1,8 +1,9 @@
-//! What the settings of the servers mean for durable work, as pure checks over facts that were read.
+//! What the settings of the servers mean for durable work, as pure checks over facts that were
+//! read.
 //!
-//! Each check compares [`Facts`] with what the engine needs and returns [`Finding`]s. A finding says
-//! what was read, why it matters, and which command changes it. Reading the facts is the caller's
-//! business; what could not be read is a finding too.
+//! Each check compares [`Facts`] with what the engine needs and returns [`Finding`]s. A finding
+//! says what was read, why it matters, and which command changes it. Reading the facts is the
+//! caller's business; what could not be read is a finding too.
 
 mod access;
 mod cluster;

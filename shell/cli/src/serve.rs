@@ -70,8 +70,8 @@ enum EngineStage {
     Running(Probe),
 }
 
-/// Runs an engine and the HTTP server until `stop` fires. `ready` is called with the address as soon
-/// as the server listens.
+/// Runs an engine and the HTTP server until `stop` fires. `ready` is called with the address as
+/// soon as the server listens.
 ///
 /// # Errors
 /// When it cannot listen, or the configuration does not match the deployment. A store that is down,

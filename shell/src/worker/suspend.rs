@@ -153,8 +153,8 @@ impl Context {
 }
 
 impl Suspend {
-    /// Checks the timeout and the signal names. An empty list is refused, because to the library it means "any
-    /// signal".
+    /// Checks the timeout and the signal names. An empty list is refused, because to the library it
+    /// means "any signal".
     fn check(&self) -> Result<(), ClientError> {
         if self.signals.is_empty() {
             return Err(ClientError::InvalidInput(

@@ -16,7 +16,8 @@ use super::file;
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Options {
-    /// Install a new signing key on every partition. Tokens of the previous key stay valid for --grace.
+    /// Install a new signing key on every partition. Tokens of the previous key stay valid for
+    /// --grace.
     Rotate(Rotate),
     /// List the ids of the keys of every partition.
     List,
