@@ -135,7 +135,7 @@ impl Context {
     /// [`ClientError::Unavailable`] when the store does not answer.
     pub async fn progress(&self, percent: u16, message: &str) -> Result<(), ClientError> {
         if percent > 100 {
-            let text = format!("{percent} is no percentage: the most is 100");
+            let text = format!("{percent} percent: percent must be 0 to 100");
             return Err(ClientError::InvalidInput(text));
         }
         let message = message.to_owned();

@@ -61,7 +61,7 @@ impl Failure {
         self
     }
 
-    /// The same under another first word.
+    /// Puts what was being done before the message.
     pub(crate) fn because(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self

@@ -215,7 +215,7 @@ fn as_json(graph: &FlowGraph) -> Value {
                 "kind": node.kind,
                 "state": node.state,
                 "after": upstreams,
-                "after_left_out": node.upstreams_omitted,
+                "upstreams_omitted": node.upstreams_omitted,
             })
         })
         .collect();
@@ -223,8 +223,8 @@ fn as_json(graph: &FlowGraph) -> Value {
         "flow_id": graph.flow.id.to_string(),
         "kind": graph.flow.kind,
         "state": graph.state(),
-        "is_cut": graph.is_truncated,
-        "left_out": graph.omitted(),
+        "is_truncated": graph.is_truncated,
+        "omitted": graph.omitted(),
         "tasks": tasks,
     })
 }
@@ -270,7 +270,7 @@ async fn list(context: &Context, list: &List) -> Result<(), Failure> {
         && !client.flows(next, 1).await?.0.is_empty()
     {
         let sentence = "there are more; raise --limit to see them";
-        context.output.note(sentence, json!({ "is_cut": true }));
+        context.output.note(sentence, json!({ "is_truncated": true }));
     }
     Ok(())
 }
@@ -286,15 +286,15 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
         }
         let open = graph.nodes.values().filter(|node| !node.has_ended());
         let (open, of) = (open.count(), graph.flow.node_count);
-        let (left_out, so_far) = (graph.omitted(), graph.nodes.len());
-        let first = if left_out > 0 { format!(" (of the first {so_far})") } else { String::new() };
+        let (omitted, so_far) = (graph.omitted(), graph.nodes.len());
+        let first = if omitted > 0 { format!(" (of the first {so_far})") } else { String::new() };
         let sentence = format!("would cancel {open}{first} of {of} tasks of flow {id}");
         let object = json!({
             "would": "cancel",
             "flow_id": id.to_string(),
             "open": open,
             "of": of,
-            "left_out": left_out,
+            "omitted": omitted,
         });
         return Ok(context.output.message(&sentence, object)?);
     }

@@ -98,7 +98,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
             kids.current.map_or(Value::Null, |kid| Value::from(kid.to_string())),
         ]
     });
-    Ok(context.output.rows(&["partition", "signs"], rows.collect())?)
+    Ok(context.output.rows(&["partition", "signing key"], rows.collect())?)
 }
 
 impl From<SecretError> for Failure {

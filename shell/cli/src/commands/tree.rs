@@ -68,8 +68,8 @@ pub(crate) fn mermaid(graph: &FlowGraph) -> String {
 
 /// How many upstreams a node has, drawn or not.
 fn all_upstreams(node: &Node) -> usize {
-    let left_out = usize::try_from(node.upstreams_omitted).unwrap_or(usize::MAX);
-    node.upstreams.len().saturating_add(left_out)
+    let omitted = usize::try_from(node.upstreams_omitted).unwrap_or(usize::MAX);
+    node.upstreams.len().saturating_add(omitted)
 }
 
 /// What it waits for besides the one that it stands under, and how many of all.

@@ -13,7 +13,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
         vec![
             Value::from(worker.instance.to_string()),
             Value::from(worker.worker),
-            Value::from(if worker.alive { "alive" } else { "silent" }),
+            Value::from(if worker.alive { "alive" } else { "expired" }),
             Value::from(worker.lanes),
             Value::from(worker.capabilities),
             age.map_or(Value::Null, Value::from),
