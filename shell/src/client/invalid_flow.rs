@@ -41,6 +41,16 @@ pub enum InvalidFlow {
         /// What it names.
         upstream: String,
     },
+    /// A task that is started without a flow has an upstream.
+    #[error(
+        "task `{task}` waits for `{upstream}`, but is started without a flow: submit both as a flow"
+    )]
+    UpstreamWithoutFlow {
+        /// The task.
+        task: String,
+        /// What it names.
+        upstream: String,
+    },
     /// A task names an upstream twice.
     #[error("task `{task}` waits for `{upstream}` twice")]
     DuplicateUpstream {

@@ -122,6 +122,12 @@ impl Signal {
         self
     }
 
+    /// Its idempotency key, if it has one.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.idempotency_key.as_deref()
+    }
+
     /// A correlation id, recorded with the signal.
     #[must_use]
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Index;
 
-use selvedge_core::call::execution::{CreateExecution, Idempotency};
+use selvedge_core::call::execution::{CreateExecution, CreateIdempotency};
 use selvedge_core::call::flow::{Edge, NewMember, SubmitFlow};
 use selvedge_core::client::{FlowSubmission, FlowTask, NewStart, Start, StartMany, Submit};
 use selvedge_core::id::{EdgeId, ExecutionId, FlowId, LaneId};
@@ -105,7 +105,7 @@ impl Client {
         task.check()?;
         if let Some(upstream) = task.upstreams.first() {
             let (task, upstream) = (task.name.clone(), upstream.clone());
-            return Err(InvalidFlow::UnknownUpstream { task, upstream }.into());
+            return Err(InvalidFlow::UpstreamWithoutFlow { task, upstream }.into());
         }
         let lane = task.lane_id();
         let id = ExecutionId::new(self.partitions().of_lane(&lane).index, Uuid::new_v4());
@@ -121,7 +121,8 @@ impl Client {
             policy_json: member.policy_json,
             input_payload: member.input_payload,
             delay_until: None,
-            idempotency: idempotency.map(|(key, kept)| Idempotency { key, ttl_ms: millis(kept) }),
+            idempotency: idempotency
+                .map(|(key, kept)| CreateIdempotency { key, ttl_ms: millis(kept) }),
             tags_json: member.tags_json,
             execution_deadline_at: None,
         };

@@ -16,6 +16,6 @@ pub use due_counts::DueCount;
 pub use flow_graph::{FlowGraph, Join, Node};
 pub use lane_counts::LaneCounts;
 pub use scan_once::{ScanReport, scan_once};
-pub use selvedge_core::doctor::Finding;
+pub use selvedge_core::doctor::{Finding, Severity};
 pub use selvedge_core::explain::{DueBy, Explanation, UnblockedBy, Wait};
 pub use workers::WorkerStatus;

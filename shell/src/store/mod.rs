@@ -311,10 +311,9 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Parses the bytes of a reply as a connection does. For fuzzing only.
-#[doc(hidden)]
-#[must_use]
-pub fn read_wire(bytes: &[u8]) -> Option<Value> {
+/// Parses the bytes of a reply as a connection does.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_wire(bytes: &[u8]) -> Option<Value> {
     reply::read(bytes)
 }
 

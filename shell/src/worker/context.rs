@@ -92,12 +92,6 @@ impl Context {
         self.0.cancelled.is_cancelled()
     }
 
-    /// The token behind [`Context::cancelled`], for code that takes one.
-    #[must_use]
-    pub fn cancellation_token(&self) -> CancellationToken {
-        self.0.cancelled.clone()
-    }
-
     /// The worker's client.
     #[must_use]
     pub fn client(&self) -> &Client {

@@ -36,7 +36,7 @@ pub use set_edge_group_policy::{GroupPolicy, OnSatisfied, PolicyDeclaration, Set
 pub use set_flow_tags::SetFlowTags;
 pub use sibling_cancel::{
     CheckedDrain, Drain, DrainSiblingCancelGroup, DrainSiblingCancelGroupChecked,
-    ReconcileSiblingCancelGroup, Reconciliation, SiblingCancelJob,
+    GroupReconciliation, ReconcileSiblingCancelGroup, SiblingCancelJob,
 };
 pub use stage_dependency_edge::{Edge, StageDependencyEdge};
 pub use submit_flow::{NewMember, Submission, SubmitFlow};

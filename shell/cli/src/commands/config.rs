@@ -53,7 +53,8 @@ fn of_store(context: &Context) -> Vec<Row> {
         path.as_deref().map(Path::display).map_or(otherwise.to_owned(), |path| path.to_string())
     };
     vec![
-        Row::new("store", url.to_string(), "SELVEDGE_URL").with_origin("flag", context.by_flag.store),
+        Row::new("store", url.to_string(), "SELVEDGE_URL")
+            .with_origin("flag", context.by_flag.store),
         Row::new("user", url.user().unwrap_or("none").to_owned(), "SELVEDGE_USER")
             .with_origin("URL", names_user),
         Row::new("password", is_there(url.has_password()), "SELVEDGE_PASSWORD")

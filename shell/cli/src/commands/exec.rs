@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
 use selvedge_core::call::signal::SignalEffect;
 use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
-use selvedge_core::key::Key;
 use selvedge_core::state::TerminalOutcome;
 use selvedge_core::time::ServerTime;
 use serde_json::{Value, json};
@@ -104,7 +103,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
                 return Err(Failure::new(Exit::Refused, what));
             }
             if cancel.change.dry_run {
-                let tried = client.dry_run(id, &[]).await?.cancel(id, &cancel.reason).await;
+                let tried = client.dry_run(id).await?.cancel(id, &cancel.reason).await;
                 return would(context, "cancel", &execution, tried);
             }
             client.cancel(id, &cancel.reason).await?;
@@ -114,7 +113,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
             let id = &change.id;
             if change.dry_run {
                 let execution = client.execution(id).await?;
-                let tried = client.dry_run(id, &[]).await?.replay(id).await;
+                let tried = client.dry_run(id).await?.replay(id).await;
                 return would(context, "replay", &execution, tried);
             }
             client.replay(id).await?;
@@ -186,7 +185,7 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
     let effect = match send.change.dry_run {
         false => client.signal(&ticket, signal).await?,
         true => {
-            let stage = client.dry_run(id, &decisive(&ticket, &send)).await?;
+            let stage = client.dry_run_signal(&ticket, &signal).await?;
             stage.signal(&ticket, signal).await.map_err(|error| would_not("signal", id, error))?
         }
     };
@@ -233,17 +232,6 @@ fn payload(send: &Send) -> Result<Vec<u8>, Failure> {
         return Ok(send.payload.clone().unwrap_or_default().into_bytes());
     };
     super::file::read(path, PAYLOAD_BYTES_MAX)
-}
-
-/// The keys that decide about a signal besides the records of its execution.
-fn decisive(ticket: &SignalTicket, send: &Send) -> Vec<Key> {
-    let (partition, waitpoint) = (ticket.execution_id.partition(), ticket.waitpoint_id);
-    let mut keys =
-        vec![Key::waitpoint(partition, waitpoint), Key::waitpoint_condition(partition, waitpoint)];
-    if let Some(key) = &send.idempotency_key {
-        keys.push(Key::SignalDedup(partition, waitpoint, key.clone()));
-    }
-    keys
 }
 
 fn would_not(verb: &str, id: &ExecutionId, error: ClientError) -> Failure {
