@@ -31,6 +31,25 @@ pub enum Class {
     Denied,
 }
 
+/// How a failure came about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The server answered with an error.
+    Reply,
+    /// The call was sent, and no reply came.
+    NoReply,
+    /// The call was not sent.
+    NotSent,
+    /// No connection could be opened.
+    Unreachable {
+        /// The address of the server.
+        server: String,
+    },
+    /// The server has a newer function library than this program can use.
+    ProgramTooOld,
+}
+
 /// One error reply of a server, or the failure to get any reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -39,7 +58,9 @@ pub struct ServerError {
     pub class: Class,
     /// Whether the call may have taken effect.
     pub applied: Applied,
-    /// The text of the error reply.
+    /// How it came about.
+    pub cause: Cause,
+    /// The text of the error reply, or of the failure.
     pub text: String,
 }
 
@@ -55,25 +76,73 @@ impl ServerError {
     pub fn from_reply(text: impl Into<String>) -> Self {
         let text = text.into();
         let (class, applied) = classify(&text);
-        Self { class, applied, text }
+        Self { class, applied, cause: Cause::Reply, text }
     }
 
     /// The failure of a call that was sent and got no reply.
     #[must_use]
     pub fn silence(text: impl Into<String>) -> Self {
-        Self { class: Class::Silence, applied: Applied::Perhaps, text: text.into() }
+        let (class, applied) = (Class::Silence, Applied::Perhaps);
+        Self { class, applied, cause: Cause::NoReply, text: text.into() }
     }
 
     /// The failure of a call that was never sent.
     #[must_use]
     pub fn never_sent(text: impl Into<String>) -> Self {
-        Self::not_applied(Class::NotNow, text)
+        Self { cause: Cause::NotSent, ..Self::not_applied(Class::NotNow, text) }
+    }
+
+    /// The failure to connect to a server.
+    #[must_use]
+    pub fn unreachable(server: impl Into<String>, why: impl fmt::Display) -> Self {
+        let server = server.into();
+        let text = alloc::format!("cannot reach {server}: {why}");
+        Self { cause: Cause::Unreachable { server }, ..Self::not_applied(Class::NotNow, text) }
+    }
+
+    /// The server has a newer function library than this program can use.
+    #[must_use]
+    pub fn program_too_old(text: impl Into<String>) -> Self {
+        Self { cause: Cause::ProgramTooOld, ..Self::not_applied(Class::Denied, text) }
     }
 
     /// A failure of this class, of a call that has certainly not taken effect.
     #[must_use]
     pub fn not_applied(class: Class, text: impl Into<String>) -> Self {
-        Self { class, applied: Applied::No, text: text.into() }
+        Self { class, applied: Applied::No, cause: Cause::Reply, text: text.into() }
+    }
+
+    /// Whether the server answered, if only with an error.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        matches!(self.cause, Cause::Reply | Cause::ProgramTooOld)
+    }
+
+    /// Whether the server refused because of the user's rights, or because it does not know the
+    /// user.
+    #[must_use]
+    pub fn is_access_denied(&self) -> bool {
+        self.cause == Cause::Reply
+            && (ACCESS_DENIED.contains(&first_word(&self.text))
+                || self.text.contains(DENIED_IN_SCRIPT))
+    }
+
+    /// The right that the user lacks, as an ACL rule that grants it: `+fcall`, `~ff:key` or
+    /// `&ff:channel`. None unless the server names one.
+    #[must_use]
+    pub fn missing_right(&self) -> Option<String> {
+        if !self.is_access_denied() {
+            return None;
+        }
+        let (before, rest) = self.text.split_once('\'')?;
+        let (name, after) = rest.split_once('\'')?;
+        let sign = match (before.ends_with("to run the "), after.split(' ').nth(1)?) {
+            (true, "command") => '+',
+            (false, "key") => '~',
+            (false, "channel") => '&',
+            _ => return None,
+        };
+        Some(alloc::format!("{sign}{name}"))
     }
 }
 
@@ -98,6 +167,12 @@ const BY_FIRST_WORD: &[(&str, Class)] = &[
     ("WRONGTYPE", Class::Broken),
 ];
 
+/// First words of error replies about the user and its rights.
+const ACCESS_DENIED: [&str; 3] = ["NOAUTH", "NOPERM", "WRONGPASS"];
+
+/// In the error of a script, what the user may not do.
+const DENIED_IN_SCRIPT: &str = "ACL failure in script";
+
 /// Texts of servers that lack the function or its library.
 const LIBRARY_MISSING: &[&str] = &[
     "ERR Function not found",
@@ -106,8 +181,12 @@ const LIBRARY_MISSING: &[&str] = &[
     "function not found",
 ];
 
+fn first_word(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
 fn classify(text: &str) -> (Class, Applied) {
-    let first = text.split(' ').next().unwrap_or_default();
+    let first = first_word(text);
     if let Some(&(_, class)) = BY_FIRST_WORD.iter().find(|(word, _)| *word == first) {
         // Our functions detect a wrong type before their first write; other commands may not.
         let applied = if class == Class::Broken { Applied::Perhaps } else { Applied::No };
@@ -121,6 +200,8 @@ fn classify(text: &str) -> (Class, Applied) {
 
 #[cfg(test)]
 mod tests {
+    use alloc::string::ToString;
+
     use super::*;
 
     #[test]
@@ -141,5 +222,50 @@ mod tests {
             let error = ServerError::from_reply(text);
             assert_eq!((error.class, error.applied), (class, applied), "{text}");
         }
+    }
+
+    #[test]
+    fn a_missing_right_is_named_as_the_rule_that_grants_it() {
+        for (text, denied, right) in [
+            ("NOPERM User app has no permissions to run the 'fcall' command", true, Some("+fcall")),
+            (
+                "NOPERM this user has no permissions to run the 'config|get' command",
+                true,
+                Some("+config|get"),
+            ),
+            ("NOPERM User app has no permissions to access the 'ff:x' key", true, Some("~ff:x")),
+            (
+                "NOPERM User app has no permissions to access the 'ff:c' channel",
+                true,
+                Some("&ff:c"),
+            ),
+            ("NOPERM No permissions to access a key", true, None),
+            (
+                "ERR ACL failure in script: User app has no permissions to run the 'hset' command \
+                 script: ff_x",
+                true,
+                Some("+hset"),
+            ),
+            ("WRONGPASS invalid username-password pair or user is disabled.", true, None),
+            ("NOAUTH Authentication required.", true, None),
+            ("OOM command not allowed when used memory > 'maxmemory'.", false, None),
+            ("ERR unknown command 'FCALL'", false, None),
+        ] {
+            let error = ServerError::from_reply(text);
+            assert_eq!(error.is_access_denied(), denied, "{text}");
+            assert_eq!(error.missing_right().as_deref(), right, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_server_said_is_an_answer() {
+        assert!(ServerError::from_reply("LOADING").is_answer());
+        assert!(ServerError::program_too_old("upgrade").is_answer());
+        assert!(!ServerError::silence("NOPERM in a text of ours").is_answer());
+        assert!(!ServerError::silence("NOPERM in a text of ours").is_access_denied());
+        assert!(!ServerError::never_sent("closed").is_answer());
+        let unreachable = ServerError::unreachable("h:1", "refused");
+        assert!(!unreachable.is_answer());
+        assert_eq!(unreachable.to_string(), "cannot reach h:1: refused");
     }
 }

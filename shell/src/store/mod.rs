@@ -48,7 +48,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use tokio::sync::watch;
 
-pub use error::{LIMIT_MAX, StoreError};
+pub use error::{LIMIT_MAX, StoreError, TlsError};
 pub use library::LibraryUse;
 pub use subscription::{Push, Subscription};
 pub use tls::TlsOptions;

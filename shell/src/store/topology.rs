@@ -143,7 +143,7 @@ async fn open_one(factory: &NodeFactory, servers: &Servers) -> Result<Arc<Node>,
     let is_silent = connected.as_ref().is_err_and(|error| error.class == Class::Silence)
         || matches!(answer, Some(Answer::PerhapsApplied(_)));
     if is_silent && let Some(why) = diagnose_hangup(&node.address, &factory.connector).await {
-        return Err(ServerError::silence(why).into());
+        return Err(why);
     }
     connected?;
     // Without the right to run INFO, a cluster is noticed later, by its redirects.

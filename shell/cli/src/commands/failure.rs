@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use selvedge::client::ClientError;
 use selvedge::deployment::DeploymentError;
 use selvedge::store::{StoreError, StoreUrl};
-use selvedge_core::error::{Class, ServerError};
+use selvedge_core::error::{Cause, Class, ServerError};
 
 /// The exit codes, as `selvedge --help` documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +36,13 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     message: String,
     hint: Option<String>,
+    /// Whether the message names the server.
+    names_server: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        Self { exit, message: message.to_string(), hint: None }
+        Self { exit, message: message.to_string(), hint: None, names_server: false }
     }
 
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
@@ -55,7 +57,7 @@ impl Failure {
 
     /// Adds the store, unless the message already names the server.
     pub(crate) fn at(mut self, store: &StoreUrl) -> Self {
-        if !self.message.contains("cannot reach ") {
+        if !self.names_server {
             self.message = format!("{}: {store}", self.message);
         }
         self
@@ -103,23 +105,35 @@ impl From<io::Error> for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        let exit = exit_of(&error);
-        let failure = Self::new(exit, &error);
-        match server_error(&error).map(advice) {
+        let names_server = names_server(&error);
+        let failure = Self { names_server, ..Self::new(exit_of(&error), &error) };
+        match store_advice(&error).or_else(|| error.server().map(advice)) {
             Some((exit, hint)) => Self { exit, ..failure }.hint(hint),
             None => failure,
         }
     }
 }
 
-/// What the server said, or how it failed to.
+fn names_server(error: &ClientError) -> bool {
+    let is_named = |error: &ServerError| matches!(error.cause, Cause::Unreachable { .. });
+    matches!(
+        error,
+        ClientError::Store(StoreError::NotValkey { .. } | StoreError::TlsRefused { .. })
+    ) || error.server().is_some_and(is_named)
+}
+
+/// What to do about a store that cannot be opened, beyond what its server said.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
-fn server_error(error: &ClientError) -> Option<&ServerError> {
+fn store_advice(error: &ClientError) -> Option<(Exit, &'static str)> {
     match error {
-        ClientError::Store(StoreError::Server(error)) | ClientError::Unavailable(error) => {
-            Some(error)
+        ClientError::Store(StoreError::NotValkey { .. }) => {
+            Some((Exit::Usage, "another program listens there: is the port in the URL right?"))
         }
-        ClientError::Deployment(error) => error.server(),
+        ClientError::Store(StoreError::TlsRefused { .. }) => Some((
+            Exit::Refused,
+            "check the certificates: SELVEDGE_TLS_CERT_FILE and SELVEDGE_TLS_KEY_FILE name the \
+             client's, SELVEDGE_TLS_CA_FILE the authority",
+        )),
         _ => None,
     }
 }
@@ -132,14 +146,6 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         _ if said("without any password configured") => (
             Exit::Refused,
             "the server wants no password: leave it out of the URL and of SELVEDGE_PASSWORD",
-        ),
-        _ if said("not a Valkey or Redis server") => {
-            (Exit::Usage, "another program listens there: is the port in the URL right?")
-        }
-        _ if error.text.starts_with("TLS: ") => (
-            Exit::Refused,
-            "check the certificates: SELVEDGE_TLS_CERT_FILE and SELVEDGE_TLS_KEY_FILE name the \
-             client's, SELVEDGE_TLS_CA_FILE the authority",
         ),
         _ if said("DB index is out of range") => {
             (Exit::Usage, "the database number in the URL is too high")
@@ -162,7 +168,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         ("READONLY", _) => {
             (Exit::Refused, "this server is a replica: name its primary, or a host of the cluster")
         }
-        _ if said("upgrade this program") => {
+        _ if error.cause == Cause::ProgramTooOld => {
             (Exit::Refused, "a newer Selvedge works on this store: use that one here as well")
         }
         (_, Class::Denied) => (

@@ -11,8 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::TlsOptions;
-use crate::store::StoreError;
 use crate::store::connector::Stream;
+use crate::store::{StoreError, TlsError};
 
 /// A TLS client with the certificates of its options.
 pub(crate) struct TlsClient(Arc<ClientConfig>);
@@ -33,18 +33,18 @@ fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| StoreError::Tls(error.to_string()))?
+        .map_err(|error| TlsError::Settings(error.to_string()))?
         .with_root_certificates(authorities(options.ca_file.as_deref())?);
     let config = match (&options.cert_file, &options.key_file) {
         (None, None) => builder.with_no_client_auth(),
         (Some(cert), Some(key)) => builder
             .with_client_auth_cert(certificates(cert)?, private_key(key)?)
-            .map_err(|error| StoreError::Tls(format!("{}: {error}", cert.display())))?,
+            .map_err(|error| unusable(cert, &error))?,
         (Some(_), None) => {
-            return Err(StoreError::Tls("a client certificate needs its key file".to_owned()));
+            return Err(TlsError::NoKey.into());
         }
         (None, Some(_)) => {
-            return Err(StoreError::Tls("a client key needs its certificate file".to_owned()));
+            return Err(TlsError::NoClientCertificate.into());
         }
     };
     Ok(Arc::new(config))
@@ -55,9 +55,7 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     match file {
         Some(file) => {
             for certificate in certificates(file)? {
-                roots
-                    .add(certificate)
-                    .map_err(|error| StoreError::Tls(format!("{}: {error}", file.display())))?;
+                roots.add(certificate).map_err(|error| unusable(file, &error))?;
             }
         }
         None => {
@@ -66,24 +64,27 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
         }
     }
     if roots.is_empty() {
-        return Err(StoreError::Tls("no trusted CA certificates found; set a CA file".to_owned()));
+        return Err(TlsError::NoAuthorities.into());
     }
     Ok(roots)
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let unreadable = |error| StoreError::Tls(format!("{}: {error}", file.display()));
+    let unreadable = |error| unusable(file, &error);
     let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
     if certificates.is_empty() {
-        return Err(StoreError::Tls(format!("{} contains no certificate", file.display())));
+        return Err(TlsError::NoCertificate(file.to_owned()).into());
     }
     Ok(certificates)
 }
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
-    PrivateKeyDer::from_pem_file(file)
-        .map_err(|error| StoreError::Tls(format!("{}: {error}", file.display())))
+    PrivateKeyDer::from_pem_file(file).map_err(|error| unusable(file, &error).into())
+}
+
+fn unusable(file: &Path, error: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File { file: file.to_owned(), reason: error.to_string() }
 }
