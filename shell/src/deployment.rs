@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_core::call::library::{CountsFixed, FixPartitionCounts};
 use selvedge_core::command::Command;
-use selvedge_core::engine::INTERVAL_FLOOR;
+use selvedge_core::engine::{EngineConfig, INTERVAL_FLOOR};
 use selvedge_core::error::{CallError, ServerError};
 use selvedge_core::id::LaneId;
 use selvedge_core::key::Key;
@@ -73,6 +73,19 @@ impl DeploymentError {
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.server().is_some_and(ServerError::is_transient)
+    }
+}
+
+/// Refuses settings with which an engine could do nothing, or would do the same too often.
+pub(crate) fn check_config(config: &EngineConfig) -> Result<(), DeploymentError> {
+    if let Some(setting) = config.zero_setting() {
+        return Err(DeploymentError::InvalidConfig { setting });
+    }
+    match config.short_interval() {
+        Some((scanner, interval)) => {
+            Err(DeploymentError::ShortInterval { scanner: scanner.as_str(), interval })
+        }
+        None => Ok(()),
     }
 }
 

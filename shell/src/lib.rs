@@ -115,7 +115,7 @@ pub mod time {
 /// for tools that read or change records directly. Everything else is easier and safer with a
 /// [`Client`].
 pub mod low_level {
-    pub use selvedge_core::capability::Capabilities;
+    pub use selvedge_core::capability::{Capabilities, InvalidCapabilities};
     pub use selvedge_core::retry::{Idempotency, Retry};
     pub use selvedge_core::{call, command, key, value};
 }

@@ -127,22 +127,27 @@ impl ServerError {
                 || self.text.contains(DENIED_IN_SCRIPT))
     }
 
-    /// The right that the user lacks, as an ACL rule that grants it: `+fcall`, `~ff:key` or
-    /// `&ff:channel`. None unless the server names one.
+    /// What an ACL rule must allow for the call to pass, such as `+hset`: `None` for any other
+    /// error, and for servers that do not name it.
     #[must_use]
     pub fn missing_right(&self) -> Option<String> {
-        if !self.is_access_denied() {
-            return None;
-        }
-        let (before, rest) = self.text.split_once('\'')?;
-        let (name, after) = rest.split_once('\'')?;
-        let sign = match (before.ends_with("to run the "), after.split(' ').nth(1)?) {
-            (true, "command") => '+',
-            (false, "key") => '~',
-            (false, "channel") => '&',
-            _ => return None,
+        let quoted = |words: &str| {
+            let (_, rest) = self.text.split_once(words)?;
+            rest.split_once('\'').map(|(name, _)| name)
         };
-        Some(alloc::format!("{sign}{name}"))
+        if let Some(command) = quoted("no permissions to run the '") {
+            return Some(alloc::format!("+{command}"));
+        }
+        let lacks = |words: &str| self.text.contains(words);
+        match () {
+            () if lacks("access a channel") || lacks("to access a channel used") => {
+                Some("&ff:*".into())
+            }
+            () if lacks("access a key") || lacks("to access one of the keys") => {
+                Some("~ff:*".into())
+            }
+            () => None,
+        }
     }
 }
 
@@ -192,6 +197,11 @@ fn classify(text: &str) -> (Class, Applied) {
         let applied = if class == Class::Broken { Applied::Perhaps } else { Applied::No };
         return (class, applied);
     }
+    // The user may call the function, and not what the function does; that it did some of it before
+    // cannot be excluded.
+    if text.contains(DENIED_IN_SCRIPT) {
+        return (Class::Denied, Applied::Perhaps);
+    }
     if LIBRARY_MISSING.iter().any(|words| text.contains(words)) {
         return (Class::Library, Applied::No);
     }
@@ -233,13 +243,8 @@ mod tests {
                 true,
                 Some("+config|get"),
             ),
-            ("NOPERM User app has no permissions to access the 'ff:x' key", true, Some("~ff:x")),
-            (
-                "NOPERM User app has no permissions to access the 'ff:c' channel",
-                true,
-                Some("&ff:c"),
-            ),
-            ("NOPERM No permissions to access a key", true, None),
+            ("NOPERM No permissions to access a channel", true, Some("&ff:*")),
+            ("NOPERM No permissions to access a key", true, Some("~ff:*")),
             (
                 "ERR ACL failure in script: User app has no permissions to run the 'hset' command \
                  script: ff_x",

@@ -121,7 +121,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The creator recorded with what it submits; `selvedge` by default.
+    /// The creator recorded with what it submits; `selvedge` by default. At most
+    /// [`NAME_BYTES_MAX`] bytes.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
@@ -148,12 +149,14 @@ impl ClientBuilder {
     /// Reads the partition counts of the deployment and makes the client.
     ///
     /// # Errors
-    /// When the namespace is invalid, the deployment has other partition counts than those given,
+    /// When the namespace or the identity is invalid, the deployment has other partition counts than those given,
     /// or the store does not answer.
     pub async fn build(self) -> Result<Client, ClientError> {
-        names::check_name(self.namespace.as_str()).map_err(|why| {
-            ClientError::InvalidInput(format!("the namespace cannot be used: {why}"))
-        })?;
+        for (what, name) in [("namespace", self.namespace.as_str()), ("identity", &self.identity)] {
+            names::check_name(name).map_err(|why| {
+                ClientError::InvalidInput(format!("the {what} cannot be used: {why}"))
+            })?;
+        }
         let stored = deployment::counts(&self.store).await?;
         let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);
         if let Some(stored) = stored {

@@ -107,7 +107,8 @@ impl Signal {
         self
     }
 
-    /// The type and identity of the sender, recorded with the signal.
+    /// The type and identity of the sender, recorded with the signal. Both are names; the identity
+    /// may be empty.
     #[must_use]
     pub fn source(mut self, kind: impl Into<String>, identity: impl Into<String>) -> Self {
         self.source_type = kind.into();
@@ -135,7 +136,7 @@ impl Signal {
         self
     }
 
-    /// Checks name, idempotency key and payload size.
+    /// Checks names, idempotency key and payload size.
     fn check(&self) -> Result<(), ClientError> {
         let named = |what: &str, text: &str| {
             check_name(text).map_err(|why| {
@@ -143,6 +144,10 @@ impl Signal {
             })
         };
         named("name of the signal", &self.name)?;
+        named("kind of the source of the signal", &self.source_type)?;
+        if !self.source_identity.is_empty() {
+            named("source of the signal", &self.source_identity)?;
+        }
         if let Some(key) = &self.idempotency_key {
             named("idempotency key", key)?;
         }
@@ -236,12 +241,15 @@ mod tests {
             (Signal::new(""), "name of the signal"),
             (Signal::new("a\tb"), "character 2"),
             (Signal::new("a").idempotency_key(""), "idempotency key"),
+            (Signal::new("a").source("", "x"), "kind of the source"),
+            (Signal::new("a").source("user", "x\n"), "the source of the signal cannot be used"),
             (Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1]), "the limit is 16777216"),
         ] {
             let error = signal.check().unwrap_err().to_string();
             assert!(error.contains(says), "{error} / {says}");
         }
         assert!(Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX]).check().is_ok());
+        assert!(Signal::new("a").source("user", "").check().is_ok());
     }
 
     #[test]

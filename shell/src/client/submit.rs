@@ -226,3 +226,31 @@ pub(crate) const NAME_TAG: &str = "selvedge.task";
 
 /// The UUID namespace of flow ids derived from idempotency keys: a random constant.
 const FLOW_ID_NAMESPACE: Uuid = Uuid::from_u128(0x6d0f_3a52_7c1e_4b8e_9a40_5e1d_2c7b_94f1);
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_without_a_flow_cannot_wait_for_others() {
+        let client = Client::connect("memory://").await.unwrap();
+        let refused = client.start(Task::new("b", "k").after(["a"])).await.unwrap_err();
+        let (task, upstream) = ("b".to_owned(), "a".to_owned());
+        let expected = InvalidFlow::UpstreamWithoutFlow { task, upstream };
+        assert!(matches!(&refused, ClientError::Flow(why) if *why == expected), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn namespace_and_identity_of_a_client_are_names() {
+        let store = Client::connect("memory://").await.unwrap().store().clone();
+        let builder = || Client::builder(store.clone());
+        for (builder, says) in [
+            (builder().namespace(""), "the namespace cannot be used: it is empty"),
+            (builder().identity("a\nb"), "the identity cannot be used: character 2"),
+        ] {
+            let refused = builder.build().await.unwrap_err().to_string();
+            assert!(refused.starts_with(says), "{refused}");
+        }
+        assert!(builder().identity("billing").build().await.is_ok());
+    }
+}

@@ -113,12 +113,7 @@ impl EngineBuilder {
         if let Some(lanes) = lanes {
             config.lanes = lanes;
         }
-        if let Some(setting) = config.zero_setting() {
-            return Err(DeploymentError::InvalidConfig { setting });
-        }
-        if let Some((scanner, interval)) = config.short_interval() {
-            return Err(DeploymentError::ShortInterval { scanner: scanner.as_str(), interval });
-        }
+        deployment::check_config(&config)?;
         if config.lanes.is_empty() {
             config.lanes = EngineConfig::default().lanes;
         }

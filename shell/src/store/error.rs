@@ -1,5 +1,6 @@
 //! [`StoreError`]: why a store cannot be opened.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,11 +84,18 @@ pub enum TlsError {
     #[error("no trusted CA certificates found; set a CA file")]
     NoAuthorities,
     /// A file contains no certificate.
-    #[error("{} contains no certificate", .0.display())]
-    NoCertificate(PathBuf),
+    #[error("{role} {} contains no certificate", file.display())]
+    NoCertificate {
+        /// What the file is for.
+        role: TlsFile,
+        /// The file.
+        file: PathBuf,
+    },
     /// A file cannot be read or used.
-    #[error("{}: {reason}", file.display())]
+    #[error("{role} {}: {reason}", file.display())]
     File {
+        /// What the file is for.
+        role: TlsFile,
         /// The file.
         file: PathBuf,
         /// Why not.
@@ -96,6 +104,28 @@ pub enum TlsError {
     /// The TLS library refuses its settings.
     #[error("{0}")]
     Settings(String),
+}
+
+/// What a file of the TLS options is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TlsFile {
+    /// The trusted authorities.
+    Authorities,
+    /// The client certificate.
+    Certificate,
+    /// The key of the client certificate.
+    Key,
+}
+
+impl fmt::Display for TlsFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Authorities => "the CA file",
+            Self::Certificate => "the client certificate",
+            Self::Key => "the client key",
+        })
+    }
 }
 
 impl From<ServerError> for StoreError {

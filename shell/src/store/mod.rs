@@ -48,7 +48,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use tokio::sync::watch;
 
-pub use error::{LIMIT_MAX, StoreError, TlsError};
+pub use error::{LIMIT_MAX, StoreError, TlsError, TlsFile};
 pub use library::LibraryUse;
 pub use subscription::{Push, Subscription};
 pub use tls::TlsOptions;
@@ -174,7 +174,7 @@ impl Store {
 
     /// Runs commands: one pipeline per server, one answer per command, in order. A command without
     /// a reply in time is *perhaps applied*; one that was never sent is *not applied*. Replies are
-    /// waited for at most [`LIMIT_MAX`].
+    /// waited for as long as `within` says.
     pub async fn run(&self, batch: Vec<Command>, within: Duration) -> Vec<Answer> {
         match &self.0.backend {
             Backend::Memory(memory) => {

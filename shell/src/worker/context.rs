@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::PendingRequest;
-use crate::client::{Client, ClientError, member_id};
+use crate::client::{Client, ClientError, check_name, member_id};
 
 /// The execution that a handler runs, and the calls it can make on it. Clones share everything.
 #[derive(Clone)]
@@ -140,8 +140,11 @@ impl Context {
     /// not retried: the handler may send it again and accept a duplicate.
     ///
     /// # Errors
-    /// When the lease is lost, the frame is too large, or the store does not answer.
+    /// When the kind is not a name, the lease is lost, the frame is too large, or the store does not answer.
     pub async fn frame(&self, kind: &str, payload: impl Into<Vec<u8>>) -> Result<(), ClientError> {
+        check_name(kind).map_err(|why| {
+            ClientError::InvalidInput(format!("the kind of the frame cannot be used: {why}"))
+        })?;
         self.append(kind, payload.into(), FrameMode::Durable).await
     }
 
@@ -235,6 +238,7 @@ mod tests {
             let tell = tell.clone();
             async move {
                 tell.send(context.progress(101, "too much").await)?;
+                tell.send(context.frame("", "of no kind").await)?;
                 context.cancelled().await;
                 assert!(context.is_cancelled());
                 tell.send(context.progress(50, "too late").await)?;
@@ -245,8 +249,10 @@ mod tests {
         });
         let stop = CancellationToken::new();
         let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
-        let refused = told.recv().await.unwrap();
-        assert!(matches!(refused, Err(ClientError::InvalidInput(_))), "{refused:?}");
+        for _ in 0..2 {
+            let refused = told.recv().await.unwrap();
+            assert!(matches!(refused, Err(ClientError::InvalidInput(_))), "{refused:?}");
+        }
         client.cancel(&id, "not needed").await.unwrap();
         for _ in 0..3 {
             let lost = told.recv().await.unwrap();

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use selvedge::client::ClientError;
 use selvedge::deployment::DeploymentError;
-use selvedge::store::{StoreError, StoreUrl};
+use selvedge::store::{StoreError, StoreUrl, TlsError, TlsFile};
 use selvedge_core::error::{Cause, Class, ServerError};
 
 /// The exit codes, as `selvedge --help` documents them.
@@ -134,7 +134,25 @@ fn store_advice(error: &ClientError) -> Option<(Exit, &'static str)> {
             "check the certificates: SELVEDGE_TLS_CERT_FILE and SELVEDGE_TLS_KEY_FILE name the \
              client's, SELVEDGE_TLS_CA_FILE the authority",
         )),
+        ClientError::Store(StoreError::Tls(error)) => Some((Exit::Usage, tls_advice(error))),
         _ => None,
+    }
+}
+
+/// The variable to set when TLS cannot be set up.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
+fn tls_advice(error: &TlsError) -> &'static str {
+    match error {
+        TlsError::NoKey => "SELVEDGE_TLS_KEY_FILE names the file with the key",
+        TlsError::NoClientCertificate => {
+            "SELVEDGE_TLS_CERT_FILE names the file with the certificate"
+        }
+        TlsError::File { role: TlsFile::Certificate, .. }
+        | TlsError::NoCertificate { role: TlsFile::Certificate, .. } => {
+            "SELVEDGE_TLS_CERT_FILE names it"
+        }
+        TlsError::File { role: TlsFile::Key, .. } => "SELVEDGE_TLS_KEY_FILE names it",
+        _ => "SELVEDGE_TLS_CA_FILE names a PEM file with the trusted CA certificates",
     }
 }
 

@@ -1,7 +1,7 @@
 //! `selvedge scan --once`: run all scanners once.
 
 use clap::Args;
-use selvedge::client::Client;
+use selvedge::client::{Client, ClientError};
 use selvedge::inspect::{self, ScanReport};
 use selvedge_core::engine::{EngineConfig, ScannerName};
 use serde_json::Value;
@@ -87,7 +87,7 @@ async fn config(context: &Context, client: &Client) -> Result<EngineConfig, Fail
 /// Runs all scanners once over all lanes of the registry, with the settings of this environment.
 pub(super) async fn scan_once(context: &Context, client: &Client) -> Result<ScanReport, Failure> {
     let config = config(context, client).await?;
-    let round = inspect::scan_once(client.store(), config).await;
+    let round = inspect::scan_once(client.store(), config).await.map_err(ClientError::from)?;
     if round.is_complete() {
         return Ok(round);
     }

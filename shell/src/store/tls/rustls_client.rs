@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 use super::TlsOptions;
 use crate::store::connector::Stream;
-use crate::store::{StoreError, TlsError};
+use crate::store::{StoreError, TlsError, TlsFile};
 
 /// A TLS client with the certificates of its options.
 pub(crate) struct TlsClient(Arc<ClientConfig>);
@@ -38,8 +38,8 @@ fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
     let config = match (&options.cert_file, &options.key_file) {
         (None, None) => builder.with_no_client_auth(),
         (Some(cert), Some(key)) => builder
-            .with_client_auth_cert(certificates(cert)?, private_key(key)?)
-            .map_err(|error| unusable(cert, &error))?,
+            .with_client_auth_cert(certificates(TlsFile::Certificate, cert)?, private_key(key)?)
+            .map_err(|error| unusable(TlsFile::Certificate, cert, &error))?,
         (Some(_), None) => {
             return Err(TlsError::NoKey.into());
         }
@@ -54,8 +54,10 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
     match file {
         Some(file) => {
-            for certificate in certificates(file)? {
-                roots.add(certificate).map_err(|error| unusable(file, &error))?;
+            for certificate in certificates(TlsFile::Authorities, file)? {
+                roots
+                    .add(certificate)
+                    .map_err(|error| unusable(TlsFile::Authorities, file, &error))?;
             }
         }
         None => {
@@ -69,22 +71,22 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     Ok(roots)
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let unreadable = |error| unusable(file, &error);
+fn certificates(role: TlsFile, file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let unreadable = |error| unusable(role, file, &error);
     let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
     if certificates.is_empty() {
-        return Err(TlsError::NoCertificate(file.to_owned()).into());
+        return Err(TlsError::NoCertificate { role, file: file.to_owned() }.into());
     }
     Ok(certificates)
 }
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
-    PrivateKeyDer::from_pem_file(file).map_err(|error| unusable(file, &error).into())
+    PrivateKeyDer::from_pem_file(file).map_err(|error| unusable(TlsFile::Key, file, &error).into())
 }
 
-fn unusable(file: &Path, error: &dyn std::fmt::Display) -> TlsError {
-    TlsError::File { file: file.to_owned(), reason: error.to_string() }
+fn unusable(role: TlsFile, file: &Path, error: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File { role, file: file.to_owned(), reason: error.to_string() }
 }
