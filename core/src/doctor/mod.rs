@@ -22,6 +22,7 @@ pub use facts::{ClockReading, Facts, InstalledLibrary, ServerFacts, read_info, r
 
 wire_enum! {
     /// How much a finding matters.
+    #[non_exhaustive]
     pub enum Severity {
         /// As it should be.
         Ok = "ok",
@@ -36,6 +37,7 @@ wire_enum! {
 
 /// One result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,

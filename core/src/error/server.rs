@@ -16,6 +16,7 @@ pub enum Applied {
 
 /// The kind of a failure. [`crate::retry`] says which kinds are worth another try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Class {
     /// No reply came.
     Silence,

@@ -110,6 +110,7 @@ wire_enum! {
 
 wire_enum! {
     /// How it ended.
+    #[non_exhaustive]
     pub enum TerminalOutcome {
         /// It has not.
         None = "none",
@@ -148,6 +149,7 @@ wire_enum! {
 
 wire_enum! {
     /// The one word that users see.
+    #[non_exhaustive]
     pub enum PublicState {
         /// Waits for a worker.
         Waiting = "waiting",

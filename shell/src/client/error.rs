@@ -174,11 +174,8 @@ impl From<ServerError> for ClientError {
         if error.is_access_denied() {
             return Self::Denied { right: error.missing_right(), error };
         }
-        match error.class {
-            Class::Silence | Class::NotNow | Class::Redirect => Self::Unavailable(error),
-            _ if !error.is_answer() => Self::Unavailable(error),
-            Class::Library | Class::Broken | Class::Denied => Self::Server(error),
-        }
+        let is_away = matches!(error.class, Class::Silence | Class::NotNow | Class::Redirect);
+        if is_away || !error.is_answer() { Self::Unavailable(error) } else { Self::Server(error) }
     }
 }
 

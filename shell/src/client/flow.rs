@@ -279,8 +279,7 @@ mod tests {
     fn needed_capabilities_add_up() {
         let task = task("a").needs(["gpu"]).needs(["egress", "gpu"]);
         let routing = task.policy.routing_requirements.expect("there are some");
-        let needed: Vec<String> = routing.required_capabilities.into_iter().collect();
-        assert_eq!(needed, ["egress", "gpu"]);
+        assert_eq!(routing.required_capabilities, ["gpu", "egress"]);
     }
 
     #[test]

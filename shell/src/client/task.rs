@@ -160,7 +160,11 @@ impl Task {
     pub fn needs<T: Into<String>>(mut self, capabilities: impl IntoIterator<Item = T>) -> Self {
         let policy = self.policy_mut();
         let routing = policy.routing_requirements.get_or_insert_with(RoutingRequirements::default);
-        routing.required_capabilities.extend(capabilities.into_iter().map(Into::into));
+        for token in capabilities.into_iter().map(Into::into) {
+            if !routing.required_capabilities.contains(&token) {
+                routing.required_capabilities.push(token);
+            }
+        }
         self
     }
 

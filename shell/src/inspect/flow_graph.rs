@@ -42,6 +42,7 @@ pub struct Node {
 
 /// How many upstreams must succeed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Join {
     /// All.
     #[default]

@@ -108,6 +108,7 @@ async fn by_engine(stage: &Stage) -> Result<Duration, Fault> {
                         done.notify_one();
                     }
                 }
+                _ => {}
             }
         }
     });

@@ -59,6 +59,7 @@ impl IncomingSignal {
 
 wire_enum! {
     /// What a signal did.
+    #[non_exhaustive]
     pub enum SignalEffect {
         /// The condition is met: the execution runs on.
         ResumeConditionSatisfied = "resume_condition_satisfied",

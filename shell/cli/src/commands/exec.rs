@@ -219,11 +219,7 @@ fn does(effect: Option<SignalEffect>) -> Option<&'static str> {
         Some(SignalEffect::BufferedForPendingWaitpoint) => {
             Some("buffered until the suspension begins")
         }
-        Some(
-            SignalEffect::NoOp
-            | SignalEffect::IgnoredNotInCondition
-            | SignalEffect::IgnoredMatcherFailed,
-        ) => None,
+        Some(_) => None,
     }
 }
 

@@ -200,7 +200,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         ("MISCONF" | "NOREPLICAS" | "LOADING" | "BUSY" | "CLUSTERDOWN", _) => {
             (Exit::Error, "the server refuses commands now; see its message above")
         }
-        (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => (
+        _ => (
             Exit::Error,
             "check that the server is running and that host, port and scheme (valkeys:// for TLS) are right",
         ),

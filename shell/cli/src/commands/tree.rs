@@ -51,6 +51,7 @@ pub(crate) fn mermaid(graph: &FlowGraph) -> String {
             Join::All => String::new(),
             Join::Any => "|any|".to_owned(),
             Join::Quorum(k) => format!("|{k} of {}|", all_upstreams(node)),
+            _ => String::new(),
         };
         for from in node.upstreams.iter().filter_map(number) {
             text.push_str(&format!("\n  n{from} -->{label} n{at}"));
@@ -90,6 +91,7 @@ fn also_after(graph: &FlowGraph, node: &Node) -> String {
         Join::All => format!("  (after {names})"),
         Join::Any => format!("  (after any of {names})"),
         Join::Quorum(k) => format!("  (after {k} of {names})"),
+        _ => format!("  ({names})"),
     }
 }
 
