@@ -149,8 +149,8 @@ impl ClientBuilder {
     /// Reads the partition counts of the deployment and makes the client.
     ///
     /// # Errors
-    /// When the namespace or the identity is invalid, the deployment has other partition counts than those given,
-    /// or the store does not answer.
+    /// When the namespace or the identity is invalid, the deployment has other partition counts
+    /// than those given, or the store does not answer.
     pub async fn build(self) -> Result<Client, ClientError> {
         for (what, name) in [("namespace", self.namespace.as_str()), ("identity", &self.identity)] {
             names::check_name(name).map_err(|why| {

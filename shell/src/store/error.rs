@@ -130,10 +130,12 @@ impl fmt::Display for TlsFile {
 
 impl From<ServerError> for StoreError {
     fn from(error: ServerError) -> Self {
-        match error.cause {
-            Cause::ProgramTooOld => Self::ProgramTooOld(error),
-            _ if error.is_answer() => Self::Server(error),
-            _ => Self::Unreachable(error),
+        if error.cause == Cause::ProgramTooOld {
+            Self::ProgramTooOld(error)
+        } else if error.is_answer() {
+            Self::Server(error)
+        } else {
+            Self::Unreachable(error)
         }
     }
 }
