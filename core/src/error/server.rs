@@ -33,7 +33,7 @@ pub enum Class {
 }
 
 /// How a failure came about.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
     /// The server answered with an error.
@@ -42,11 +42,8 @@ pub enum Cause {
     NoReply,
     /// The call was not sent.
     NotSent,
-    /// No connection could be opened.
-    Unreachable {
-        /// The address of the server.
-        server: String,
-    },
+    /// No connection could be opened; the text names the server.
+    Unreachable,
     /// The server has a newer function library than this program can use.
     ProgramTooOld,
 }
@@ -95,10 +92,9 @@ impl ServerError {
 
     /// The failure to connect to a server.
     #[must_use]
-    pub fn unreachable(server: impl Into<String>, why: impl fmt::Display) -> Self {
-        let server = server.into();
+    pub fn unreachable(server: impl fmt::Display, why: impl fmt::Display) -> Self {
         let text = alloc::format!("cannot reach {server}: {why}");
-        Self { cause: Cause::Unreachable { server }, ..Self::not_applied(Class::NotNow, text) }
+        Self { cause: Cause::Unreachable, ..Self::not_applied(Class::NotNow, text) }
     }
 
     /// The server has a newer function library than this program can use.

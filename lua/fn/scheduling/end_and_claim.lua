@@ -21,7 +21,8 @@
 -- Errors: invalid_input, invalid_capabilities, execution_not_found, partial_fence_triple,
 --   fence_required, execution_not_active, lease_revoked, lease_expired, stale_lease
 -- Bound: 320 + 60 * n
--- Keeps: EdgeByTruth, GroupCounts, NoRunBeforeParents, OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, VectorWhole, RepeatIsHarmless
+-- Keeps: EdgeByTruth, GroupCounts, NoRunBeforeParents, OneHolder, OneHome, FenceNeverRepeats,
+--   AttemptsHonest, VectorWhole, RepeatIsHarmless
 local LANES, LANES_OF_RETRY = { "active", "terminal" }, { "active", "terminal", "delayed" }
 
 -- The keys of the ended execution: those of the call, and those that its id names.

@@ -115,7 +115,7 @@ impl From<ClientError> for Failure {
 }
 
 fn names_server(error: &ClientError) -> bool {
-    let is_named = |error: &ServerError| matches!(error.cause, Cause::Unreachable { .. });
+    let is_named = |error: &ServerError| error.cause == Cause::Unreachable;
     matches!(
         error,
         ClientError::Store(StoreError::NotValkey { .. } | StoreError::TlsRefused { .. })
