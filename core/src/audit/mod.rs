@@ -26,6 +26,7 @@
 //! | `WorkComesBack` | no execution stays active without a lease |
 //! | `WindowMoves` | nothing that is due is still waiting |
 //! | `NoPendingCancels` | no cancel is pending, and no edge of an ended upstream is open |
+//! | `NoLostUpstream` | no child waits for an execution whose record is gone |
 //! | `WakeupsArrive` | no execution whose dependencies are met is blocked |
 //! | `PoisonAside` | unreadable index entries were set aside with a reason, and nothing else was |
 //! | `SummaryTrue` | a flow's summary equals the fold over its members |
@@ -38,6 +39,7 @@ mod attempts_honest;
 mod edge_by_truth;
 mod group_counts;
 mod ledger_adds;
+mod no_lost_upstream;
 mod no_orphans;
 mod no_pending_cancels;
 mod no_run_before_parents;
@@ -149,6 +151,7 @@ pub const ORACLES: &[Oracle] = &[
     work_comes_back::ORACLE,
     window_moves::ORACLE,
     no_pending_cancels::ORACLE,
+    no_lost_upstream::ORACLE,
     wakeups_arrive::ORACLE,
     poison_aside::ORACLE,
     summary_true::ORACLE,
@@ -160,15 +163,18 @@ pub fn judge(snapshot: &Snapshot) -> Vec<Violation> {
     judge_moment(snapshot, &snapshot.subjects(), Moment::Always)
 }
 
-/// The violations in a keyspace on which perhaps no engine runs: those of [`judge`], and index
-/// entries that cannot be read, even if no engine had the time to set them aside.
+/// The violations in a keyspace on which perhaps no engine runs: those of [`judge`], and what an
+/// engine mends within a scan, even if none had the time to: index entries that cannot be read, and
+/// children of executions whose record is gone.
 #[must_use]
 pub fn judge_unattended(mut snapshot: Snapshot) -> (Snapshot, Vec<Violation>) {
     // Without a grace period, whatever an index lists is due.
     snapshot.set_grace_ms(i64::MIN);
     let subjects = snapshot.subjects();
     let mut found = judge_moment(&snapshot, &subjects, Moment::Always);
-    found.extend(poison_aside::ORACLE.judge(&snapshot, &subjects));
+    for oracle in [poison_aside::ORACLE, no_lost_upstream::ORACLE] {
+        found.extend(oracle.judge(&snapshot, &subjects));
+    }
     (snapshot, found)
 }
 

@@ -110,7 +110,10 @@ fn in_order() -> Store {
     store.set("ff:idx:{fp:1}:worker:w-1:leases", "FIRST");
     store.hash("ff:exec:{fp:1}:SECOND:core", &core(BLOCKED, "total_attempt_count=0"));
     store.zset("ff:idx:{fp:1}:lane:main:blocked:dependencies", "SECOND=1000");
-    store.hash("ff:exec:{fp:1}:SECOND:dep:EDGE", "state=unsatisfied upstream_execution_id=FIRST");
+    store.hash(
+        "ff:exec:{fp:1}:SECOND:dep:EDGE",
+        "state=unsatisfied upstream_execution_id=FIRST flow_id=FLOW",
+    );
     store.set("ff:exec:{fp:1}:SECOND:deps:unresolved", "EDGE");
     store.set("ff:exec:{fp:1}:SECOND:deps:all_edges", "EDGE");
     store.hash("ff:exec:{fp:1}:SECOND:deps:meta", "unsatisfied_required_count=1");
@@ -225,6 +228,7 @@ const UNREST: &[(&str, Break)] = &[
     ("NoPendingCancels", |s| {
         s.field("ff:flow:{fp:1}:FLOW:edgegroup:SECOND", "cancel_siblings_pending_flag", "true");
     }),
+    ("NoLostUpstream", |s| s.drop("ff:exec:{fp:1}:FIRST:core")),
     ("WakeupsArrive", |s| s.drop("ff:exec:{fp:1}:SECOND:deps:unresolved")),
     ("WakeupsArrive", |s| quorum_of_two(s, "satisfied")),
     ("PoisonAside", |s| s.zset("ff:idx:{fp:1}:lease_expiry", "garbage=1")),
@@ -290,6 +294,20 @@ fn nobody_has_to_wait_to_be_told_of_what_cannot_be_read() {
     let (_, found) = judge_unattended(store.0);
     assert_eq!(Store::names(&found), ["PoisonAside"].into(), "{found:?}");
     assert_eq!(judge_unattended(in_order().0).1, []);
+}
+
+#[test]
+fn an_upstream_that_may_be_created_yet_is_not_lost() {
+    let lost = |spoil: Break| {
+        let mut store = in_order();
+        spoil(&mut store);
+        store.drop("ff:exec:{fp:1}:FIRST:core");
+        Store::names(&judge_unattended(store.0).1).contains("NoLostUpstream")
+    };
+    assert!(lost(|_| {}));
+    assert!(!lost(|s| s.set("ff:flow:{fp:1}:FLOW:members", "SECOND")), "no member has this id");
+    let resolve: Break = |s| s.field("ff:exec:{fp:1}:SECOND:dep:EDGE", "state", "impossible");
+    assert!(!lost(resolve), "the edge is resolved");
 }
 
 #[test]

@@ -39,9 +39,7 @@ impl Explainer<'_> {
 
     fn wait_for_upstream(&mut self, upstream: ExecutionId) {
         let Some(record) = self.snapshot.execution(&upstream) else {
-            let by = self.within(ScannerName::DependencyReconciler);
-            let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
-            return self.wait(format!("{upstream}, which no longer exists"), unblocked_by, by);
+            return self.wait_without_record(&upstream);
         };
         let state = record.core.text("public_state");
         let ended = record.core.text("lifecycle_phase") == LifecyclePhase::Terminal.as_str();
@@ -58,6 +56,27 @@ impl Explainer<'_> {
             let on = format!("{upstream} ({state}) to end");
             self.wait(on, UnblockedBy::Upstream(upstream), DueBy::Unknown);
         }
+    }
+
+    /// An upstream without a record: it is lost if it is a member of the flow, and created yet
+    /// otherwise.
+    fn wait_without_record(&mut self, upstream: &ExecutionId) {
+        let flow = self.execution.core.text("flow_id").parse::<FlowId>();
+        let is_member = flow.is_ok_and(|flow| {
+            let members = Key::flow(self.execution.partition(), flow).members();
+            self.snapshot.set(&members).contains(upstream.as_str())
+        });
+        if !is_member {
+            let on = format!("{upstream}, which does not exist: it has to be created");
+            return self.wait(on, UnblockedBy::Submitter, DueBy::Unknown);
+        }
+        let by = self.within(ScannerName::DependencyReconciler);
+        let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
+        let on = format!(
+            "{upstream}, whose record is lost: its last attempt decides, and unless that \
+             succeeded, this edge counts as failed"
+        );
+        self.wait(on, unblocked_by, by);
     }
 
     /// Which of its edges must succeed.

@@ -287,7 +287,12 @@ impl Explainer<'_> {
             .into_iter()
             .find(|reason| !reason.is_empty())
             .filter(|_| vector.outcome != TerminalOutcome::Success)
-            .map(|reason| format!(": {reason}"));
+            .map(|reason| match reason.strip_prefix("upstream_lost:") {
+                Some(upstream) => format!(
+                    ": it needed {upstream}, whose record was deleted before this edge was resolved"
+                ),
+                None => format!(": {reason}"),
+            });
         let on = "the end of its retention".to_owned();
         let trimmer = UnblockedBy::Scanner(ScannerName::RetentionTrimmer);
         self.limits.push(Wait { on, unblocked_by: trimmer, by: DueBy::Unknown });

@@ -20,6 +20,8 @@ pub enum Read {
     Score(Key, String),
     /// Some members of a set, at most [`EDGES_MAX`].
     Members(Key),
+    /// Whether this is a member of a set.
+    Member(Key, String),
 }
 
 /// What to read about an execution, given what was read already. Call it again with what was read
@@ -39,7 +41,8 @@ pub fn reads(snapshot: &Snapshot, id: &ExecutionId) -> Vec<Read> {
         Read::Score(index.attempt_timeout(), id.to_string()),
         Read::Score(index.lane(&lane_id(&execution), LaneIndex::Delayed), id.to_string()),
     ]);
-    if let Ok(flow) = execution.core.text("flow_id").parse::<FlowId>() {
+    let flow = execution.core.text("flow_id").parse::<FlowId>();
+    if let Ok(flow) = flow {
         let flow = Key::flow(id.partition(), flow);
         reads.extend([Read::Hash(flow.core()), Read::Hash(flow.edge_group(id))]);
     }
@@ -51,7 +54,12 @@ pub fn reads(snapshot: &Snapshot, id: &ExecutionId) -> Vec<Read> {
     for edge in open_edges(snapshot, id) {
         reads.push(Read::Hash(keys.dependency(edge)));
         if let Some(upstream) = upstream_of(snapshot, id, edge) {
-            reads.push(Read::Hash(Key::execution(&upstream).core()));
+            let core = Key::execution(&upstream).core();
+            if let (Ok(flow), None) = (&flow, snapshot.hash(&core)) {
+                let members = Key::flow(id.partition(), *flow).members();
+                reads.push(Read::Member(members, upstream.to_string()));
+            }
+            reads.push(Read::Hash(core));
         }
     }
     reads

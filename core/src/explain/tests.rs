@@ -155,6 +155,35 @@ fn a_blocked_child_names_its_upstream_or_who_brings_its_word() {
 }
 
 #[test]
+fn a_lost_upstream_is_told_from_one_that_is_not_created_yet() {
+    let mut records = Records::new(BLOCKED, &[("flow_id", FLOW)]);
+    records.put(
+        &format!("ff:exec:{{fp:7}}:{ID}:deps:unresolved"),
+        Stored::Set([EDGE.to_owned()].into()),
+    );
+    let dependency = format!("ff:exec:{{fp:7}}:{ID}:dep:{EDGE}");
+    records.hash(&dependency, &[("upstream_execution_id", UPSTREAM)]);
+    let members: Key = format!("ff:flow:{{fp:7}}:{FLOW}:members").parse().expect("a key");
+    let asked = Read::Member(members.clone(), UPSTREAM.to_owned());
+    assert!(reads(&records.0, &id()).contains(&asked));
+    assert_eq!(records.why().waits[0].unblocked_by, UnblockedBy::Submitter);
+    records.put(&members.to_string(), Stored::Set([UPSTREAM.to_owned()].into()));
+    let why = records.why();
+    assert!(why.waits[0].on.contains("whose record is lost"), "{why:?}");
+    let expected = scanned(ScannerName::DependencyReconciler, NOW.0 + 30_000);
+    assert_eq!((why.waits[0].unblocked_by.clone(), why.waits[0].by), expected);
+}
+
+#[test]
+fn a_child_that_was_skipped_for_a_lost_upstream_names_it() {
+    let skipped = DONE.replace("success", "skipped").replace("completed", "skipped");
+    let reason = format!("upstream_lost:{UPSTREAM}");
+    let why = Records::new(&skipped, &[("failure_reason", &reason)]).why();
+    let told = format!("it needed {UPSTREAM}, whose record was deleted");
+    assert!(why.headline.contains(&told), "{why:?}");
+}
+
+#[test]
 fn a_child_of_an_unfinished_submission_waits_for_the_submitter() {
     let why = Records::new(BLOCKED, &[("unsealed", "1")]).why();
     assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Submitter);

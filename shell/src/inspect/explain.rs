@@ -76,6 +76,7 @@ fn command(read: &Read) -> Command {
         Read::Hash(key) => Command::read("HGETALL", key, &[]),
         Read::Score(key, member) => Command::read("ZSCORE", key, &[member.as_bytes()]),
         Read::Members(key) => Command::read("SRANDMEMBER", key, &[some.as_bytes()]),
+        Read::Member(key, member) => Command::read("SISMEMBER", key, &[member.as_bytes()]),
     }
 }
 
@@ -94,6 +95,11 @@ fn insert(snapshot: &mut Snapshot, read: &Read, reply: Value) {
             (key, Stored::Zset(members.into_iter().collect()))
         }
         Read::Members(key) => (key, Stored::Set(texts(reply).into_iter().collect())),
+        Read::Member(key, member) => {
+            let mut members = snapshot.set(key).clone();
+            members.extend((reply == Value::Int(1)).then(|| member.clone()));
+            (key, Stored::Set(members))
+        }
     };
     let is_empty = match &stored {
         Stored::Hash(fields) => fields.is_empty(),

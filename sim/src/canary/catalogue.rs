@@ -246,6 +246,10 @@ canaries! {
         "    progress[bucket] = progress[bucket] + 1"
             => "    progress[bucket] = progress[bucket] + (bucket == \"completed\" and progress.completed > 0 and 0 or 1)"),
         "at 0s caller-1 submit F1 chain 3\n";
+    lost_upstream_never_noticed: "AllSettle", PlantedBug::Engine(EngineBug::NeverCalls("resolve_lost")),
+        "bound 60s\nfault RecordLost at 1s about F1.0\ntask F1.0 does slow\nat 0s caller-1 submit F1 chain 2\n";
+    lost_upstream_left_at_rest: "NoLostUpstream", PlantedBug::Engine(EngineBug::NeverCalls("resolve_lost")),
+        "bound 200s\nfault RecordLost at 1s about F1.0\ntask F1.0 does slow\nat 0s caller-1 submit F1 chain 2\n";
     edges_never_resolved: "AllSettle", PlantedBug::Engine(EngineBug::NeverCalls("resolve_outgoing")),
         "bound 60s\nat 0s caller-1 submit F1 chain 2\n";
     partition_never_claimed: "OldestAgeBounded", PlantedBug::World(WorldBug::PartitionNotClaimed),

@@ -1,14 +1,16 @@
 //! Faults in the data: evicted, overwritten and foreign keys, malformed members, and very much work
 //! at once.
 
-use selvedge_core::audit::Stored;
-use selvedge_core::key::{Key, LaneIndex, PartitionIndex};
+use selvedge_core::audit::{Snapshot, Stored};
+use selvedge_core::id::ExecutionId;
+use selvedge_core::key::{ExecutionPart, Key, LaneIndex, PartitionIndex};
 use selvedge_core::partition::{Family, Partition};
 use selvedge_core::value::Value;
 
 use uuid::Uuid;
 
 use super::Fault;
+use super::keys::is_core;
 use crate::event::{Actor, EventKind};
 use crate::plan::{Action, FaultRule, FlowSpec, Group, MEMBERS_MAX, Shape, TaskSpec};
 use crate::world::World;
@@ -38,6 +40,7 @@ impl World {
     pub(crate) fn inject_data_fault(&mut self, rule: &FaultRule) {
         match rule.fault {
             Fault::Eviction => self.evict(rule),
+            Fault::RecordLost => self.lose_record(rule),
             Fault::OperatorEdit => self.edit(rule),
             Fault::WrongType => self.wrong_type(rule),
             Fault::ForeignKey => self.foreign_key(rule),
@@ -126,6 +129,25 @@ impl World {
 
     fn evict(&mut self, rule: &FaultRule) {
         let Some(key) = self.drawn_key(rule, |key| rule.fault.applies_to_key(key)) else { return };
+        let text = key.to_string();
+        self.record_fault(rule.fault, text.clone());
+        self.network.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
+        self.command(Self::partition_of(&key), &["DEL", &text]);
+    }
+
+    /// Deletes the record of an execution: the one that the plan names, or one that others wait for,
+    /// or any.
+    fn lose_record(&mut self, rule: &FaultRule) {
+        let named = rule.subject.as_ref().map(|name| self.clients.names.execution(name));
+        let core = |id: &ExecutionId| Key::execution(id).core();
+        let awaited: Vec<ExecutionId> =
+            self.network.servers.audited.iter().flat_map(awaited).collect();
+        let stream = self.random(Purpose::Faults, FOREIGN_CLIENT);
+        let key = match named.or_else(|| stream.pick(&awaited).cloned()) {
+            Some(id) => Some(core(&id)),
+            None => self.drawn_key(rule, is_core),
+        };
+        let Some(key) = key else { return };
         let text = key.to_string();
         self.record_fault(rule.fault, text.clone());
         self.network.servers.commit_log.damage(text.as_bytes(), Damage::Lasting);
@@ -255,4 +277,17 @@ impl World {
         let flow = FlowSpec { chunk: Some(200), ..FlowSpec::new(name, shape) };
         self.later(Actor::Caller(1), 0, Action::Submit(flow));
     }
+}
+
+/// The upstreams of all open edges that have a record.
+fn awaited(shard: &Snapshot) -> Vec<ExecutionId> {
+    shard
+        .iter()
+        .filter_map(|(key, entry)| {
+            let Key::Execution(_, ExecutionPart::Dependency(_)) = key else { return None };
+            let edge = entry.fields().filter(|edge| edge.text("state") == "unsatisfied")?;
+            edge.text("upstream_execution_id").parse().ok()
+        })
+        .filter(|upstream| shard.execution(upstream).is_some())
+        .collect()
 }

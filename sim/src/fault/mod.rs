@@ -205,6 +205,8 @@ faults! {
     51 CapacityDropped asks "does it start nothing meanwhile, and go on afterwards?";
     /// a node stands still: what is sent to it is answered when it goes on
     52 NodePause asks "do claims and scans on other nodes go on at their rate?";
+    /// the record of an execution, most often one that others wait for, is deleted for good
+    53 RecordLost asks "do its children end with a reason, or go on, instead of waiting forever?";
 }
 
 impl Fault {
@@ -300,7 +302,7 @@ mod tests {
     #[test]
     fn the_catalogue_has_all_rows_and_every_name_parses() {
         let rows: std::collections::BTreeSet<u8> = Fault::ALL.iter().map(|f| f.row()).collect();
-        assert_eq!(rows, (1..=52).collect());
+        assert_eq!(rows, (1..=53).collect());
         for fault in Fault::ALL {
             assert_eq!(fault.name().parse(), Ok(*fault));
         }

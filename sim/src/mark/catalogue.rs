@@ -153,6 +153,8 @@ marks! {
     "edge resolved without a push": |g| g.done("resolve_outgoing")
         && g.call.is_some_and(|call| !call.argument("only_edge").is_empty())
         && !g.changes.executions.is_empty();
+    "edge of a lost upstream resolved":
+        |g| g.done("resolve_lost") && !g.changes.executions.is_empty();
     "edges resolved in several steps": |g| g.did("resolve_outgoing", "more");
     "edge resolved by one engine, found resolved by another": |g| g.by_engine()
         && g.done("resolve_outgoing") && g.changes.executions.is_empty() && g.history.engine_deaths > 0;

@@ -176,7 +176,7 @@ fn has_alarm(shard: &Snapshot, id: &ExecutionId, left_ms: u64) -> bool {
 }
 
 /// The excuse for an execution that waits: damage of its records, or of an upstream's, or the loss
-/// of an edge of either.
+/// of an edge of either. An upstream whose record is gone is none: an engine resolves its edges.
 fn excuse(shard: &Snapshot, commit_log: &CommitLog, id: &ExecutionId) -> Option<String> {
     let mut seen = BTreeSet::new();
     let mut next = vec![id.clone()];
@@ -186,7 +186,8 @@ fn excuse(shard: &Snapshot, commit_log: &CommitLog, id: &ExecutionId) -> Option<
             return Some(excuse);
         }
         if seen.insert(id.clone()) {
-            next.extend(open_edges(shard, &id).into_iter().map(|edge| edge.upstream));
+            let upstreams = open_edges(shard, &id).into_iter().map(|edge| edge.upstream);
+            next.extend(upstreams.filter(|upstream| shard.execution(upstream).is_some()));
         }
     }
     None

@@ -265,6 +265,7 @@ impl Fault {
                 | Self::EngineClockSkew
                 | Self::TimerStorm
                 | Self::Eviction
+                | Self::RecordLost
                 | Self::OperatorEdit
                 | Self::PoisonTuple
                 | Self::PoisonHead
@@ -303,7 +304,7 @@ impl Fault {
         match self {
             Self::Eviction | Self::OperatorEdit | Self::WrongType => Subject::Key,
             Self::SlotMove => Subject::Partition,
-            Self::SignalEarlyLateTwice => Subject::Execution,
+            Self::SignalEarlyLateTwice | Self::RecordLost => Subject::Execution,
             _ => Subject::Nothing,
         }
     }
@@ -384,14 +385,13 @@ mod tests {
             "EnginePause at 1s to engine-1 for 12s",
             "OneWayCut at 1s to worker-1",
             "PushesSilent at 1s to worker-1 for 2m",
-            "WorkerDies at 1s to worker-1 effects 7",
             "WorkerClockJump at 1s ms -9000",
             "CapacityDropped at 1s for 3s",
             "OversizeGroup at 1s members 5000",
             "ServerClockJump at 1s ms -9000",
             "ReplyLost on 11th reconcile_sibling by engine-1 in fp:0",
             "StaleReplicaRead on 2nd hmget commits 4",
-            "SignalEarlyLateTwice at 1s about E1",
+            "RecordLost at 1s about E1",
         ] {
             let text = format!("at 1s caller-1 create E1\nfault {rule}\n");
             assert!(Plan::parse(&text).is_ok(), "{rule}: {:?}", Plan::parse(&text));

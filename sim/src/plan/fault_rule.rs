@@ -230,9 +230,8 @@ impl Fault {
             | OperatorEdit | PoisonTuple | PoisonHead | OversizeGroup | ScannerOverlap
             | SlowPartition | FilteredEngine | EngineFlood | StopMidScan | SignalEarlyLateTwice
             | WakeupLost | PushesSilent | OneWayCut | SwizzleClog | WorkerDies | WorkerPause
-            | WorkerClockJump | WorkerRestart | WorkerDrain | CapacityDropped | NodePause => {
-                TriggerKind::Times
-            }
+            | WorkerClockJump | WorkerRestart | WorkerDrain | CapacityDropped | NodePause
+            | RecordLost => TriggerKind::Times,
         }
     }
 }

@@ -21,6 +21,7 @@ mod flow_scanner_cases;
 mod index_repair;
 mod large_flows;
 mod lease_expiry;
+mod lost_upstream;
 mod machine;
 mod manual_engine;
 mod quota_release;

@@ -11,6 +11,7 @@ mod promote_blocked_to_eligible;
 mod purge_flow;
 mod replay_execution;
 mod resolve_dependency;
+mod resolve_lost;
 mod resolve_outgoing;
 mod set_edge_group_policy;
 mod set_flow_tags;
@@ -31,6 +32,7 @@ pub use promote_blocked_to_eligible::PromoteBlockedToEligible;
 pub use purge_flow::{FlowPurge, PurgeFlow};
 pub use replay_execution::ReplayExecution;
 pub use resolve_dependency::{Resolution, ResolveDependency};
+pub use resolve_lost::{LostEdge, ResolveLost};
 pub use resolve_outgoing::{OutgoingBatch, ResolveOutgoing};
 pub use set_edge_group_policy::{GroupPolicy, OnSatisfied, PolicyDeclaration, SetEdgeGroupPolicy};
 pub use set_flow_tags::SetFlowTags;
@@ -59,6 +61,7 @@ pub const SIGNATURES: &[Signature] = &[
     Signature::of::<ReconcileSiblingCancelGroup>(),
     Signature::of::<ReplayExecution>(),
     Signature::of::<ResolveDependency>(),
+    Signature::of::<ResolveLost>(),
     Signature::of::<ResolveOutgoing>(),
     Signature::of::<SetEdgeGroupPolicy>(),
     Signature::of::<SetFlowTags>(),

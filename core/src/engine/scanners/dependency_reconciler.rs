@@ -1,5 +1,6 @@
 //! The safety net under dispatch: finds children whose upstream has ended without being dispatched,
-//! resolves their edges by the upstream's record, and releases children without open edges.
+//! resolves their edges by the upstream's record, and releases children without open edges. Also
+//! resolves the edges of upstreams whose record is gone for good.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -9,7 +10,9 @@ use core::time::Duration;
 use super::index_reconciler::repair;
 use super::staged_edges::ChildWithoutEdges;
 use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
-use crate::call::flow::{OutgoingBatch, PromoteBlockedToEligible, ResolveOutgoing};
+use crate::call::flow::{
+    LostEdge, OutgoingBatch, PromoteBlockedToEligible, ResolveLost, ResolveOutgoing,
+};
 use crate::command::Command;
 use crate::engine::reply::{scanned, text};
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
@@ -149,7 +152,8 @@ impl Child {
         })
     }
 
-    /// Resolves the edges of upstreams that have ended; a call about another would be refused.
+    /// Resolves the edges of upstreams that have ended, or that have no record; a call about another
+    /// would be refused. The call itself decides whether a record is gone or not created yet.
     fn read_upstreams(
         mut self,
         cursor: String,
@@ -160,7 +164,7 @@ impl Child {
             .map(|id| Command::read("HGET", &Key::execution(id).core(), &[b"lifecycle_phase"]))
             .collect();
         ScanStep::read(reads, move |phases| {
-            let mut calls = Vec::new();
+            let (mut calls, mut lost) = (Vec::new(), Vec::new());
             for ((upstream, edges), phase) in by_upstream.into_iter().zip(phases) {
                 match text(Some(phase)) {
                     Ok(phase) if phase == "terminal" => {
@@ -172,15 +176,27 @@ impl Child {
                             only_child: Some(self.id.clone()),
                         }));
                     }
+                    Ok(phase) if phase.is_empty() => {
+                        lost.extend(edges.into_iter().map(|edge_id| ResolveLost {
+                            upstream: upstream.clone(),
+                            edge_id,
+                            child: self.id.clone(),
+                        }));
+                    }
                     Ok(_) => {}
                     Err(outcome) => self.failure = Some(outcome),
                 }
             }
-            self.resolve(cursor, calls)
+            self.resolve(cursor, calls, lost)
         })
     }
 
-    fn resolve(mut self, cursor: String, calls: Vec<ResolveOutgoing>) -> ScanStep {
+    fn resolve(
+        mut self,
+        cursor: String,
+        calls: Vec<ResolveOutgoing>,
+        lost: Vec<ResolveLost>,
+    ) -> ScanStep {
         ScanStep::calls(&calls, move |replies| {
             for reply in replies {
                 match reply {
@@ -196,6 +212,26 @@ impl Child {
                             self.failure = Some(outcome);
                         }
                     }
+                }
+            }
+            self.resolve_lost(cursor, lost)
+        })
+    }
+
+    fn resolve_lost(mut self, cursor: String, calls: Vec<ResolveLost>) -> ScanStep {
+        if calls.is_empty() {
+            return self.next_page(cursor);
+        }
+        ScanStep::calls(&calls, move |replies| {
+            for reply in replies {
+                match reply {
+                    Ok(LostEdge::Left) => {}
+                    Ok(LostEdge::Resolved | LostEdge::Released) => self.resolved += 1,
+                    Ok(LostEdge::Skipped) => {
+                        self.resolved += 1;
+                        self.ended.push(self.id.clone());
+                    }
+                    Err(error) => self.failure = Some(CandidateOutcome::error(error)),
                 }
             }
             self.next_page(cursor)

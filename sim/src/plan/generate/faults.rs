@@ -302,7 +302,8 @@ const fn is_lossy(fault: Fault) -> bool {
 }
 
 const fn is_damage(fault: Fault) -> bool {
-    matches!(fault, Fault::Eviction | Fault::OperatorEdit | Fault::WrongType | Fault::ForeignKey)
+    use Fault::*;
+    matches!(fault, Eviction | OperatorEdit | WrongType | ForeignKey | RecordLost)
 }
 
 const fn is_large(fault: Fault) -> bool {
