@@ -57,6 +57,7 @@ pub mod key;
 pub mod partition;
 pub mod policy;
 pub mod push;
+pub mod repair;
 pub mod reply;
 pub mod requests;
 pub mod retry;

@@ -6,7 +6,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
 /// Deserializes from an object; anything else is refused.
@@ -49,6 +49,11 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for MapOnly<V> {
     fn visit_map<A: MapAccess<'de>>(self, members: A) -> Result<V::Value, A::Error> {
         self.0.visit_map(members)
     }
+}
+
+/// Whether this is the text of a JSON object.
+pub(crate) fn is_object(json: &[u8]) -> bool {
+    serde_json::from_slice::<Object<IgnoredAny>>(json).is_ok()
 }
 
 /// For `deserialize_with`: a member that is an object.

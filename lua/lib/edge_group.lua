@@ -139,6 +139,15 @@ local function verdict(group, counts, declared)
   return edge_group.PENDING
 end
 
+-- The verdict over a group with the counts in `fields` = { name, value, … } in place of its own.
+function edge_group.verdict_over(group, fields)
+  local stored = { policy_variant = group.policy_variant, k = group.k }
+  for i = 1, #fields, 2 do
+    stored[fields[i]] = fields[i + 1]
+  end
+  return verdict(stored, edge_group.counts(stored), 0)
+end
+
 -- What the end of one edge does to the group: the word of the reply and the fields to write, or
 -- nil and a refusal.
 function edge_group.count(group, dep, outcome, declared, now)

@@ -30,6 +30,7 @@ local admission = {}  -- executions that budgets, quotas, routes or operators ho
 local budget = {}     -- budgets
 local quota = {}      -- quotas
 local purge = {}      -- removing an execution and everything of its own
+local repair = {}     -- making damaged records agree with those that are left
 
 -- What belongs to the running call alone, set by `define`: its number, by which a module tells what
 -- it remembers of an earlier call; what is known about its keys (guard.lua); what it has read about

@@ -33,7 +33,7 @@ fn attempts_of(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Fi
         snapshot.zset(&keys.attempts()).keys().filter_map(|index| index.parse().ok()).collect();
     listed.sort_unstable();
     findings.expect(listed.iter().copied().eq(0..total), execution.id, || {
-        format!("lists the attempts {listed:?}, counts {total}")
+        format!("lists the attempts {}, but counts {total}", enumerate(&listed))
     });
     let mut open = Vec::new();
     for index in 0..total {
@@ -54,6 +54,11 @@ fn attempts_of(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Fi
         Vec::new()
     };
     findings.expect(open == expected, execution.id, || {
-        format!("the attempts {open:?} are open, {expected:?} should be")
+        format!("open attempts: {}; should be: {}", enumerate(&open), enumerate(&expected))
     });
+}
+
+fn enumerate(items: &[impl ToString]) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    if texts.is_empty() { String::from("none") } else { texts.join(", ") }
 }

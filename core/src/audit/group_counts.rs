@@ -4,6 +4,7 @@
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use super::{Execution, Fields, Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::id::{EdgeId, ExecutionId, FlowId};
@@ -81,7 +82,7 @@ fn child(
         (keys.dependencies_all(), &dependencies.all),
     ] {
         let found = snapshot.set(&key);
-        findings.expect(found == expected, &key, || format!("holds {found:?}, not {expected:?}"));
+        findings.expect(found == expected, &key, || differs(found, expected));
     }
     let (group_key, group) = snapshot.group_of(execution).unzip();
     let group = group.flatten();
@@ -94,7 +95,7 @@ fn child(
         ] {
             let found = meta.map(|meta| meta.number(name)).unwrap_or_default();
             findings.expect(found == expected, execution.id, || {
-                format!("{name} is {found}, {expected} edges are")
+                format!("{name} is {found}, but {expected} of its edges are in that state")
             });
         }
     }
@@ -106,13 +107,26 @@ fn child(
             let (n, edges) = (group.number("n"), count(dependencies.all.len()));
             let unsealed = !execution.core.text("unsealed").is_empty();
             findings.expect(n == edges || unsealed && n > edges, key, || {
-                format!("n is {n}, {edges} edges are")
+                format!("counts {n} edges, but {edges} edges lead to its execution")
             });
         }
         (Some(key), None) => findings.expect(dependencies.all.is_empty(), key, || {
             format!("is missing: {} edges lead to its execution", dependencies.all.len())
         }),
         (None, _) => {}
+    }
+}
+
+/// Which members a set lacks, and which it should not have.
+fn differs(found: &BTreeSet<String>, expected: &BTreeSet<String>) -> String {
+    let list = |of: &BTreeSet<String>, without: &BTreeSet<String>| {
+        of.difference(without).cloned().collect::<Vec<_>>().join(", ")
+    };
+    let (missing, surplus) = (list(expected, found), list(found, expected));
+    match (missing.is_empty(), surplus.is_empty()) {
+        (false, true) => format!("lacks {missing}"),
+        (true, false) => format!("should not list {surplus}"),
+        _ => format!("lacks {missing}, and should not list {surplus}"),
     }
 }
 
@@ -129,8 +143,9 @@ fn group_follows(
         ("succeeded", succeeded, dependencies.satisfied),
         ("failed + skipped", lost, dependencies.impossible),
     ] {
-        findings
-            .expect(found == expected, key, || format!("{name} is {found}, {expected} edges are"));
+        findings.expect(found == expected, key, || {
+            format!("{name} is {found}, but {expected} edges are in that state")
+        });
     }
     let needed = match group.text("policy_variant") {
         "any_of" => 1,
@@ -179,9 +194,15 @@ fn graph(
         }
     }
     let counted = core.number("edge_count");
-    findings.expect([edges, leaving, entering] == [counted; 3], id, || {
-        format!("{edges} edges, {leaving} leave, {entering} enter, {counted} are counted")
-    });
+    for (what, found) in [
+        ("has records of", edges),
+        ("lists, at the executions that they come from,", leaving),
+        ("lists, at the executions that they lead to,", entering),
+    ] {
+        findings.expect(found == counted, id, || {
+            format!("{what} {found} edges, but its record counts {counted}")
+        });
+    }
 }
 
 /// Whether an edge stands in the sets of both its ends.

@@ -66,7 +66,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+pub use poison_aside::unreadable_entries;
 pub use record::{Entry, Execution, Fields, Stored};
+pub use right_kind::unreadable_numbers;
 pub use snapshot::{GRACE_MS, Snapshot};
 pub use subject::Subject;
 

@@ -28,14 +28,20 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
         Subject::Flow(partition, id) => {
             let key = Key::flow(*partition, *id).pending_cancels();
             let owed = snapshot.set(&key);
-            findings.expect(owed.is_empty(), &key, || format!("{owed:?} were never cancelled"));
+            findings.expect(owed.is_empty(), &key, || {
+                let members: Vec<_> = owed.iter().cloned().collect();
+                format!("these members were never cancelled: {}", members.join(", "))
+            });
         }
         Subject::Key(key @ Key::Flow(_, _, FlowPart::EdgeGroup(_))) => {
             let owing = |group: &Fields<'_>| group.text("cancel_siblings_pending_flag") == "true";
             if let Some(group) = snapshot.hash(key).filter(owing) {
                 findings.add(
                     key,
-                    format!("has pending cancels of siblings: {:?}", owed(snapshot, group)),
+                    format!(
+                        "has pending cancels of siblings: {}",
+                        owed(snapshot, group).join(", ")
+                    ),
                 );
             }
         }

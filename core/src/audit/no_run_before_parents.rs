@@ -2,6 +2,7 @@
 //! history can tell.
 
 use alloc::format;
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
@@ -41,6 +42,7 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
         })
         .collect();
     findings.expect(open.is_empty(), execution.id, || {
-        format!("can be claimed while the edges {open:?} are open")
+        let edges: Vec<_> = open.iter().map(ToString::to_string).collect();
+        format!("can be claimed while these edges are open: {}", edges.join(", "))
     });
 }

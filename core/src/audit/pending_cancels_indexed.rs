@@ -1,7 +1,7 @@
 //! `PendingCancelsIndexed`: pending cancels and entries of their indexes match one to one.
 
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 
 use super::{Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::key::{FlowPart, Key, PartitionIndex};
@@ -22,7 +22,11 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 .index(*partition, PartitionIndex::CancelBacklog)
                 .contains_key(&flow.to_string());
             findings.expect(owed == noted, flow, || {
-                format!("has pending cancels of members: {owed}, is in the cancel backlog: {noted}")
+                let what = match owed {
+                    true => "has members to cancel and is not in the cancel backlog",
+                    false => "is in the cancel backlog without members to cancel",
+                };
+                String::from(what)
             });
         }
         Subject::Key(key @ Key::Flow(partition, flow, FlowPart::EdgeGroup(child))) => {
@@ -33,7 +37,11 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
                 .index_set(*partition, PartitionIndex::PendingCancelGroups)
                 .contains(&format!("{flow}|{child}"));
             findings.expect(flagged == noted, key, || {
-                format!("has pending cancels of siblings: {flagged}, is in the index: {noted}")
+                let what = match flagged {
+                    true => "has siblings to cancel and is not in pending_cancel_groups",
+                    false => "is in pending_cancel_groups without siblings to cancel",
+                };
+                String::from(what)
             });
         }
         _ => {}

@@ -45,6 +45,18 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     }
 }
 
+/// The entries of an index that cannot be read.
+pub fn unreadable_entries<'a>(
+    snapshot: &'a Snapshot,
+    key: &'a Key,
+) -> impl Iterator<Item = &'a str> {
+    let part = if let Key::Index(partition, part) = key { Some((*partition, part)) } else { None };
+    let members = snapshot.zset(key).keys().chain(snapshot.set(key));
+    members.map(String::as_str).filter(move |member| {
+        part.is_some_and(|(partition, part)| !is_readable(partition, part, member))
+    })
+}
+
 /// Entries that are not due yet have not been looked at.
 #[expect(clippy::cast_possible_truncation, reason = "a time that is too large is never due")]
 fn is_due(snapshot: &Snapshot, key: &Key, member: &String) -> bool {

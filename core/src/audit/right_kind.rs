@@ -2,12 +2,14 @@
 //! read.
 
 use alloc::format;
+use alloc::string::String;
 
 use super::{Findings, Moment, Oracle, Reach, Snapshot, Stored, Subject};
 use crate::key::{
     AttemptPart, BudgetPart, ExecutionPart, FlowPart, IndexPart, Key, PartitionIndex, QuotaPart,
     SignalPart, StreamPart, WaitpointPart,
 };
+use crate::strict_json;
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "RightKind",
@@ -26,18 +28,43 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
         return findings.add(key, format!("holds a {found}, expected a {}", kind.word()));
     }
     if let Some(fields) = entry.fields() {
-        for name in counts_of(key) {
+        for name in unreadable_numbers(snapshot, key) {
+            let text = fields.text(name).escape_default();
+            findings.add(key, format!("{name} is `{text}`, which is not a number"));
+        }
+    }
+    if let (Key::PartitionCounts, Some(fields)) = (key, entry.fields()) {
+        for name in ["num_flow_partitions", "num_budget_partitions", "num_quota_partitions"] {
             let text = fields.text(name);
-            findings.expect(text.is_empty() || is_number(text), key, || {
-                format!("{name} is `{}`, which is not a number", text.escape_default())
+            findings.expect(text.parse().is_ok_and(|count: u16| count > 0), key, || {
+                format!("{name} is `{}`, which is no count of partitions", text.escape_default())
             });
         }
+    }
+    if let (Key::Execution(_, ExecutionPart::Policy), Stored::Text(text)) = (key, &entry.stored) {
+        findings.expect(is_object(text), key, || {
+            String::from(
+                "cannot be read: the execution has neither the retries nor the limits of its policy",
+            )
+        });
     }
     if let (Key::Quota(_, _, QuotaPart::Concurrency), Stored::Text(text)) = (key, &entry.stored) {
         let sound = core::str::from_utf8(text).is_ok_and(is_number);
         findings
             .expect(sound, key, || format!("is `{}`, which is not a number", text.escape_ascii()));
     }
+}
+
+/// The fields of a hash by which somebody counts and that cannot be read.
+pub fn unreadable_numbers<'a>(
+    snapshot: &'a Snapshot,
+    key: &'a Key,
+) -> impl Iterator<Item = &'static str> + 'a {
+    let fields = snapshot.hash(key);
+    counts_of(key).iter().copied().filter(move |name| {
+        let text = fields.map(|fields| fields.text(name)).unwrap_or_default();
+        !text.is_empty() && !is_number(text)
+    })
 }
 
 /// The kind that a key should hold when it holds another one.
@@ -217,6 +244,11 @@ const fn counts_of(key: &Key) -> &'static [&'static str] {
         }
         _ => &[],
     }
+}
+
+/// Whether the text is a JSON object, as far as every reader of policies needs it.
+fn is_object(text: &[u8]) -> bool {
+    text.is_empty() || strict_json::is_object(text)
 }
 
 fn is_number(text: &str) -> bool {

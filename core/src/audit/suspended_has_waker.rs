@@ -40,7 +40,11 @@ fn suspension(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Fin
     let suspended = execution.core.text("lifecycle_phase") == LifecyclePhase::Suspended.as_str();
     let open = open_suspension(snapshot, execution);
     findings.expect(open.is_some() == suspended, execution.id, || {
-        format!("suspended: {suspended}, suspension open: {}", open.is_some())
+        let what = match suspended {
+            true => "is suspended, but the record of its suspension is gone or closed",
+            false => "is not suspended, but has an open suspension",
+        };
+        String::from(what)
     });
     if let (true, Some(suspension)) = (suspended, open) {
         let timed = suspension.number("timeout_at") > 0;
@@ -48,7 +52,12 @@ fn suspension(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Fin
         findings.expect(
             timed || can_be_signalled(snapshot, execution, waitpoint),
             execution.id,
-            || format!("nothing can resume it: its waitpoint `{waitpoint}` is closed or missing"),
+            || {
+                format!(
+                    "nothing can resume it: its waitpoint `{waitpoint}`, its token or its \
+                     condition is closed or missing"
+                )
+            },
         );
     }
 }
@@ -63,11 +72,17 @@ fn open_suspension<'a>(snapshot: &'a Snapshot, execution: &Execution<'_>) -> Opt
 fn can_be_signalled(snapshot: &Snapshot, execution: &Execution<'_>, waitpoint: &str) -> bool {
     let Ok(id) = waitpoint.parse::<WaitpointId>() else { return false };
     let partition = execution.partition();
-    let active = snapshot
-        .hash(&Key::waitpoint(partition, id))
-        .is_some_and(|record| record.text("state") == "active");
+    let active = snapshot.hash(&Key::waitpoint(partition, id)).is_some_and(|record| {
+        record.text("state") == "active" && !record.text("waitpoint_token").is_empty()
+    });
     let condition = snapshot.hash(&Key::waitpoint_condition(partition, id));
-    active && condition.is_some_and(|condition| condition.text("closed") == "0")
+    active && condition.is_some_and(can_be_met)
+}
+
+/// Whether a condition is open and says what meets it.
+fn can_be_met(condition: Fields<'_>) -> bool {
+    let composite = condition.text("composite") == "1" && !condition.text("tree_json").is_empty();
+    condition.text("closed") == "0" && (composite || condition.number("total_matchers") > 0)
 }
 
 fn waitpoint(

@@ -28,6 +28,7 @@ pub mod flow;
 pub mod lease;
 pub mod library;
 pub mod quota;
+pub mod repair;
 pub mod scheduling;
 pub mod signal;
 pub mod stream;
@@ -161,6 +162,7 @@ pub fn signatures() -> Vec<Signature> {
         lease::SIGNATURES,
         library::SIGNATURES,
         quota::SIGNATURES,
+        repair::SIGNATURES,
         scheduling::SIGNATURES,
         signal::SIGNATURES,
         stream::SIGNATURES,

@@ -2,14 +2,21 @@
 //! simulation.
 //!
 //! Keys are found with `SCAN` and read partition by partition in bounded pages. The store may be in
-//! use: violations are checked once more, and only those found twice are reported.
+//! use: violations are checked once more, and only those found twice are reported. [`repair`] makes
+//! records agree with those that are left, and [`accept`] gives up what cannot be derived.
+
+mod repair;
+mod secrets;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::{StreamExt, stream};
+pub use repair::{Accepted, Loss, Repaired, accept, repair};
 pub use selvedge_core::audit::Violation;
 use selvedge_core::audit::{self, Entry, Snapshot, Stored};
 use selvedge_core::command::Command;
-use selvedge_core::key::Key;
+use selvedge_core::id::LaneId;
+use selvedge_core::key::{ExecutionPart, Key};
 use selvedge_core::partition::slot;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
@@ -63,23 +70,61 @@ pub async fn check(
     let by_slot = keys_by_slot(client).await?;
     let mut report = Report::default();
     let of = by_slot.len();
-    for (done, keys) in by_slot.into_values().enumerate() {
-        progress(done, of);
-        let (snapshot, mut found) = check_keys(client, &keys).await?;
-        if !found.is_empty() {
-            // It may be a concurrent change: check again.
-            let (_, again) = check_keys(client, &rescan_keys(client, keys).await?).await?;
-            found.retain(|violation| again.contains(violation));
-        }
+    let mut lanes = BTreeSet::new();
+    let mut checks =
+        stream::iter(by_slot.into_values().map(|keys| check_slot(client, keys))).buffered(AT_ONCE);
+    while let Some(checked) = checks.next().await {
+        progress(report.partitions, of);
+        let Checked { snapshot, violations, .. } = checked?;
         report.keys += snapshot.iter().count();
         report.foreign_keys += snapshot.foreign_keys().count();
         report.partitions += 1;
         report.set_aside.extend(set_aside(&snapshot));
-        report.violations.extend(found);
+        report.violations.extend(violations);
+        lanes.extend(selvedge_core::repair::lanes_in_use(&snapshot));
     }
     progress(of, of);
+    report.violations.extend(unlisted_lanes(client, lanes).await?);
+    report.violations.extend(secrets::violations(client).await);
     report.violations.sort();
     Ok(report)
+}
+
+/// A slot that was checked.
+struct Checked {
+    snapshot: Snapshot,
+    violations: Vec<Violation>,
+}
+
+/// The violations in these keys, which are all of one slot.
+async fn check_slot(client: &Client, keys: BTreeSet<Vec<u8>>) -> Result<Checked, ClientError> {
+    let (snapshot, violations) = check_keys(client, &keys).await?;
+    if violations.is_empty() {
+        return Ok(Checked { snapshot, violations });
+    }
+    // It may be a concurrent change: check again.
+    let (snapshot, again) = check_keys(client, &rescan_keys(client, keys).await?).await?;
+    let violations = violations.into_iter().filter(|found| again.contains(found)).collect();
+    Ok(Checked { snapshot, violations })
+}
+
+/// Lanes that the registry lacks: engines serve none that neither it nor their settings name.
+async fn unlisted_lanes(
+    client: &Client,
+    in_use: BTreeSet<LaneId>,
+) -> Result<Vec<Violation>, ClientError> {
+    if in_use.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A registry of another kind was found by the oracles.
+    let Ok(listed) = client.lanes().await else { return Ok(Vec::new()) };
+    let missing = in_use.into_iter().filter(|lane| !listed.contains(lane));
+    let violations = missing.map(|lane| Violation {
+        oracle: LANES_LISTED,
+        subject: Key::Lanes.to_string(),
+        what: format!("does not list lane `{lane}`, in which executions wait"),
+    });
+    Ok(violations.collect())
 }
 
 fn set_aside(snapshot: &Snapshot) -> Vec<SetAsideEntry> {
@@ -185,18 +230,21 @@ async fn load(
     keys: &[&Vec<u8>],
     snapshot: &mut Snapshot,
 ) -> Result<(), ClientError> {
-    let looks = keys
-        .iter()
-        .flat_map(|key| [command("TYPE", key, &[]), command("PTTL", key, &[])])
-        .collect();
-    let looks = client.read(looks).await?;
+    let expires: Vec<bool> = keys.iter().map(|key| may_expire(key)).collect();
+    let looks = keys.iter().zip(&expires).flat_map(|(key, expires)| {
+        let ttl = expires.then(|| command("PTTL", key, &[]));
+        [command("TYPE", key, &[])].into_iter().chain(ttl)
+    });
+    let mut looks = client.read(looks.collect()).await?.into_iter();
     let mut known = Vec::new();
     let mut reads = Vec::new();
-    for (key, look) in keys.iter().zip(looks.chunks_exact(2)) {
-        let (kind, ends) = (text(look[0].clone()), &look[1]);
+    for (key, expires) in keys.iter().zip(expires) {
+        let kind = looks.next().map(text).unwrap_or_default();
+        let ends = if expires { looks.next() } else { None };
         let Some(read) = first_read(&kind, key) else { continue };
         reads.push(read);
-        let left = if let Value::Int(ms) = ends { Some(*ms).filter(|ms| *ms >= 0) } else { None };
+        let left =
+            if let Some(Value::Int(ms)) = ends { Some(ms).filter(|ms| *ms >= 0) } else { None };
         known.push((*key, kind, left.map(|ms| ServerTime(snapshot.now().0.saturating_add(ms)))));
     }
     let values = client.read(reads).await?;
@@ -205,6 +253,32 @@ async fn load(
         snapshot.put(key, stored.map(|stored| Entry { stored, expires_at }));
     }
     Ok(())
+}
+
+/// Whether a key may have a time to live; most never have one.
+fn may_expire(key: &[u8]) -> bool {
+    let key = std::str::from_utf8(key).ok().and_then(|text| text.parse().ok());
+    !matches!(
+        key,
+        Some(
+            Key::Attempt(..)
+                | Key::Stream(..)
+                | Key::Flow(..)
+                | Key::Index(..)
+                | Key::Execution(
+                    _,
+                    ExecutionPart::Core
+                        | ExecutionPart::Payload
+                        | ExecutionPart::Result
+                        | ExecutionPart::Policy
+                        | ExecutionPart::Attempts
+                        | ExecutionPart::DependencyMeta
+                        | ExecutionPart::DependenciesUnresolved
+                        | ExecutionPart::DependenciesAll
+                        | ExecutionPart::Dependency(_)
+                )
+        )
+    )
 }
 
 fn command(name: &str, key: &[u8], rest: &[&[u8]]) -> Command {
@@ -294,3 +368,7 @@ async fn all_pages(
 const SCAN_COUNT: &str = "1000";
 /// Keys read in one pipeline.
 const KEYS_PER_PIPELINE: usize = 500;
+/// Slots checked at once.
+const AT_ONCE: usize = 16;
+/// The name of the check of the lane registry.
+const LANES_LISTED: &str = "LanesListed";

@@ -1,11 +1,12 @@
-//! `selvedge fsck`: check the data, and with `--repair` let the scanners repair it.
+//! `selvedge fsck`: check the data, repair what other records hold, and give up what none does.
 
-use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use clap::Args;
-use selvedge::inspect::fsck;
+use selvedge::client::Client;
+use selvedge::inspect::fsck::{self, Report};
 use selvedge_core::audit::Violation;
+use selvedge_core::id::{ExecutionId, FlowId};
 use serde_json::json;
 
 use super::context::Context;
@@ -16,43 +17,39 @@ use super::scan;
 /// Whether to repair.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Run all scanners once, which repair what they can, then check again.
+    /// Correct everything that other records hold, and run all scanners once; then check again.
     #[arg(long)]
     repair: bool,
+    /// Give up what a finding names: an execution (it ends as cancelled), a flow without a record,
+    /// a key (it is deleted) or its fields that are no numbers. Repairs the rest, too.
+    #[arg(long, value_name = "ID|KEY")]
+    accept: Vec<String>,
 }
+
+/// The reason of an execution that an operator gave up.
+const REASON: &str = "its records were damaged; an operator accepted the loss";
 
 /// Exit code 0 without violations, 5 with some.
 pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
-    let client = context.client_unless(!options.repair).await?;
-    let mut report = fsck::check(&client, progress).await?;
-    if options.repair && !report.is_clean() {
-        let before = report.violations.len();
-        scan::scan_once(context, &client).await?;
-        report = fsck::check(&client, progress).await?;
-        let repaired = before.saturating_sub(report.violations.len());
-        context.output.message(
-            &format!("one pass of all scanners repaired {repaired} of {before}"),
-            json!({ "repaired": repaired, "before": before }),
-        )?;
-    }
-    let mut advised = BTreeSet::new();
-    for violation in &report.violations {
-        let remedy = options.repair.then(|| remedy(violation));
-        let mut sentence = escape_control(&violation.to_string());
-        if let Some(remedy) = remedy.filter(|remedy| advised.insert(*remedy)) {
-            sentence.push_str(&format!("\n  to do: {remedy}"));
+    let repairs = options.repair || !options.accept.is_empty();
+    let client = context.client_unless(!repairs).await?;
+    if !options.accept.is_empty() {
+        for accepted in fsck::accept(&client, &options.accept, REASON).await? {
+            let object = json!({ "accepted": accepted.subject, "what": accepted.what });
+            let sentence = format!("accepted {}: {}", accepted.subject, accepted.what);
+            context.output.message(&escape_control(&sentence), object)?;
         }
-        let object = json!({
-            "oracle": violation.oracle,
-            "subject": violation.subject,
-            "what": violation.what,
-            "to_do": remedy,
-        });
-        context.output.message(&sentence, object)?;
+    }
+    let mut report = fsck::check(&client, |done, of| progress("checked", done, of)).await?;
+    if repairs {
+        report = repair(context, &client, report).await?;
+    }
+    for violation in &report.violations {
+        print(context, violation, repairs)?;
     }
     for fsck::SetAsideEntry { key, entry, reason, .. } in &report.set_aside {
         let sentence = format!(
-            "set aside in {key}: `{}`, {}; look at it, then HDEL it",
+            "set aside in {key}: `{}`, {}\n  to do: look at it, then selvedge fsck --accept '{key}'",
             escape_control(entry),
             escape_control(reason)
         );
@@ -60,6 +57,47 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             .output
             .message(&sentence, json!({ "set_aside": entry, "in": key, "reason": reason }))?;
     }
+    summarize(context, &report, repairs)
+}
+
+/// Repairs, runs all scanners once, and checks again.
+async fn repair(context: &Context, client: &Client, before: Report) -> Result<Report, Failure> {
+    let repaired = fsck::repair(client, |done, of| progress("repaired", done, of)).await?;
+    scan::scan_once(context, client).await?;
+    let report = fsck::check(client, |done, of| progress("checked", done, of)).await?;
+    for loss in &repaired.losses {
+        let object = json!({ "lost": loss.what, "subject": loss.subject });
+        let sentence = format!("lost: {}: {}", loss.subject, loss.what);
+        context.output.message(&escape_control(&sentence), object)?;
+    }
+    if before.is_clean() {
+        return Ok(report);
+    }
+    let (had, left) = (before.violations.len(), report.violations.len());
+    let mended = had.saturating_sub(left);
+    context.output.message(
+        &format!("repaired {mended} of {had} violations"),
+        json!({ "repaired": mended, "before": had, "lost": repaired.losses.len() }),
+    )?;
+    Ok(report)
+}
+
+fn print(context: &Context, violation: &Violation, repaired: bool) -> Result<(), Failure> {
+    let remedy = repaired.then(|| remedy(violation));
+    let mut sentence = escape_control(&violation.to_string());
+    if let Some(remedy) = &remedy {
+        sentence.push_str(&format!("\n  to do: {}", escape_control(remedy)));
+    }
+    let object = json!({
+        "oracle": violation.oracle,
+        "subject": violation.subject,
+        "what": violation.what,
+        "to_do": remedy,
+    });
+    Ok(context.output.message(&sentence, object)?)
+}
+
+fn summarize(context: &Context, report: &Report, repaired: bool) -> Result<(), Failure> {
     let count = report.violations.len();
     let found = match count {
         0 => "no violations".to_owned(),
@@ -79,39 +117,44 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         return Ok(());
     }
     let failure = Failure::new(Exit::Partial, found);
-    Err(if options.repair {
-        failure.hint("the rest needs an operator: do what is said above, then run it again")
+    Err(if repaired {
+        failure.hint("no record holds the rest: do what is said above, then run it again")
     } else {
         failure.hint("`selvedge fsck --repair` repairs what can be derived")
     })
 }
 
-/// What an operator can do about a violation that no scanner repairs.
-fn remedy(violation: &Violation) -> &'static str {
+/// What an operator can do about a violation that no repair ends.
+fn remedy(violation: &Violation) -> String {
+    let subject = &violation.subject;
+    let accept = |then: &str| format!("selvedge fsck --accept '{subject}' ({then})");
+    if subject.parse::<ExecutionId>().is_ok() {
+        return accept("ends it as cancelled; `selvedge why` tells what it waits for");
+    }
+    if subject.parse::<FlowId>().is_ok() {
+        return accept("deletes what is left of the flow; its executions go on");
+    }
     match violation.oracle {
         "RightKind" if violation.what.starts_with("holds a") => {
-            "somebody else wrote there: RENAME the key out of the way, or DEL it; this command \
-             then fills indexes again from the records"
+            accept("deletes the value; indexes, sets and counts are filled again from the records")
         }
-        "RightKind" => "HSET the field to the number that it should be",
-        "PoisonAside" => "no scanner took this entry out: ZREM or SREM it by hand",
-        "OneHome" if violation.what.contains("flow_index") => {
-            "SADD the flow to ff:idx:{fp:N}:flow_index of its partition, and an engine sees to it"
+        "RightKind" if violation.what.ends_with("not a number") => {
+            accept("removes the field, which then counts as nothing")
         }
-        "GroupCounts" | "EdgeByTruth" | "NoRunBeforeParents" | "PendingCancelsIndexed" => {
-            "its dependencies cannot be reconstructed: `selvedge exec cancel` the execution, or \
-             `selvedge flow cancel` its flow, and submit it again"
+        "LedgerAdds" => {
+            "wait for the next reset of its period, or raise the limit: usage stays counted".into()
         }
-        "NoOrphans" => "no scanner removes this key: look at it, then DEL it",
-        "LedgerAdds" => "set the count right by hand, or let the next reset of its period do it",
-        "OneSlot" => "it can never be reached from there: remove the member or the record by hand",
-        _ => "`selvedge why ID` tells more; `selvedge exec cancel ID` ends what cannot go on",
+        _ => accept("deletes it"),
     }
 }
 
-fn progress(done: usize, of: usize) {
+/// A line on a terminal that is written over.
+fn progress(what: &str, done: usize, of: usize) {
+    const WIDTH: usize = 30;
     if std::io::stderr().is_terminal() {
+        let full = (done * WIDTH).checked_div(of).unwrap_or(WIDTH);
+        let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH - full));
         let end = if done == of { '\n' } else { '\r' };
-        anstream::eprint!("checked {done} of {of} partitions{end}");
+        anstream::eprint!("[{bar}] {what} {done} of {of} partitions{end}");
     }
 }
