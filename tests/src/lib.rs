@@ -8,6 +8,7 @@ pub mod bounded_output;
 pub mod cluster;
 pub mod conformance;
 pub mod connection;
+pub mod damage;
 pub mod differential;
 pub mod fuzz;
 pub mod history;
