@@ -34,6 +34,7 @@
 //! | [`ChangePriority`] | the lane read, then the call |
 //! | [`RegisterWorker`], [`DeregisterWorker`] | the entry of a worker written, expired ones removed |
 //! | [`Cancel`], [`CancelFlow`], [`Replay`] | the record read, then the call; compared after silence |
+//! | [`ReplayNeeds`] | an execution's edges read, then their upstreams |
 
 mod call;
 mod cancel;
@@ -45,6 +46,7 @@ mod machine;
 mod preparation;
 mod register_worker;
 mod replay;
+mod replay_needs;
 mod signal;
 mod start;
 mod start_many;
@@ -69,6 +71,7 @@ pub use machine::{Effect, Input, Machine, Settings};
 pub use preparation::{Limits, Needs, RegisterLanes};
 pub use register_worker::{DeregisterWorker, RegisterWorker, WorkerEntry};
 pub use replay::Replay;
+pub use replay_needs::{ReplayNeed, ReplayNeeds};
 pub use signal::SendSignal;
 pub use start::{Start, StartTime};
 pub use start_many::{NewStart, StartMany};

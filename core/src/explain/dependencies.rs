@@ -7,7 +7,7 @@ use alloc::string::String;
 use super::reads::{open_edges, upstream_of};
 use super::{DueBy, Explainer, UnblockedBy};
 use crate::engine::ScannerName;
-use crate::id::{ExecutionId, FlowId};
+use crate::id::{EdgeId, ExecutionId, FlowId};
 use crate::key::Key;
 use crate::state::LifecyclePhase;
 
@@ -22,6 +22,13 @@ impl Explainer<'_> {
         let edges = open_edges(self.snapshot, self.execution.id);
         for edge in &edges {
             match upstream_of(self.snapshot, self.execution.id, *edge) {
+                Some(upstream) if self.outlived(*edge, &upstream) => {
+                    let on = format!(
+                        "{upstream} to be replayed and to succeed: it had not succeeded when this \
+                         execution was replayed"
+                    );
+                    self.wait(on, UnblockedBy::Operator, DueBy::Unknown);
+                }
                 Some(upstream) => self.wait_for_upstream(upstream),
                 None => {
                     let on = format!("edge {edge}, whose record is missing");
@@ -35,6 +42,18 @@ impl Explainer<'_> {
             self.wait("to be released: all its edges are resolved".to_owned(), unblocked_by, by);
         }
         format!("it waits for {}", self.group(edges.len()))
+    }
+
+    /// Whether an upstream is still at the end that had failed this edge before the execution was
+    /// replayed: that end fails it no more.
+    fn outlived(&self, edge: EdgeId, upstream: &ExecutionId) -> bool {
+        let dependency = Key::execution(self.execution.id).dependency(edge);
+        let run = self.snapshot.hash(&dependency).map(|edge| edge.text("outlived_run"));
+        let Some(record) = self.snapshot.execution(upstream) else { return false };
+        let has_failed = record.core.text("lifecycle_phase") == LifecyclePhase::Terminal.as_str()
+            && record.core.text("terminal_outcome") != "success";
+        let ended_run = record.core.number("replay_count");
+        has_failed && run.is_some_and(|run| run.parse() == Ok(ended_run))
     }
 
     fn wait_for_upstream(&mut self, upstream: ExecutionId) {

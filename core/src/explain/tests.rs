@@ -155,6 +155,25 @@ fn a_blocked_child_names_its_upstream_or_who_brings_its_word() {
 }
 
 #[test]
+fn a_replayed_child_of_an_upstream_that_failed_waits_for_an_operator() {
+    let mut records = Records::new(BLOCKED, &[]);
+    records.put(
+        &format!("ff:exec:{{fp:7}}:{ID}:deps:unresolved"),
+        Stored::Set([EDGE.to_owned()].into()),
+    );
+    let dependency = format!("ff:exec:{{fp:7}}:{ID}:dep:{EDGE}");
+    records.hash(&dependency, &[("upstream_execution_id", UPSTREAM), ("outlived_run", "0")]);
+    let failed = DONE.replace("success", "failed").replace("completed", "failed");
+    records.execution(UPSTREAM, &failed, &[]);
+    let why = records.why();
+    assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Operator, "{why:?}");
+    records.execution(UPSTREAM, &failed, &[("replay_count", "1")]);
+    let expected = scanned(ScannerName::DependencyReconciler, NOW.0 + 30_000);
+    let why = records.why();
+    assert_eq!((why.waits[0].unblocked_by.clone(), why.waits[0].by), expected, "another end");
+}
+
+#[test]
 fn a_lost_upstream_is_told_from_one_that_is_not_created_yet() {
     let mut records = Records::new(BLOCKED, &[("flow_id", FLOW)]);
     records.put(

@@ -1,7 +1,7 @@
-//! Cancels and replays executions and flows; changes priorities and tags.
+//! Cancels executions and flows; changes priorities and tags.
 
 use selvedge_core::call::execution::SetExecutionTags;
-use selvedge_core::client::{Cancel, CancelFlow, CancelledFlow, ChangePriority, Replay};
+use selvedge_core::client::{Cancel, CancelFlow, CancelledFlow, ChangePriority};
 use selvedge_core::id::{ExecutionId, FlowId};
 
 use super::task::PRIORITY_MAX;
@@ -32,16 +32,6 @@ impl Client {
     ) -> Result<CancelledFlow, ClientError> {
         let partition = self.partitions().of_flow(id);
         self.run(CancelFlow::new(id, partition, reason.to_owned())).await
-    }
-
-    /// Runs an ended execution again, with the same payload. It first waits for dependencies that
-    /// were replayed as well.
-    ///
-    /// # Errors
-    /// When it does not exist or has not ended, its replays are used up, its flow was cancelled, or
-    /// the store does not answer.
-    pub async fn replay(&self, id: &ExecutionId) -> Result<(), ClientError> {
-        self.run(Replay::new(id.clone())).await
     }
 
     /// Changes the priority of an execution that waits for a worker.

@@ -8,6 +8,7 @@ use selvedge_core::retry::Retry;
 use thiserror::Error;
 
 use super::invalid_flow::InvalidFlow;
+use super::replay::ReplayNeed;
 use crate::deployment::{self, DeploymentError};
 use crate::store::{InvalidUrl, StoreError};
 use crate::worker::InvalidWorker;
@@ -45,6 +46,15 @@ pub enum ClientError {
         kind: &'static str,
         /// Its id.
         id: String,
+    },
+    /// The execution cannot be replayed alone: it would wait for upstreams that have failed and do
+    /// not run again.
+    #[error("{}", needs_upstreams(.id, .needs))]
+    NeedsUpstreams {
+        /// The execution.
+        id: ExecutionId,
+        /// What it needs.
+        needs: Vec<ReplayNeed>,
     },
     /// The function library refused the call. The code tells why.
     #[error("{}", explain(.0))]
@@ -85,6 +95,7 @@ impl ClientError {
             Self::InvalidInput(_) => "invalid_input",
             Self::LeaseLost(_) => "lease_lost",
             Self::NotFound { .. } => "not_found",
+            Self::NeedsUpstreams { .. } => "needs_upstreams",
             Self::Refused(refusal) => refusal.code.as_str(),
             Self::Unavailable(_) => "unavailable",
             Self::Denied { .. } => "denied",
@@ -110,6 +121,7 @@ impl ClientError {
             | Self::InvalidInput(_)
             | Self::LeaseLost(_)
             | Self::NotFound { .. }
+            | Self::NeedsUpstreams { .. }
             | Self::Unreadable(_) => false,
         }
     }
@@ -154,6 +166,22 @@ impl ClientError {
         if let Self::Refused(refusal) = self { Some(refusal.code) } else { None }
     }
 }
+
+/// What has to be replayed before an execution can be.
+fn needs_upstreams(id: &ExecutionId, needs: &[ReplayNeed]) -> String {
+    let named = needs.iter().take(NEEDS_SHOWN).map(|need| match need.outcome.as_str() {
+        "" => format!("{} (its record is gone)", need.upstream),
+        outcome => format!("{} ({outcome})", need.upstream),
+    });
+    let mut named = named.collect::<Vec<_>>().join(", ");
+    if needs.len() > NEEDS_SHOWN {
+        named.push_str(&format!(" and {} more", needs.len() - NEEDS_SHOWN));
+    }
+    format!("{id} cannot run again before what it depends on: {named}")
+}
+
+/// Most upstreams that an error names.
+const NEEDS_SHOWN: usize = 5;
 
 fn what_happened(error: &ServerError) -> &'static str {
     if error.is_answer() { "the store returned an error" } else { "the store does not answer" }

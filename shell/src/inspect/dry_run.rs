@@ -52,6 +52,8 @@ impl Client {
         self.copy_keys(&mut copy, far).await?;
         let edges = edge_keys(&copy, id);
         self.copy_keys(&mut copy, edges).await?;
+        let upstreams = upstream_keys(&copy, id);
+        self.copy_keys(&mut copy, upstreams).await?;
         let store = Store::memory_at(copy.now())?;
         for (key, entry) in copy.iter() {
             for command in write_commands(key, entry) {
@@ -116,6 +118,14 @@ fn edge_keys(copy: &Snapshot, id: &ExecutionId) -> Vec<Key> {
         .into_iter()
         .map(|edge| Key::Execution(id.clone(), ExecutionPart::Dependency(edge)))
         .collect()
+}
+
+/// The records of the upstreams that have not succeeded.
+fn upstream_keys(copy: &Snapshot, id: &ExecutionId) -> Vec<Key> {
+    let edges = copy.of_execution(id).filter_map(|(_, entry)| entry.fields());
+    let open = edges.filter(|edge| edge.text("state") != "satisfied");
+    let upstreams = open.filter_map(|edge| edge.text("upstream_execution_id").parse().ok());
+    upstreams.map(|upstream: ExecutionId| Key::execution(&upstream).core()).collect()
 }
 
 /// The commands that write a copied value.

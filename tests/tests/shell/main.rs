@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that meets an error has failed, and says so")]
 
 mod access;
+mod damage;
 mod deadlines;
 mod killed_processes;
 mod kit;
@@ -11,5 +12,6 @@ mod long_calls;
 mod migration;
 mod paused_node;
 mod quota;
+mod replay;
 mod server_faults;
 mod stores;

@@ -21,7 +21,7 @@ pub(crate) enum Options {
     /// Cancel it in any state but an ended one.
     Cancel(Cancel),
     /// Run an ended execution again with the same input.
-    Replay(Change),
+    Replay(Replay),
     /// Deliver a signal to a suspended execution.
     Signal(Send),
 }
@@ -51,6 +51,16 @@ pub(crate) struct Change {
     /// Run the same functions on an in-memory copy, and print the outcome; change nothing.
     #[arg(long)]
     dry_run: bool,
+}
+
+/// The execution to replay, and whether what it needs is replayed too.
+#[derive(Args)]
+pub(crate) struct Replay {
+    #[command(flatten)]
+    change: Change,
+    /// Replay the upstreams that have not succeeded first, and what those need.
+    #[arg(long, conflicts_with = "dry_run")]
+    with_upstreams: bool,
 }
 
 /// The execution to cancel, and the reason.
@@ -89,7 +99,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
     let dry_run = match &options {
         Options::Show(_) => true,
         Options::Cancel(Cancel { change, .. })
-        | Options::Replay(change)
+        | Options::Replay(Replay { change, .. })
         | Options::Signal(Send { change, .. }) => change.dry_run,
     };
     let client = context.client_unless(dry_run).await?;
@@ -109,14 +119,29 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
             client.cancel(id, &cancel.reason).await?;
             done(context, "cancelled", id)
         }
-        Options::Replay(change) => {
-            let id = &change.id;
-            if change.dry_run {
+        Options::Replay(replay) => {
+            let id = &replay.change.id;
+            if replay.with_upstreams && !replay.change.dry_run {
+                for replayed in client.replay_with_upstreams(id).await? {
+                    done(context, "replayed", &replayed)?;
+                }
+                return Ok(());
+            }
+            if replay.change.dry_run {
                 let execution = client.execution(id).await?;
                 let tried = client.dry_run(id).await?.replay(id).await;
                 return would(context, "replay", &execution, tried);
             }
-            client.replay(id).await?;
+            client.replay(id).await.map_err(|error| match &error {
+                ClientError::NeedsUpstreams { needs, .. }
+                    if needs.iter().all(|need| !need.outcome.is_empty()) =>
+                {
+                    let hint =
+                        format!("`selvedge exec replay '{id}' --with-upstreams` replays them");
+                    Failure::from(error).hint(hint)
+                }
+                _ => error.into(),
+            })?;
             done(context, "replayed", id)
         }
         Options::Signal(send) => signal(context, &client, send).await,

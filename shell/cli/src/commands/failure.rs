@@ -223,9 +223,9 @@ fn exit_of(error: &ClientError) -> Exit {
         ClientError::Refused(refusal) if refusal.code.as_str().ends_with("_not_found") => {
             Exit::NotFound
         }
-        ClientError::Refused(_) | ClientError::Deployment(DeploymentError::Counts { .. }) => {
-            Exit::Refused
-        }
+        ClientError::Refused(_)
+        | ClientError::NeedsUpstreams { .. }
+        | ClientError::Deployment(DeploymentError::Counts { .. }) => Exit::Refused,
         _ => Exit::Error,
     }
 }

@@ -27,6 +27,8 @@ pub(crate) enum Options {
     List(List),
     /// Cancel a flow and all its tasks.
     Cancel(Cancel),
+    /// Go on from the tasks that failed: replay them, and what was skipped because of them.
+    Replay(Replay),
 }
 
 /// The file, and whether to wait.
@@ -82,13 +84,36 @@ pub(crate) struct Cancel {
     dry_run: bool,
 }
 
+/// The flow to go on with.
+#[derive(Args)]
+pub(crate) struct Replay {
+    /// The flow.
+    id: FlowId,
+}
+
 pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failure> {
     match options {
         Options::Submit(submit) => self::submit(context, &submit).await,
         Options::Show(show) => self::show(context, &show).await,
         Options::List(list) => self::list(context, &list).await,
         Options::Cancel(cancel) => self::cancel(context, &cancel).await,
+        Options::Replay(replay) => self::replay(context, &replay).await,
     }
+}
+
+async fn replay(context: &Context, replay: &Replay) -> Result<(), Failure> {
+    let client = context.client().await?;
+    client.flow(replay.id).await?;
+    let replayed = client.replay_flow(replay.id).await?;
+    if replayed.is_empty() {
+        let what = format!("no task of flow {} failed or timed out: nothing to replay", replay.id);
+        return Err(Failure::new(Exit::Refused, what));
+    }
+    for id in replayed {
+        let object = json!({ "execution_id": id.to_string(), "done": "replayed" });
+        context.output.message(&format!("replayed {id}"), object)?;
+    }
+    Ok(())
 }
 
 async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
