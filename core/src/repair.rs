@@ -91,9 +91,8 @@ fn set_aside(snapshot: &Snapshot, key: &Key) -> Vec<SetAside> {
 }
 
 fn index(snapshot: &Snapshot, id: &ExecutionId) -> RepairIndex {
-    let lane = snapshot.indexes_listing(id.as_str()).find_map(|key| match key {
-        Key::Index(_, IndexPart::Lane(lane, _)) => Some(lane.clone()),
-        _ => None,
+    let lane = snapshot.indexes_listing(id.as_str()).find_map(|key| {
+        if let Key::Index(_, IndexPart::Lane(lane, _)) = key { Some(lane.clone()) } else { None }
     });
     RepairIndex { execution_id: id.clone(), lane }
 }
@@ -105,10 +104,10 @@ pub fn execution(snapshot: &Snapshot, id: &ExecutionId, accept: bool) -> RepairE
     let strays = snapshot.indexes_listing(id.as_str()).filter(own).cloned().collect();
     let (mut attempts, mut edges) = (Vec::new(), Vec::new());
     for (key, _) in snapshot.named_after(id) {
-        match key {
-            Key::Execution(_, ExecutionPart::Dependency(edge)) => edges.push(*edge),
-            Key::Attempt(_, index, AttemptPart::Record) => attempts.push(*index),
-            _ => {}
+        if let Key::Execution(_, ExecutionPart::Dependency(edge)) = key {
+            edges.push(*edge);
+        } else if let Key::Attempt(_, index, AttemptPart::Record) = key {
+            attempts.push(*index);
         }
     }
     attempts.sort_by_key(|AttemptIndex(index)| *index);
@@ -156,10 +155,10 @@ fn edges_of(
     };
     for (part, _) in snapshot.of_flow(partition, id) {
         let key = Key::Flow(partition, id, part.clone());
-        match part {
-            FlowPart::In(of) => listed(&key, 0, of),
-            FlowPart::Out(of) => listed(&key, 1, of),
-            _ => {}
+        if let FlowPart::In(of) = part {
+            listed(&key, 0, of);
+        } else if let FlowPart::Out(of) = part {
+            listed(&key, 1, of);
         }
     }
     for (part, _) in snapshot.of_flow(partition, id) {

@@ -3,6 +3,9 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use serde::Deserialize;
 
 use super::{Execution, Fields, Findings, Moment, Oracle, Reach, Snapshot, Subject};
 use crate::id::WaitpointId;
@@ -50,7 +53,7 @@ fn suspension(snapshot: &Snapshot, execution: &Execution<'_>, findings: &mut Fin
         let timed = suspension.number("timeout_at") > 0;
         let waitpoint = suspension.text("waitpoint_id");
         findings.expect(
-            timed || can_be_signalled(snapshot, execution, waitpoint),
+            timed || can_be_signalled(snapshot, execution, suspension),
             execution.id,
             || {
                 format!(
@@ -69,15 +72,40 @@ fn open_suspension<'a>(snapshot: &'a Snapshot, execution: &Execution<'_>) -> Opt
     })
 }
 
-fn can_be_signalled(snapshot: &Snapshot, execution: &Execution<'_>, waitpoint: &str) -> bool {
-    let Ok(id) = waitpoint.parse::<WaitpointId>() else { return false };
+fn can_be_signalled(
+    snapshot: &Snapshot,
+    execution: &Execution<'_>,
+    suspension: Fields<'_>,
+) -> bool {
+    let Ok(id) = suspension.text("waitpoint_id").parse::<WaitpointId>() else { return false };
     let partition = execution.partition();
     let active = snapshot.hash(&Key::waitpoint(partition, id)).is_some_and(|record| {
         record.text("state") == "active" && !record.text("waitpoint_token").is_empty()
     });
     let condition = snapshot.hash(&Key::waitpoint_condition(partition, id));
-    active && condition.is_some_and(can_be_met)
+    active
+        && condition
+            .is_some_and(|condition| can_be_met(condition) && waits_as_asked(condition, suspension))
 }
+
+/// The part of what a handler asked for when it suspended that names the signals.
+#[derive(Deserialize)]
+struct Asked {
+    required_signal_names: Vec<String>,
+}
+
+/// Whether a condition waits for signals that the handler has named; true if that is unknown.
+fn waits_as_asked(condition: Fields<'_>, suspension: Fields<'_>) -> bool {
+    let asked = serde_json::from_str::<Asked>(suspension.text("resume_condition_json"));
+    let Ok(Asked { required_signal_names }) = asked else { return true };
+    (0..condition.number("total_matchers").min(MATCHERS_MAX)).all(|index| {
+        let name = condition.text(&format!("matcher:{index}:name"));
+        name.is_empty() || required_signal_names.iter().any(|asked| asked == name)
+    })
+}
+
+/// Most signals that are compared.
+const MATCHERS_MAX: i64 = 100;
 
 /// Whether a condition is open and says what meets it.
 fn can_be_met(condition: Fields<'_>) -> bool {

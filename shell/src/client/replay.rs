@@ -85,10 +85,10 @@ impl Client {
         loop {
             let (page, next) = self.flow_members(id, cursor, PAGE).await?;
             for task in page {
-                match task.state {
-                    Some(PublicState::Failed | PublicState::Expired) => replayed.push(task.id),
-                    Some(PublicState::Skipped) => drop(skipped.insert(task.id)),
-                    _ => {}
+                if matches!(task.state, Some(PublicState::Failed | PublicState::Expired)) {
+                    replayed.push(task.id);
+                } else if task.state == Some(PublicState::Skipped) {
+                    skipped.insert(task.id);
                 }
             }
             let Some(next) = next else { break };

@@ -132,20 +132,22 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
                 let tried = client.dry_run(id).await?.replay(id).await;
                 return would(context, "replay", &execution, tried);
             }
-            client.replay(id).await.map_err(|error| match &error {
-                ClientError::NeedsUpstreams { needs, .. }
-                    if needs.iter().all(|need| !need.outcome.is_empty()) =>
-                {
-                    let hint =
-                        format!("`selvedge exec replay '{id}' --with-upstreams` replays them");
-                    Failure::from(error).hint(hint)
-                }
-                _ => error.into(),
-            })?;
+            client.replay(id).await.map_err(|error| replay_failure(id, error))?;
             done(context, "replayed", id)
         }
         Options::Signal(send) => signal(context, &client, send).await,
     }
+}
+
+/// Names the way out if what it needs can be replayed with it.
+fn replay_failure(id: &ExecutionId, error: ClientError) -> Failure {
+    let helps = matches!(&error, ClientError::NeedsUpstreams { needs, .. }
+        if needs.iter().all(|need| !need.outcome.is_empty()));
+    let failure = Failure::from(error);
+    if !helps {
+        return failure;
+    }
+    failure.hint(format!("`selvedge exec replay '{id}' --with-upstreams` replays them first"))
 }
 
 async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<(), Failure> {
