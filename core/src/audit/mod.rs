@@ -84,6 +84,14 @@ pub struct Violation {
     pub what: String,
 }
 
+impl Violation {
+    /// A violation that was found by another check than the oracles.
+    #[must_use]
+    pub fn new(oracle: &'static str, subject: impl ToString, what: impl Into<String>) -> Self {
+        Self { oracle, subject: subject.to_string(), what: what.into() }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.oracle, self.subject, self.what)

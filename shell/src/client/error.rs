@@ -154,6 +154,7 @@ impl ClientError {
             | Self::InvalidInput(_)
             | Self::LeaseLost(_)
             | Self::NotFound { .. }
+            | Self::NeedsUpstreams { .. }
             | Self::Refused(_)
             | Self::Unreadable(_)
             | Self::TimedOut(_) => None,

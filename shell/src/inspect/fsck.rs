@@ -119,10 +119,9 @@ async fn unlisted_lanes(
     // A registry of another kind was found by the oracles.
     let Ok(listed) = client.lanes().await else { return Ok(Vec::new()) };
     let missing = in_use.into_iter().filter(|lane| !listed.contains(lane));
-    let violations = missing.map(|lane| Violation {
-        oracle: LANES_LISTED,
-        subject: Key::Lanes.to_string(),
-        what: format!("does not list lane `{lane}`, in which executions wait"),
+    let violations = missing.map(|lane| {
+        let what = format!("does not list lane `{lane}`, in which executions wait");
+        Violation::new(LANES_LISTED, Key::Lanes, what)
     });
     Ok(violations.collect())
 }

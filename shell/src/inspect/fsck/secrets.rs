@@ -14,10 +14,9 @@ use crate::client::{Client, ClientError, text_hash};
 /// Partitions without a usable secret although others have one: no signal can be verified there.
 pub(super) async fn violations(client: &Client) -> Vec<Violation> {
     let missing = copies(client).await.missing;
-    let violations = missing.into_iter().map(|partition| Violation {
-        oracle: "SecretsInstalled",
-        subject: Key::WaitpointSecrets(partition).to_string(),
-        what: "holds no usable signing secret: no signal to this partition can be verified".into(),
+    let violations = missing.into_iter().map(|partition| {
+        let what = "holds no usable signing secret: no signal to this partition can be verified";
+        Violation::new("SecretsInstalled", Key::WaitpointSecrets(partition), what)
     });
     violations.collect()
 }
