@@ -288,9 +288,7 @@ impl Explainer<'_> {
             .find(|reason| !reason.is_empty())
             .filter(|_| vector.outcome != TerminalOutcome::Success)
             .map(|reason| match reason.strip_prefix("upstream_lost:") {
-                Some(upstream) => format!(
-                    ": it needed {upstream}, whose record was deleted before this edge was resolved"
-                ),
+                Some(lost) => format!(": it needed {lost}, whose record was deleted too early"),
                 None => format!(": {reason}"),
             });
         let on = "the end of its retention".to_owned();
