@@ -207,8 +207,10 @@ function submission.read(encoded, tag, namespace, payloads)
   if type(document) ~= "table" or not encoded:match("^%s*{") then
     return invalid("document must be a JSON object")
   end
-  local chunk, refused = {}, nil
-  for _, list in ipairs(LISTS) do
+  local content = document.content
+  local chunk, refused = { content = type(content) == "string" and content or nil }, nil
+  for i = 1, #LISTS do
+    local list = LISTS[i]
     chunk[list.name], refused = read_items(document, list.name, list.fields)
     if refused then
       return nil, refused
@@ -223,6 +225,16 @@ function submission.read(encoded, tag, namespace, payloads)
     return nil, refused
   end
   return chunk
+end
+
+-- The refusal of a chunk of another content than the flow was submitted with, else nil. Nothing is
+-- known of a flow that was submitted without a digest.
+function submission.differs(core, chunk)
+  local digest = core.content_digest
+  if digest and chunk.content and digest ~= chunk.content then
+    return err("invalid_input", "flow was submitted with other content")
+  end
+  return nil
 end
 
 -- Checks a new chunk against the flow: nil, or the refusal.

@@ -36,6 +36,7 @@
 mod call;
 mod cancel;
 mod cancel_flow;
+mod duplicate;
 mod failure;
 mod machine;
 mod preparation;
@@ -65,7 +66,7 @@ pub use replay::Replay;
 pub use signal::SendSignal;
 pub use start::{Start, StartTime};
 pub use start_many::{NewStart, StartMany};
-pub use submit::{FlowSubmission, FlowTask, Submit};
+pub use submit::{FlowSubmission, FlowTask, Submit, Submitted};
 pub use tail::{NextFrames, TailPosition};
 pub use wait::{Outcome, Wait, outcome_reads, read_outcome};
 pub use wait_flow::{FlowOutcome, WaitFlow};

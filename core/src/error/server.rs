@@ -70,6 +70,29 @@ impl ServerError {
         Self::not_applied(Class::NotNow, text)
     }
 
+    /// What an ACL rule must allow for the call to pass, such as `+hset`: `None` for any other
+    /// error, and for servers that do not name it.
+    #[must_use]
+    pub fn missing_right(&self) -> Option<String> {
+        let quoted = |words: &str| {
+            let (_, rest) = self.text.split_once(words)?;
+            rest.split_once('\'').map(|(name, _)| name)
+        };
+        if let Some(command) = quoted("no permissions to run the '") {
+            return Some(alloc::format!("+{command}"));
+        }
+        let lacks = |words: &str| self.text.contains(words);
+        match () {
+            () if lacks("access a channel") || lacks("to access a channel used") => {
+                Some("&ff:*".into())
+            }
+            () if lacks("access a key") || lacks("to access one of the keys") => {
+                Some("~ff:*".into())
+            }
+            () => None,
+        }
+    }
+
     /// A failure of this class, of a call that has certainly not taken effect.
     #[must_use]
     pub fn not_applied(class: Class, text: impl Into<String>) -> Self {
@@ -113,6 +136,11 @@ fn classify(text: &str) -> (Class, Applied) {
         let applied = if class == Class::Broken { Applied::Perhaps } else { Applied::No };
         return (class, applied);
     }
+    // The user may call the function, and not what the function does; that it did some of it before
+    // cannot be excluded.
+    if text.contains("ACL failure in script") {
+        return (Class::Denied, Applied::Perhaps);
+    }
     if LIBRARY_MISSING.iter().any(|words| text.contains(words)) {
         return (Class::Library, Applied::No);
     }
@@ -124,6 +152,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_missing_right_is_named() {
+        for (text, right) in [
+            ("NOPERM User app has no permissions to run the 'fcall' command", Some("+fcall")),
+            (
+                "ERR ACL failure in script: User a has no permissions to run the 'hset' command \
+              script: f, on @user_function:1.",
+                Some("+hset"),
+            ),
+            ("NOPERM No permissions to access a channel", Some("&ff:*")),
+            ("NOPERM No permissions to access a key", Some("~ff:*")),
+            ("NOAUTH Authentication required.", None),
+        ] {
+            assert_eq!(ServerError::from_reply(text).missing_right().as_deref(), right, "{text}");
+        }
+    }
+
+    #[test]
     fn known_errors_have_their_class() {
         for (text, class, applied) in [
             ("LOADING server is loading the dataset in memory", Class::NotNow, Applied::No),
@@ -132,6 +177,11 @@ mod tests {
             ("MOVED 3999 127.0.0.1:6381", Class::Redirect, Applied::No),
             ("NOAUTH Authentication required.", Class::Denied, Applied::No),
             ("READONLY You can't write against a read only replica.", Class::Denied, Applied::No),
+            (
+                "ERR ACL failure in script: User app has no permissions to run the 'set' command",
+                Class::Denied,
+                Applied::Perhaps,
+            ),
             ("OOM command not allowed when used memory > 'maxmemory'.", Class::Denied, Applied::No),
             ("ERR Function not found", Class::Library, Applied::No),
             ("WRONGTYPE Operation against a key", Class::Broken, Applied::Perhaps),

@@ -24,6 +24,7 @@
 //! a lost reply neither loses nor duplicates anything.
 
 mod completions;
+mod content;
 mod control;
 mod driver;
 mod error;

@@ -190,7 +190,8 @@ impl Task {
     }
 
     /// Makes [`Client::start`](super::Client::start) idempotent: for this long, the same key
-    /// returns the first execution. Ignored in a flow, which has a key of its own.
+    /// returns the first execution, and a task of another kind, payload or policy is refused.
+    /// Ignored in a flow, which has a key of its own.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>, remembered: Duration) -> Self {
         self.idempotency = Some((key.into(), remembered));

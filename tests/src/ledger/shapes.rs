@@ -177,6 +177,7 @@ impl SubmittedFlow {
             edges: Vec::new(),
             joins: Vec::new(),
             groups: Vec::new(),
+            content: String::new(),
             seal: false,
         }
     }

@@ -10,6 +10,7 @@ mod input;
 mod kit;
 mod operate;
 mod readme;
+mod refusals;
 mod serve;
 mod settings;
 mod signals;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use selvedge_core::value::Value;
 use selvedge_tests::bounded_output::BoundedOutput as _;
 use selvedge_tests::server::Server;
 use selvedge_tests::wait::Wait;
@@ -83,13 +84,40 @@ fn the_examples_end_well_without_a_server_and_with_one() {
 }
 
 #[test]
+fn sigterm_ends_every_example_well() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let store = format!("valkey://127.0.0.1:{}", server.port());
+    for name in ["embed_engine", "submit_flow", "worker_service"] {
+        // Nothing is answered, so that it cannot end by itself.
+        let child = Command::new(example(name))
+            .env("SELVEDGE_URL", &store)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let child = child.expect("it is built");
+        let subscribed = || {
+            let reply = server.connect().ok()?.call(&["PUBSUB", "CHANNELS"]).ok()?;
+            (reply != Value::Array(Vec::new())).then_some(())
+        };
+        assert!(Wait::at_most(LONG).until(subscribed).is_some(), "{name} does not begin");
+        let mut admin = server.connect().expect("it is up");
+        admin.call(&["CLIENT", "PAUSE", "1500", "ALL"]).expect("it answers");
+        let pid = child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
+        assert!(sent.success(), "{name} had ended");
+        let ended = child.bounded_output();
+        assert_eq!(ended.status.code(), Some(0), "{name}: {}", told(&ended));
+    }
+}
+
+#[test]
 fn the_library_is_taken_by_a_server_as_the_readme_pipes_it() {
     let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
     let text = Command::new(env!("CARGO_BIN_EXE_command")).arg("library").bounded_output();
     let text = String::from_utf8(text.stdout).expect("plain text");
     let mut connection = server.connect().expect("it is up");
     let reply = connection.call(&["FUNCTION", "LOAD", "REPLACE", &text]).expect("it answers");
-    assert_eq!(reply, selvedge_core::value::Value::Bulk(b"flowfabric".to_vec()));
+    assert_eq!(reply, Value::Bulk(b"flowfabric".to_vec()));
 }
 
 impl ConsoleSession {

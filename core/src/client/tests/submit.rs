@@ -46,6 +46,7 @@ fn flow(tasks: u8, per_call: usize) -> FlowSubmission {
         namespace: Namespace::new("n"),
         tasks: (0..tasks).map(task).collect(),
         tags: Vec::new(),
+        content: String::new(),
         tasks_per_call: per_call,
     }
 }

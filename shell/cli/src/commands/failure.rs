@@ -105,10 +105,16 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let exit = exit_of(&error);
         let failure = Self::new(exit, &error);
-        match server_error(&error).map(advice) {
-            Some((exit, hint)) => Self { exit, ..failure }.hint(hint),
-            None => failure,
+        if let ClientError::Store(StoreError::Tls(text)) = &error {
+            return failure.hint(tls_advice(text));
         }
+        let Some(server) = server_error(&error) else { return failure };
+        let (exit, hint) = advice(server);
+        let hint = match server.missing_right() {
+            Some(right) => format!("missing right: {right}; {hint}"),
+            None => hint.to_owned(),
+        };
+        Self { exit, ..failure }.hint(hint)
     }
 }
 
@@ -121,6 +127,22 @@ fn server_error(error: &ClientError) -> Option<&ServerError> {
         }
         ClientError::Deployment(error) => error.server(),
         _ => None,
+    }
+}
+
+/// The variable to set when TLS cannot be set up.
+fn tls_advice(text: &str) -> &'static str {
+    let begins = |words: &str| text.starts_with(words);
+    match () {
+        () if begins("a client certificate needs") => {
+            "SELVEDGE_TLS_KEY_FILE names the file with the key"
+        }
+        () if begins("a client key needs") => {
+            "SELVEDGE_TLS_CERT_FILE names the file with the certificate"
+        }
+        () if begins("the client certificate") => "SELVEDGE_TLS_CERT_FILE names it",
+        () if begins("the client key") => "SELVEDGE_TLS_KEY_FILE names it",
+        () => "SELVEDGE_TLS_CA_FILE names a PEM file with the trusted CA certificates",
     }
 }
 
@@ -141,6 +163,11 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
             "check the certificates: SELVEDGE_TLS_CERT_FILE and SELVEDGE_TLS_KEY_FILE name the \
              client's, SELVEDGE_TLS_CA_FILE the authority",
         ),
+        _ if said("invalid peer certificate") => (
+            Exit::Refused,
+            "the certificate of the server is not trusted for this host: SELVEDGE_TLS_CA_FILE names \
+             the authority that signed it",
+        ),
         _ if said("DB index is out of range") => {
             (Exit::Usage, "the database number in the URL is too high")
         }
@@ -148,7 +175,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
             (Exit::Usage, "this server is no cluster: leave ?cluster=true out, and other hosts")
         }
         ("WRONGTYPE", _) => {
-            (Exit::Refused, "a Selvedge key has the wrong type; run `selvedge fsck`")
+            (Exit::Refused, "another program wrote to this key; run `selvedge fsck`")
         }
         ("OOM", _) => (
             Exit::Refused,
@@ -199,9 +226,9 @@ fn exit_of(error: &ClientError) -> Exit {
         ClientError::Refused(refusal) if refusal.code.as_str().ends_with("_not_found") => {
             Exit::NotFound
         }
-        ClientError::Refused(_) | ClientError::Deployment(DeploymentError::Counts { .. }) => {
-            Exit::Refused
-        }
+        ClientError::OtherContent { .. }
+        | ClientError::Refused(_)
+        | ClientError::Deployment(DeploymentError::Counts { .. }) => Exit::Refused,
         _ => Exit::Error,
     }
 }

@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use selvedge::client::{Client, ClientError, Flow, FlowCursor};
 use selvedge::flow_file::{self, Format};
 use selvedge::inspect::{FlowGraph, Node};
+use selvedge_core::error::Code;
 use selvedge_core::id::FlowId;
 use serde_json::{Value, json};
 
@@ -106,8 +107,13 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
         .iter()
         .map(|(name, id)| (name.clone(), Value::from(id.to_string())))
         .collect();
-    let sentence = format!("flow {} with {}", submitted.id, tasks_of(tasks.len()));
-    let object = json!({ "flow_id": submitted.id.to_string(), "tasks": tasks });
+    let before = if submitted.before { " was submitted before; nothing was changed" } else { "" };
+    let sentence = format!("flow {} with {}{before}", submitted.id, tasks_of(tasks.len()));
+    let object = json!({
+        "flow_id": submitted.id.to_string(),
+        "submitted_before": submitted.before,
+        "tasks": tasks,
+    });
     context.output.message(&sentence, object)?;
     if submit.wait {
         wait(context, &client, submitted.id, submit.timeout).await?;
@@ -298,7 +304,13 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
         });
         return Ok(context.output.message(&sentence, object)?);
     }
-    let done = client.cancel_flow(id, &cancel.reason).await?;
+    let done = match client.cancel_flow(id, &cancel.reason).await {
+        Err(ClientError::Refused(refusal)) if refusal.code == Code::FlowAlreadyTerminal => {
+            let sentence = format!("flow {id} is {}: nothing to do", client.flow(id).await?.state);
+            return Err(Failure::new(Exit::Refused, sentence));
+        }
+        done => done?,
+    };
     let sentence = format!(
         "cancelled flow {id}: {} tasks cancelled, {} had ended, {} are left to the engine",
         done.cancelled, done.ended_before, done.left_to_engine

@@ -14,6 +14,11 @@ use super::TlsOptions;
 use crate::store::StoreError;
 use crate::store::connector::Stream;
 
+/// How errors name the files.
+const CA: &str = "the CA file";
+const CERTIFICATE: &str = "the client certificate";
+const KEY: &str = "the client key";
+
 /// A TLS client with the certificates of its options.
 pub(crate) struct TlsClient(Arc<ClientConfig>);
 
@@ -38,8 +43,10 @@ fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
     let config = match (&options.cert_file, &options.key_file) {
         (None, None) => builder.with_no_client_auth(),
         (Some(cert), Some(key)) => builder
-            .with_client_auth_cert(certificates(cert)?, private_key(key)?)
-            .map_err(|error| StoreError::Tls(format!("{}: {error}", cert.display())))?,
+            .with_client_auth_cert(certificates(CERTIFICATE, cert)?, private_key(key)?)
+            .map_err(|error| {
+                StoreError::Tls(format!("{CERTIFICATE} {}: {error}", cert.display()))
+            })?,
         (Some(_), None) => {
             return Err(StoreError::Tls("a client certificate needs its key file".to_owned()));
         }
@@ -54,10 +61,10 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
     match file {
         Some(file) => {
-            for certificate in certificates(file)? {
-                roots
-                    .add(certificate)
-                    .map_err(|error| StoreError::Tls(format!("{}: {error}", file.display())))?;
+            for certificate in certificates(CA, file)? {
+                roots.add(certificate).map_err(|error| {
+                    StoreError::Tls(format!("{CA} {}: {error}", file.display()))
+                })?;
             }
         }
         None => {
@@ -71,19 +78,20 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     Ok(roots)
 }
 
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let unreadable = |error| StoreError::Tls(format!("{}: {error}", file.display()));
+fn certificates(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let unreadable = |error| StoreError::Tls(format!("{what} {}: {error}", file.display()));
     let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
     if certificates.is_empty() {
-        return Err(StoreError::Tls(format!("{} contains no certificate", file.display())));
+        let text = format!("{what} {} contains no certificate", file.display());
+        return Err(StoreError::Tls(text));
     }
     Ok(certificates)
 }
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
     PrivateKeyDer::from_pem_file(file)
-        .map_err(|error| StoreError::Tls(format!("{}: {error}", file.display())))
+        .map_err(|error| StoreError::Tls(format!("{KEY} {}: {error}", file.display())))
 }
