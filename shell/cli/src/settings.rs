@@ -9,7 +9,7 @@
 //! | `SELVEDGE_TLS_CERT_FILE`, `SELVEDGE_TLS_KEY_FILE` | client certificate and its key |
 //! | `SELVEDGE_WAITPOINT_SECRET`, `SELVEDGE_WAITPOINT_SECRET_FILE` | signs waitpoint tokens; hex digits |
 //! | `SELVEDGE_REQUIRE_WAITPOINT_SECRET` | `true`: an engine never generates a missing secret |
-//! | `SELVEDGE_NAMESPACE` | the namespace of the flows that the command submits and lists |
+//! | `SELVEDGE_NAMESPACE` | the namespace that the command works on |
 //! | `SELVEDGE_LISTEN` | the address of `serve`; `127.0.0.1:9180` when unset |
 //! | `FF_…` | the settings of the engine, with the names of the contract |
 //!

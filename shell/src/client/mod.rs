@@ -32,6 +32,7 @@ mod flow;
 mod frames;
 mod invalid_flow;
 mod limits;
+mod limits_delete;
 mod list;
 mod names;
 mod records;

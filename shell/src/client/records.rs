@@ -18,6 +18,8 @@ use super::{Client, ClientError, default_lane};
 pub struct Execution {
     /// Its id.
     pub id: ExecutionId,
+    /// Its namespace.
+    pub namespace: String,
     /// The flow it belongs to.
     pub flow: Option<FlowId>,
     /// Its kind, which selects the handler.
@@ -185,6 +187,7 @@ impl Execution {
         let reason = set("cancellation_reason").or_else(|| set("failure_reason"));
         Self {
             id,
+            namespace: field("namespace"),
             flow: field("flow_id").parse().ok(),
             kind: field("execution_kind"),
             lane: field("lane_id").parse().unwrap_or_else(|_| default_lane()),

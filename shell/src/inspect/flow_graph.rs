@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::command::Command;
 use selvedge_core::id::{EdgeId, ExecutionId, FlowId};
 use selvedge_core::key::Key;
+use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 
-use crate::client::{Client, ClientError, FlowRecord, MemberCursor, NAME_TAG, fields, text};
+use crate::client::{Client, ClientError, FlowRecord, MemberCursor, NAME_TAG, fields, text_hash};
 
 /// A flow with its executions and their upstreams.
 #[derive(Clone, Debug)]
@@ -37,6 +38,12 @@ pub struct Node {
     pub upstreams_omitted: u64,
     /// How many upstreams must succeed.
     pub join: Join,
+    /// Its lane.
+    pub lane: String,
+    /// When it was created, when its first attempt started, and when it ended.
+    pub times: [Option<ServerTime>; 3],
+    /// Its tags, without the one that names the task.
+    pub tags: BTreeMap<String, String>,
 }
 
 /// How many upstreams must succeed.
@@ -55,8 +62,32 @@ impl Node {
     /// Whether it has ended, with any outcome. An execution whose record was deleted has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
-        ["completed", "failed", "cancelled", "expired", "skipped", ""]
-            .contains(&self.state.as_str())
+        is_end(&self.state)
+    }
+}
+
+/// Whether a public state is an end; the empty one, of a deleted record, is.
+pub(super) fn is_end(state: &str) -> bool {
+    ["completed", "failed", "cancelled", "expired", "skipped", ""].contains(&state)
+}
+
+/// The state of a flow whose executions are in these states.
+pub(super) fn state_of(states: &[&str]) -> &'static str {
+    let some = |words: &[&str]| states.iter().any(|state| words.contains(state));
+    let ended = states.iter().all(|state| is_end(state));
+    if ended && some(&["failed", "expired"]) {
+        "failed"
+    } else if ended && some(&["completed"]) {
+        // A join may cancel its remaining upstreams; the flow has succeeded all the same.
+        "completed"
+    } else if ended {
+        "cancelled"
+    } else if some(&["active"]) {
+        "running"
+    } else if some(&["suspended", "delayed", "rate_limited", "waiting_children"]) {
+        "blocked"
+    } else {
+        "open"
     }
 }
 
@@ -78,23 +109,8 @@ impl FlowGraph {
         if self.is_truncated || are_gone || self.flow.state == "cancelled" {
             return self.flow.public_state();
         }
-        let is = |node: &Node, words: &[&str]| words.contains(&node.state.as_str());
-        let some = |words: &[&str]| self.nodes.values().any(|node| is(node, words));
-        let ended = self.nodes.values().all(Node::has_ended);
-        if ended && some(&["failed", "expired"]) {
-            "failed"
-        } else if ended && some(&["completed"]) {
-            // A join may cancel its remaining upstreams; the flow has succeeded all the same.
-            "completed"
-        } else if ended {
-            "cancelled"
-        } else if some(&["active"]) {
-            "running"
-        } else if some(&["suspended", "delayed", "rate_limited", "waiting_children"]) {
-            "blocked"
-        } else {
-            "open"
-        }
+        let states: Vec<&str> = self.nodes.values().map(|node| node.state.as_str()).collect();
+        state_of(&states)
     }
 
     /// The executions with their depth, as a tree in depth-first order. Each appears once, under
@@ -171,11 +187,18 @@ impl Client {
             .iter()
             .flat_map(|id| {
                 let execution = Key::execution(id);
-                let core: [&[u8]; 2] = [b"execution_kind", b"public_state"];
+                let core: [&[u8]; 6] = [
+                    b"execution_kind",
+                    b"public_state",
+                    b"lane_id",
+                    b"created_at",
+                    b"started_at",
+                    b"completed_at",
+                ];
                 let group: [&[u8]; 2] = [b"policy_variant", b"k"];
                 [
                     Command::read("HMGET", &execution.core(), &core),
-                    Command::read("HGET", &execution.tags(), &[NAME_TAG.as_bytes()]),
+                    Command::read("HGETALL", &execution.tags(), &[]),
                     Command::read("HMGET", &keys.edge_group(id), &group),
                     Command::read("SRANDMEMBER", &keys.in_to(id), &[UPSTREAMS_MAX.as_bytes()]),
                     Command::read("SCARD", &keys.in_to(id), &[]),
@@ -186,19 +209,23 @@ impl Client {
         let mut nodes: Vec<(ExecutionId, Node)> = Vec::with_capacity(ids.len());
         let mut edges: Vec<(usize, EdgeId)> = Vec::new();
         for (at, (id, replies)) in ids.iter().zip(replies.chunks_exact(5)).enumerate() {
-            let [core, name, group, incoming, degree] = replies else { continue };
+            let [core, tags, group, incoming, degree] = replies else { continue };
             let (core, group) = (fields(core.clone()), fields(group.clone()));
             let field = |of: &[String], at: usize| of.get(at).cloned().unwrap_or_default();
             let incoming = fields(incoming.clone());
             let degree = if let Value::Int(degree) = degree { *degree } else { 0 };
             let degree = u64::try_from(degree).unwrap_or_default();
+            let mut tags = text_hash(tags.clone());
             let node = Node {
-                name: text(name.clone()),
+                name: tags.remove(NAME_TAG).unwrap_or_default(),
                 kind: field(&core, 0),
                 state: field(&core, 1),
                 upstreams: BTreeSet::new(),
                 upstreams_omitted: degree.saturating_sub(incoming.len() as u64),
                 join: parse_join(&field(&group, 0), &field(&group, 1)),
+                lane: field(&core, 2),
+                times: [3, 4, 5].map(|at| field(&core, at).parse().ok()),
+                tags,
             };
             nodes.push((id.clone(), node));
             edges.extend(

@@ -10,8 +10,8 @@ use super::output::escape_control;
 /// The tree, one execution per line.
 pub(crate) fn tree(graph: &FlowGraph) -> String {
     let flow = &graph.flow;
-    let mut text =
-        format!("flow {} {} ({})", flow.id, escape_control(flow.kind.as_str()), graph.state());
+    let (kind, namespace) = (escape_control(&flow.kind), escape_control(&flow.namespace));
+    let mut text = format!("flow {} {kind} ({})  namespace {namespace}", flow.id, graph.state());
     for (depth, id) in graph.tree() {
         let Some(node) = graph.nodes.get(id) else { continue };
         let indent = "  ".repeat(depth.min(DEPTH_DRAWN) + 1);
