@@ -8,7 +8,7 @@ use selvedge_core::capability::Capabilities;
 use selvedge_core::client::StartTime;
 use selvedge_core::id::{BudgetId, LaneId, QuotaPolicyId};
 use selvedge_core::policy::{
-    Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy,
+    Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy,
 };
 use selvedge_core::time::{DURATION_MAX, ServerTime};
 
@@ -147,6 +147,14 @@ impl Task {
     #[must_use]
     pub fn deadline(mut self, within: Duration) -> Self {
         self.timeouts().execution_deadline_ms = Some(millis(within));
+        self
+    }
+
+    /// How long it is kept after its end, instead of the retention of the deployment.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        let stream = self.policy_mut().stream_policy.get_or_insert_with(StreamPolicy::default);
+        stream.retention_ttl_ms = Some(millis(retention));
         self
     }
 
@@ -306,6 +314,10 @@ impl Task {
             ("pause between retries", pause),
             (ATTEMPT_TIMEOUT, timeouts.and_then(|limits| limits.attempt_timeout_ms)),
             (DEADLINE, self.deadline_ms()),
+            (
+                "retention",
+                self.policy.stream_policy.as_ref().and_then(|kept| kept.retention_ttl_ms),
+            ),
             (KEY_TTL, self.idempotency.as_ref().map(|(_, life)| millis(*life))),
         ];
         spans.into_iter().filter_map(|(what, ms)| ms.map(|ms| (what, ms)))

@@ -54,3 +54,15 @@ fn lists_are_those_of_the_namespace() {
     let told = text(&operator.run(&["flow", "list"]).stderr);
     assert!(told.contains("1 of other namespaces; --all-namespaces"), "{told}");
 }
+
+#[test]
+fn workers_are_those_of_one_namespace() {
+    let operator = Operator::new();
+    operator.fails(
+        &mut operator.command(&["workers", "--all-namespaces"]),
+        2,
+        &["registered by namespace", "--namespace"],
+    );
+    let shown = text(&operator.run(&["workers"]).stdout);
+    assert!(shown.contains("NAMESPACE"), "{shown}");
+}

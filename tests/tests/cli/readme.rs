@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use selvedge::{Client, Context, Engine, Failed, Task, Worker};
 use selvedge_core::value::Value;
 use selvedge_tests::bounded_output::BoundedOutput as _;
 use selvedge_tests::server::Server;
@@ -108,6 +109,32 @@ fn sigterm_ends_every_example_well() {
         let ended = child.bounded_output();
         assert_eq!(ended.status.code(), Some(0), "{name}: {}", told(&ended));
     }
+}
+
+/// The README says that `memory://` may be replaced by the URL of a server.
+#[test]
+fn the_first_example_works_on_an_empty_server() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let url = format!("valkey://127.0.0.1:{}", server.port());
+    assert!(README.contains("Engine::builder(client.store().clone()).start().await?"), "changed");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = runtime.expect("a runtime").block_on(async {
+        let client = Client::connect(&url).await.expect("it is up");
+        let engine = Engine::builder(client.store().clone()).start().await.expect("it starts");
+        let worker = Worker::builder(client.clone()).handler("word", |task: Context| async move {
+            Ok::<_, Failed>(task.payload().to_vec())
+        });
+        let worker = tokio::spawn(worker.run_until(std::future::pending()));
+        let id = client.start(Task::new("hello", "word").payload("Hello")).await.expect("taken");
+        let ended = client.wait_within(&id, LONG).await.expect("it ends");
+        worker.abort();
+        engine.shutdown(LONG).await.expect("it stops");
+        ended.result
+    });
+    assert_eq!(result, b"Hello");
+    let mut connection = server.connect().expect("it is up");
+    let there = connection.call(&["EXISTS", "ff:sec:{fp:7}:waitpoint_hmac"]).expect("it answers");
+    assert_eq!(there, Value::Int(1), "the secret is generated and stored");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use selvedge::client::Client;
 use selvedge::worker::{Context, Failed, Worker};
+use selvedge_tests::bounded_output::BoundedOutput as _;
 use selvedge_tests::wait::Wait;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -74,7 +75,7 @@ fn an_execution_is_shown_with_all_that_belongs_to_it() {
         r#"{{"kind":"f","tasks":[
           {{"name":"a","kind":"say","payload":"hello","attempt_timeout":"30s","deadline":"1h",
             "retries":{{"max":3,"pause":"10ms"}},"budgets":[{budget}]}},
-          {{"name":"b","kind":"say","payload":"x","after":["a"]}}]}}"#
+          {{"name":"b","kind":"say","payload":"x","after":["a"],"retention":"3days"}}]}}"#
     );
     let lines = with_worker(&operator, || {
         let _engine = Engine::of(&operator);
@@ -96,10 +97,17 @@ fn an_execution_is_shown_with_all_that_belongs_to_it() {
         ("namespace", "default".into()),
         ("budgets", Value::from(vec![budget.clone()])),
         ("frames", 1.into()),
+        ("retention", "1day".into()),
     ] {
         assert_eq!(shown[field], value, "{field}: {shown}");
     }
     assert_eq!(shown["attempts"][0]["state"], "ended_success", "{shown}");
+    let at = |row: &Value, name: &str| row[name].as_u64().expect("a time");
+    assert_eq!(at(shown, "purged_at"), at(shown, "completed_at") + 86_400_000);
+    let other = line(0)["tasks"]["b"].as_str().expect("an id").to_owned();
+    let other = &operator.json(&["exec", "show", &other])[0];
+    assert_eq!(other["retention"], "3days", "{other}");
+    assert_eq!(at(other, "purged_at"), at(other, "completed_at") + 3 * 86_400_000);
     assert_eq!(shown["output"][0]["payload"], "thinking", "{shown}");
     let shown = text(&operator.run(&["exec", "show", &id]).stdout);
     for words in ["payload", "hello", "attempt 0  ended_success from 20", "output  stdout thinking"]
@@ -297,4 +305,34 @@ fn engines_are_listed_while_they_run() {
     assert_eq!(rows.len(), 1, "{rows:?}");
     assert_eq!((&rows[0]["state"], &rows[0]["pid"]), (&"silent".into(), &engines[0].0.id().into()));
     assert_eq!(operator.json(&["fsck"]).last().expect("a summary")["violations"], 0);
+}
+
+#[test]
+fn ended_executions_are_kept_as_long_as_the_deployment_or_their_task_says() {
+    let operator = Operator::new();
+    let mut config = operator.command(&["config", "show", "--json"]);
+    let rows = text(&config.env("SELVEDGE_RETENTION", "2s").bounded_output().stdout);
+    assert!(
+        rows.contains(r#""setting":"retention""#) && rows.contains(r#""value":"2s""#),
+        "{rows}"
+    );
+    let mut config = operator.command(&["config", "show"]);
+    operator.fails(config.env("SELVEDGE_RETENTION", "0s"), 2, &["SELVEDGE_RETENTION", "at least"]);
+
+    let flow = r#"{"kind":"f","tasks":[
+        {"name":"brief","kind":"k"},{"name":"long","kind":"k","retention":"1h"}]}"#;
+    let submitted = operator.submitted(flow);
+    let id = |name: &str| submitted["tasks"][name].as_str().expect("an id").to_owned();
+    for name in ["brief", "long"] {
+        operator.json(&["exec", "cancel", &id(name)]);
+    }
+    let brief = id("brief");
+    let gone = Wait::at_most(Duration::from_secs(60)).until(|| {
+        let mut scan = operator.command(&["scan", "--once"]);
+        assert!(scan.env("SELVEDGE_RETENTION", "2s").bounded_output().status.success());
+        let shown = operator.run(&["exec", "show", &brief]);
+        (shown.status.code() == Some(3)).then_some(())
+    });
+    assert!(gone.is_some(), "it is kept although its retention is over");
+    assert_eq!(operator.json(&["exec", "show", &id("long")])[0]["state"], "cancelled");
 }

@@ -25,6 +25,12 @@ pub(crate) async fn run(
     let tags: Vec<String> =
         execution.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let json = context.output.json;
+    let own = details.policy.as_ref().and_then(|policy| policy.stream_policy.as_ref());
+    // The engines may run elsewhere; assume that they have the settings of this environment.
+    let kept_ms = own.and_then(|kept| kept.retention_ttl_ms);
+    let kept_ms = kept_ms.unwrap_or_else(|| context.settings.engine.retention_ms());
+    let purged_at =
+        execution.completed_at.map(|at| ServerTime(at.0.saturating_add_unsigned(kept_ms)));
     let mut fields = vec![
         ("id", Value::from(execution.id.to_string())),
         ("namespace", text(execution.namespace)),
@@ -48,6 +54,8 @@ pub(crate) async fn run(
         ("created at", time(execution.created_at)),
         ("started at", time(execution.started_at)),
         ("completed at", time(execution.completed_at)),
+        ("retention", span(Some(kept_ms))),
+        ("purged at", time(purged_at)),
         ("tags", Value::from(tags)),
     ];
     fields.extend(policy_fields(details.policy.as_ref()));
