@@ -227,14 +227,31 @@ function submission.read(encoded, tag, namespace, payloads)
   return chunk
 end
 
--- The refusal of a chunk of another content than the flow was submitted with, else nil. Nothing is
--- known of a flow that was submitted without a digest.
-function submission.differs(core, chunk)
-  local digest = core.content_digest
-  if digest and chunk.content and digest ~= chunk.content then
+-- The tags of a flow, and the one that keeps the digest of its content.
+local function tags_of(flow_core)
+  return flow.prefix_of(flow_core) .. ":tags", "selvedge.content"
+end
+
+-- The refusal of a chunk of another content than the flow was submitted with, or of tags of another
+-- type, else nil. Nothing is known of a flow that was submitted without a digest. `core` = the
+-- flow's record, nil if it is new: then only the type counts.
+function submission.differs(flow_core, core, chunk)
+  local key, tag = tags_of(flow_core)
+  local digest = try("HGET", key, tag)
+  local refused = guard.clash(key, "hash") or guard.refusal(digest)
+  if refused then
+    return guard.named(refused, key)
+  end
+  if core and digest and digest ~= chunk.content then
     return err("invalid_input", "flow was submitted with other content")
   end
   return nil
+end
+
+-- Keeps the digest of the content of a new flow; its type was checked by `differs`.
+function submission.keep_content(flow_core, chunk)
+  local key, tag = tags_of(flow_core)
+  call("HSET", key, tag, chunk.content)
 end
 
 -- Checks a new chunk against the flow: nil, or the refusal.

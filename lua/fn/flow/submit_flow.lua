@@ -2,8 +2,9 @@
 -- be claimed before the flow is sealed, and everything is checked before anything is written. A
 -- chunk that was already written is skipped, and a sealed flow answers ALREADY_SATISFIED, so a
 -- caller that lost a reply repeats the call. A flow keeps the digest of its content if a document
--- brings one, and then refuses chunks with another. An added function; the form of the document is
--- described in lib/submission.lua.
+-- brings one, and then refuses chunks with another. It is kept as a tag, because strict readers
+-- accept no further field in the core. An added function; the form of the document is described in
+-- lib/submission.lua.
 --
 -- At most 256 members and 2048 edges per call; callers divide flows by their work, which is less
 -- (SubmitFlow::work in the core). A seal releases at most 200 members per call and answers
@@ -33,7 +34,7 @@ end
 -- The reply after the seal: a repeated chunk is acknowledged, anything new is refused.
 local function after_seal(k, a, core, payloads)
   local chunk, refused = submission.read(a.document, text.tag(k.flow_core), a.namespace, payloads)
-  refused = refused or submission.differs(core, chunk)
+  refused = refused or chunk.content and submission.differs(k.flow_core, core, chunk)
   if refused then
     return refused
   end
@@ -53,7 +54,7 @@ end
 local function new_chunk(k, a, core, payloads, now, seals)
   local tag, prefix = text.tag(k.flow_core), flow.prefix_of(k.flow_core)
   local chunk, refused = submission.read(a.document, tag, a.namespace, payloads)
-  refused = refused or core and submission.differs(core, chunk)
+  refused = refused or chunk.content and submission.differs(k.flow_core, core, chunk)
   if refused then
     return nil, refused
   end
@@ -92,7 +93,7 @@ local function write_chunk(k, a, core, chunk, now, seals)
   if not core then
     flow.open(k.flow_core, a.flow_id, a.flow_kind, a.namespace, now, nodes, edges)
     if chunk and chunk.content then
-      call("HSET", k.flow_core, "content_digest", chunk.content)
+      submission.keep_content(k.flow_core, chunk)
     end
   elseif not chunk then
     -- A repeated chunk shows that the submission is not abandoned.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_core::call::flow::SubmitFlow;
 use selvedge_core::client::reply::{as_bytes, text_hash};
 use selvedge_core::command::Command;
 use selvedge_core::id::{AttemptIndex, ExecutionId, FlowId, LaneId, WorkerInstanceId};
@@ -156,6 +157,9 @@ impl Client {
             return Err(ClientError::NotFound { kind: "flow", id: id.to_string() });
         }
         let field = |name: &str| record.get(name).cloned().unwrap_or_default();
+        let summary = hashes.next().unwrap_or_default();
+        let mut tags = hashes.next().unwrap_or_default();
+        tags.remove(SubmitFlow::CONTENT_TAG);
         Ok(FlowRecord {
             id,
             kind: field("flow_kind"),
@@ -164,8 +168,8 @@ impl Client {
             edge_count: field("edge_count").parse().unwrap_or(0),
             state: field("public_flow_state"),
             created_at: field("created_at").parse().ok(),
-            summary: hashes.next().unwrap_or_default(),
-            tags: hashes.next().unwrap_or_default(),
+            summary,
+            tags,
             record,
         })
     }

@@ -28,6 +28,9 @@ fn an_idempotency_key_belongs_to_one_content() {
         assert!(told.contains("submitted before with other content"), "{told}");
         assert!(told.contains(first["flow_id"].as_str().expect("an id")), "{told}");
     }
+    let shown = operator.json(&["flow", "show", first["flow_id"].as_str().expect("an id")]);
+    assert_eq!(shown[0]["tags"], serde_json::json!({}), "nobody gave it a tag");
+    assert_eq!(operator.json(&["fsck"]).last().expect("a summary")["violations"], 0);
 }
 
 #[test]

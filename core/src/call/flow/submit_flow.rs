@@ -100,6 +100,8 @@ pub enum Submission {
 }
 
 impl SubmitFlow {
+    /// The tag in which a flow keeps [`SubmitFlow::content`].
+    pub const CONTENT_TAG: &'static str = "selvedge.content";
     /// The detail of the refusal of a flow that was submitted with other content.
     pub const OTHER_CONTENT: &'static str = "flow was submitted with other content";
     /// Members that one call may bring.
