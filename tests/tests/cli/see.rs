@@ -17,22 +17,19 @@ fn with_worker<T>(operator: &Operator, seen: impl FnOnce() -> T) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let stop = CancellationToken::new();
-    let url = operator.url("");
-    let worker = runtime.block_on(async {
-        let client = Client::connect(&url).await.expect("it is up");
-        let worker = Worker::builder(client)
-            .handler("say", |task: Context| async move {
-                task.frame("stdout", b"thinking").await?;
-                Ok::<_, Failed>(format!("said {}", String::from_utf8_lossy(task.payload())))
-            })
-            .handler("fail", |task: Context| async move {
-                match task.attempt().0 {
-                    0 => Err(Failed::transient("not yet")),
-                    _ => Ok(b"\xff\xfe".to_vec()),
-                }
-            });
-        tokio::spawn(worker.run_until(stop.clone().cancelled_owned()))
-    });
+    let client = runtime.block_on(Client::connect(&operator.url(""))).expect("it is up");
+    let worker = Worker::builder(client)
+        .handler("say", |task: Context| async move {
+            task.frame("stdout", b"thinking").await?;
+            Ok::<_, Failed>(format!("said {}", String::from_utf8_lossy(task.payload())))
+        })
+        .handler("fail", |task: Context| async move {
+            match task.attempt().0 {
+                0 => Err(Failed::transient("not yet")),
+                _ => Ok(b"\xff\xfe".to_vec()),
+            }
+        });
+    let worker = runtime.spawn(worker.run_until(stop.clone().cancelled_owned()));
     let seen = seen();
     stop.cancel();
     runtime.block_on(worker).expect("it ends").expect("it ends well");
