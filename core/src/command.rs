@@ -46,6 +46,12 @@ impl Command {
         Self::on_key(name, key, rest, false)
     }
 
+    /// Asks the server of this slot for its time; see [`reply::time`](crate::reply::time).
+    #[must_use]
+    pub fn time(slot: u16) -> Self {
+        Self { slot, argv: alloc::vec![b"TIME".to_vec()], reads: true }
+    }
+
     /// Whether sending it twice has the same effect as sending it once. A write counts as not
     /// idempotent; its caller may know better.
     #[must_use]

@@ -16,7 +16,9 @@
 //! | [`retry`] | whether a failed call may be repeated, and after which delay |
 //! | [`call`] | one type per store function: name, keys, arguments, reply |
 //! | [`client`] | the client's procedures: submit, wait, signal, cancel, limits |
+//! | [`eligible_score`] | the order in which a lane's executions are claimed |
 //! | [`command`] | a command for a store, and what became of it |
+//! | [`reply`] | reads replies of plain commands |
 //! | [`requests`] | commands in flight, for every machine: batches, tickets, deadlines |
 //! | [`engine`] | the engine: cadence, scanners, dispatch, recovery |
 //! | [`worker`] | the worker: claims, leases, admission, reports, drain |
@@ -46,6 +48,7 @@ pub mod client;
 pub mod command;
 pub mod completion;
 pub mod doctor;
+pub mod eligible_score;
 pub mod engine;
 pub mod error;
 pub mod explain;
@@ -54,6 +57,7 @@ pub mod key;
 pub mod partition;
 pub mod policy;
 pub mod push;
+pub mod reply;
 pub mod requests;
 pub mod retry;
 pub mod state;

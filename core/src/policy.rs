@@ -379,13 +379,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn policies_round_trip(priority: i64, retries: u32, delay_ms: u64, categories: Vec<String>) {
+        fn policies_round_trip(priority: i64, retries: u32, delay_ms: u64, names: Vec<String>) {
             let policy = ExecutionPolicy {
                 priority,
                 retry_policy: Some(RetryPolicy {
                     max_retries: retries,
                     backoff: Backoff::Fixed { delay_ms },
-                    retryable_categories: categories,
+                    retryable_categories: names,
                 }),
                 ..ExecutionPolicy::default()
             };

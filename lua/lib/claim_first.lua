@@ -48,8 +48,10 @@ function claim.plan_first(a, taker, tag, id, now, ttl)
     prefix .. "core", prefix .. "attempts", prefix .. "claim_grant", prefix .. "lease:current",
     prefix .. "payload", prefix .. "policy"
   local opened = "ff:attempt:" .. tag .. ":" .. id .. ":0"
-  if known_keys[core] or known_keys[attempts] or known_keys[granted] or known_keys[held_by]
-    or known_keys[payload_key] or known_keys[policy_key] or known_keys[opened] then
+  local as_core, as_payload = known_keys[core], known_keys[payload_key]
+  if as_core and as_core.kind ~= "hash" or as_payload and as_payload.kind ~= "string"
+    or known_keys[attempts] or known_keys[granted] or known_keys[held_by]
+    or known_keys[policy_key] or known_keys[opened] then
     return nil
   end
   local v = try("HMGET",
@@ -73,6 +75,24 @@ function claim.plan_first(a, taker, tag, id, now, ttl)
     execution_kind = v[10] or "", flow_id = flow_id, payload = payload, policy = policy_text,
     waited_ms = claim.waited_ms(v[9], now),
   }
+end
+
+-- Claims children that the call has made eligible, as far as `takers` are left and the claim is a
+-- usual one. They leave `moves`; the plans join those of `found`. Whether any was claimed.
+function claim.take_released(k, a, found, takers, tag, released, moves, now, ttl)
+  local plans = found.plans
+  local before = #plans
+  for i = 1, #released do
+    local taker = takers[#plans + 1]
+    if not taker then break end
+    local planned = claim.plan_first(a, taker, tag, released[i], now, ttl)
+    if planned then
+      lane.uncollect(moves, released[i], k.eligible)
+      claim.carry_out_first(k, planned)
+      plans[#plans + 1] = planned
+    end
+  end
+  return #plans > before
 end
 
 -- Carries out such a plan.

@@ -45,8 +45,8 @@ function dependency.lanes(tag, lane_id)
 end
 
 -- The keys that resolving `edge_id` for this child may touch, by the names of
--- ff_resolve_dependency, but for those that follow from the child's record. `flow_front` = the front
--- of the keys of the flow under which the edge was applied.
+-- ff_resolve_dependency, but for those that follow from the child's record. `flow_front` = the
+-- front of the keys of the flow under which the edge was applied.
 function dependency.keys(tag, flow_front, child_eid, edge_id)
   local front = dependency.front(tag, child_eid)
   return {

@@ -191,9 +191,9 @@ function lane.score_of(created_at, priority)
   return created_at - priority * PRIORITY_STEP
 end
 
--- Removes `id` from every index in `from` (unset ones are skipped), and from `home` if that is given
--- too, and adds it to `to`. `from` = { n = count, key, … } or a plain list without holes; without
--- `to` it is only removed.
+-- Removes `id` from every index in `from` (unset ones are skipped), and from `home` if that is
+-- given too, and adds it to `to`. `from` = { n = count, key, … } or a plain list without holes;
+-- without `to` it is only removed.
 function lane.move(id, from, to, score, home)
   if home and home ~= to then
     call("ZREM", home, id)
@@ -211,7 +211,8 @@ end
 
 -- The same for many executions of one call: moves are collected first, and carried out with one
 -- command per index instead of two per execution. `moves` starts as an empty table; it holds one
--- list for every index that executions leave (`out`) or enter (`into`). A new execution leaves none.
+-- list for every index that executions leave (`out`) or enter (`into`). A new execution leaves
+-- none.
 function lane.collect(moves, id, from, to, score)
   local leaving, entering = from and moves[from], moves[to]
   if from and not leaving then
@@ -228,6 +229,18 @@ function lane.collect(moves, id, from, to, score)
   local into = entering.into
   into[#into + 1] = number.digits(score)
   into[#into + 1] = id
+end
+
+-- Takes an execution out of the collected moves into the index `to`, since it goes elsewhere.
+function lane.uncollect(moves, id, to)
+  local into = moves[to] and moves[to].into or {}
+  for i = 2, #into, 2 do
+    if into[i] == id then
+      table.remove(into, i)
+      table.remove(into, i - 1)
+      return
+    end
+  end
 end
 
 -- Carries out the moves that lane.collect collected.

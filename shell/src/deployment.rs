@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use selvedge_core::call::library::{CountsFixed, FixPartitionCounts};
 use selvedge_core::command::Command;
-use selvedge_core::engine::INTERVAL_FLOOR;
+use selvedge_core::engine::{EngineConfig, INTERVAL_FLOOR};
 use selvedge_core::error::{CallError, ServerError};
 use selvedge_core::id::LaneId;
 use selvedge_core::key::Key;
@@ -76,6 +76,19 @@ impl DeploymentError {
     }
 }
 
+/// Refuses settings with which an engine could do nothing, or would do the same too often.
+pub(crate) fn check_config(config: &EngineConfig) -> Result<(), DeploymentError> {
+    if let Some(setting) = config.zero_setting() {
+        return Err(DeploymentError::InvalidConfig { setting });
+    }
+    match config.short_interval() {
+        Some((scanner, interval)) => {
+            Err(DeploymentError::ShortInterval { scanner: scanner.as_str(), interval })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Stores partition counts, waitpoint secret and lanes where they are missing, and checks the
 /// counts where they are stored.
 ///
@@ -87,6 +100,7 @@ pub async fn prepare(
     lanes: &[LaneId],
     secrets: &SecretSource,
 ) -> Result<(), DeploymentError> {
+    secrets.check()?;
     let _ = fix_counts(store, counts).await?;
     secret::install(store, counts, secrets).await?;
     if !lanes.is_empty() {

@@ -52,6 +52,7 @@ pub const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// The format of a flow file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// TOML.
     Toml,

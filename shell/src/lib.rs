@@ -85,8 +85,7 @@ pub mod guide;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 pub mod observe;
-#[doc(hidden)]
-pub mod retry;
+mod retry;
 pub mod secret;
 mod secret_text;
 pub mod store;
@@ -95,15 +94,43 @@ pub mod worker;
 pub use client::{Client, ClientError, Flow, Task};
 pub use engine::Engine;
 pub use secret_text::SecretText;
-pub use selvedge_core::{error, id, partition, policy, state, time};
+pub use selvedge_core::{error, id, partition, policy};
 pub use store::Store;
 pub use worker::{Context, Done, Failed, Worker};
 
-/// Single commands, keys and calls of store functions, for [`Store::call`] and [`Store::command`]: for tools that read or
-/// change records directly. Everything else is easier and safer with a [`Client`].
+/// The states of an execution, and of a flow.
+pub mod state {
+    pub use selvedge_core::state::{
+        AttemptState, BlockingReason, EligibilityState, FlowState, LifecyclePhase, MemberCounts,
+        OwnershipState, PublicState, StateVector, TerminalOutcome,
+    };
+}
+
+/// Times by the clock of the store.
+pub mod time {
+    pub use selvedge_core::time::{DURATION_MAX, ServerTime};
+}
+
+/// Single commands, keys and calls of store functions, for [`Store::call`] and [`Store::command`]:
+/// for tools that read or change records directly. Everything else is easier and safer with a
+/// [`Client`].
 pub mod low_level {
+    pub use selvedge_core::capability::{Capabilities, InvalidCapabilities};
     pub use selvedge_core::retry::{Idempotency, Retry};
     pub use selvedge_core::{call, command, key, value};
+}
+
+/// What only the fuzz targets of this workspace need. Not part of the API.
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing {
+    use selvedge_core::value::Value;
+
+    /// Parses the bytes of a reply as a connection does.
+    #[must_use]
+    pub fn read_wire(bytes: &[u8]) -> Option<Value> {
+        crate::store::read_wire(bytes)
+    }
 }
 
 /// The code of the README, run with the tests of the documentation.

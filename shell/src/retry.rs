@@ -8,27 +8,27 @@ use tokio::time::sleep;
 
 /// Growing, jittered delays between tries.
 #[derive(Clone, Debug)]
-pub struct Backoff(RetryDelays);
+pub(crate) struct Backoff(RetryDelays);
 
 impl Backoff {
     /// Delays from `first` to `longest`.
     #[must_use]
-    pub const fn new(first: Duration, longest: Duration) -> Self {
+    pub(crate) const fn new(first: Duration, longest: Duration) -> Self {
         Self(RetryDelays::new(first, longest))
     }
 
     /// The delay after one more failure.
-    pub fn next_delay(&mut self) -> Duration {
+    pub(crate) fn next_delay(&mut self) -> Duration {
         self.0.next(random())
     }
 
     /// Waits for the delay after one more failure.
-    pub async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         sleep(self.next_delay()).await;
     }
 
     /// Starts again with the first delay.
-    pub fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.0.reset();
     }
 }

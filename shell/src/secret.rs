@@ -5,12 +5,13 @@
 
 use std::time::Duration;
 
-use selvedge_core::call::suspension::{
-    ListWaitpointHmacKids, RotateWaitpointHmacSecret, SigningKids,
-};
-use selvedge_core::error::{CallError, Code, ServerError};
+use selvedge_core::call::suspension::{ListWaitpointHmacKids, SigningKids};
+use selvedge_core::client::{InstallKey, Installation, SigningKey};
+use selvedge_core::error::{CallError, ServerError};
 use selvedge_core::partition::{Partition, PartitionCounts};
 use thiserror::Error;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
 
 use crate::secret_text::SecretText;
 use crate::store::Store;
@@ -19,7 +20,7 @@ use crate::store::Store;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SecretSource {
-    /// Given by the operator, as hex digits.
+    /// Given by the operator, as hex digits; checked before anything is written, as by [`parse`].
     Given(SecretText),
     /// Generated, if none is installed yet.
     Generate,
@@ -96,6 +97,19 @@ pub fn parse(text: &str) -> Result<SecretText, SecretError> {
     if usable { Ok(SecretText::new(text)) } else { Err(SecretError::NotHex) }
 }
 
+impl SecretSource {
+    /// Checks a given secret.
+    ///
+    /// # Errors
+    /// [`SecretError::NotHex`] when it cannot be used.
+    pub fn check(&self) -> Result<(), SecretError> {
+        match self {
+            Self::Given(secret) => parse(secret.expose()).map(drop),
+            Self::Generate | Self::Stored => Ok(()),
+        }
+    }
+}
+
 /// Generates a random secret of 32 bytes.
 ///
 /// # Panics
@@ -110,13 +124,15 @@ pub fn generate() -> SecretText {
 /// Installs a signing key on every flow partition that has none.
 ///
 /// # Errors
-/// [`SecretError::Missing`] when a partition has none and `source` is [`SecretSource::Stored`];
-/// otherwise when a server does not answer.
+/// [`SecretError::NotHex`] when a given secret cannot be used; [`SecretError::Missing`] when a
+/// partition has none and `source` is [`SecretSource::Stored`]; otherwise when a server does not
+/// answer.
 pub async fn install(
     store: &Store,
     counts: PartitionCounts,
     source: &SecretSource,
 ) -> Result<(), SecretError> {
+    source.check()?;
     let mut without_key = Vec::new();
     for (partition, kids) in list(store, counts).await? {
         if kids.current.is_none() {
@@ -127,7 +143,7 @@ pub async fn install(
         return Ok(());
     }
     let secret = match source {
-        SecretSource::Given(secret) => secret.clone(),
+        SecretSource::Given(secret) => parse(secret.expose())?,
         SecretSource::Generate => {
             tracing::info!("no waitpoint secret is installed: generating one");
             generate()
@@ -139,9 +155,13 @@ pub async fn install(
         kid = FIRST_KID,
         "installing the waitpoint secret"
     );
-    let key =
-        NewKey { kid: FIRST_KID, secret: &secret, grace: Duration::ZERO, keep_existing: true };
-    install_key(store, &without_key, &key).await
+    let key = SigningKey {
+        kid: FIRST_KID.to_owned(),
+        secret_hex: secret.expose().to_owned(),
+        grace_ms: 0,
+        keep_existing: true,
+    };
+    install_key(store, &without_key, key).await
 }
 
 /// Installs a new signing key on every flow partition. Tokens of the former key remain valid for
@@ -159,8 +179,13 @@ pub async fn rotate(
     let kid = next_kid(signing.iter().map(|(_, kids)| kids));
     let replaced = signing.iter().filter(|(_, kids)| kids.current.is_some()).count();
     let partitions: Vec<Partition> = signing.into_iter().map(|(partition, _)| partition).collect();
-    let key = NewKey { kid: &kid, secret, grace, keep_existing: false };
-    install_key(store, &partitions, &key).await?;
+    let key = SigningKey {
+        kid: kid.clone(),
+        secret_hex: secret.expose().to_owned(),
+        grace_ms: u64::try_from(grace.as_millis()).unwrap_or(u64::MAX),
+        keep_existing: false,
+    };
+    install_key(store, &partitions, key).await?;
     tracing::info!(partitions = partitions.len(), kid, "waitpoint secret rotated");
     Ok(Rotated { kid, partitions: partitions.len(), replaced, grace })
 }
@@ -180,55 +205,26 @@ pub async fn list(
     calls.iter().zip(replies).map(|(call, kids)| Ok((call.partition, kids?))).collect()
 }
 
-/// A key to install.
-struct NewKey<'a> {
-    kid: &'a str,
-    secret: &'a SecretText,
-    grace: Duration,
-    /// Whether to keep another secret with the same key id, installed concurrently.
-    keep_existing: bool,
-}
-
-/// Installs a key on these partitions, and retries those that failed: it is idempotent.
+/// Installs a key on these partitions.
 async fn install_key(
     store: &Store,
     partitions: &[Partition],
-    key: &NewKey<'_>,
+    key: SigningKey,
 ) -> Result<(), SecretError> {
-    let grace_ms = u64::try_from(key.grace.as_millis()).unwrap_or(u64::MAX);
-    let mut remaining: Vec<RotateWaitpointHmacSecret> = partitions
-        .iter()
-        .map(|&partition| RotateWaitpointHmacSecret {
-            partition,
-            new_kid: key.kid.to_owned(),
-            new_secret_hex: key.secret.expose().to_owned(),
-            grace_ms,
-        })
-        .collect();
-    let mut first_error = None;
-    for _ in 0..TRIES_MAX {
-        let replies = store.call_all(&remaining).await;
-        let mut failed = Vec::new();
-        first_error = None;
-        for (call, reply) in remaining.into_iter().zip(replies) {
-            match reply {
-                Ok(_) => {}
-                Err(CallError::Refused(refusal))
-                    if key.keep_existing && refusal.code == Code::RotationConflict => {}
-                Err(error) => {
-                    first_error.get_or_insert(error);
-                    failed.push(call);
-                }
+    let began = Instant::now();
+    let mut install = InstallKey::new(key, partitions);
+    loop {
+        let replies = store.call_all(install.calls()).await;
+        let random = Uuid::new_v4().as_u64_pair().0;
+        match install.replied(replies, began.elapsed(), random) {
+            Installation::Done => return Ok(()),
+            Installation::After(pause) => sleep(pause).await,
+            Installation::Failed { done, error } => {
+                let of = partitions.len();
+                return Err(SecretError::Partial { done, of, error: Box::new(error) });
             }
         }
-        remaining = failed;
-        if remaining.is_empty() {
-            return Ok(());
-        }
     }
-    let (of, done) = (partitions.len(), partitions.len() - remaining.len());
-    let error = first_error.unwrap_or_else(|| ServerError::silence("not answered").into());
-    Err(SecretError::Partial { done, of, error: Box::new(error) })
 }
 
 /// The next key id: `k1`, `k2`, …, one above the highest on any partition. Other ids are ignored.
@@ -249,9 +245,6 @@ const FIRST_KID: &str = "k1";
 /// Shortest secret, in hex digits: 16 bytes.
 const SECRET_DIGITS_MIN: usize = 32;
 
-/// How often installing a key is tried.
-const TRIES_MAX: usize = 3;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -264,6 +257,14 @@ mod tests {
             let error = parse(bad).unwrap_err();
             assert!(bad.is_empty() || !error.to_string().contains(bad), "{error}");
         }
+    }
+
+    #[test]
+    fn a_given_secret_is_checked() {
+        let given = |text: &str| SecretSource::Given(SecretText::new(text)).check();
+        assert_eq!(given("not hex"), Err(SecretError::NotHex));
+        assert_eq!(given(&"ab".repeat(15)), Err(SecretError::NotHex));
+        assert_eq!(given(&"ab".repeat(16)), Ok(()));
     }
 
     #[test]

@@ -104,8 +104,8 @@ pub struct Sweep {
 }
 
 /// Every point before and after a call of an engine or caller, and with `workers` of a worker, that
-/// changed something. A crash next to a call that changed nothing is the same as a crash next to the
-/// following call.
+/// changed something. A crash next to a call that changed nothing is the same as a crash next to
+/// the following call.
 #[must_use]
 #[expect(clippy::wildcard_enum_match_arm, reason = "only two kinds of events matter")]
 pub fn boundaries(outcome: &Outcome, workers: bool) -> Vec<Boundary> {

@@ -243,7 +243,8 @@ fn digest_learned(digest: &mut Digest, learned: &Learned) {
 }
 
 fn digest_counts(digest: &mut Digest, counts: &ScanCounts) {
-    let ScanCounts { processed, nothing, refused, skipped, failed, deferred, poisoned } = *counts;
+    let ScanCounts { processed, nothing, refused, skipped, failed, deferred, poisoned, .. } =
+        *counts;
     for count in [processed, nothing, refused, skipped, failed, deferred, poisoned] {
         digest.number(count);
     }

@@ -14,8 +14,8 @@ pub fn clone_root() -> PathBuf {
     here.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name(""))
 }
 
-/// The value of an option, if it is within its bounds. A run that checks nothing is refused, and so is
-/// one that never ends.
+/// The value of an option, if it is within its bounds. A run that checks nothing is refused, and so
+/// is one that never ends.
 pub fn within(name: &str, number: u64, bounds: RangeInclusive<u64>) -> Result<u64, String> {
     let (least, most) = (bounds.start(), bounds.end());
     let refused = || format!("{name} must be {least} to {most}, not {number}");

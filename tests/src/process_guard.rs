@@ -11,10 +11,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 
-/// `$1` is the server's folder, the rest is the server's command line. Signals that ask for an end are
-/// ignored: the shell must outlive whoever started it to clean up after him. The guard waits
-/// on the pipe. The word `kill` leaves the folder in place for a restart; the end of the pipe
-/// does not, which the guard marks by a file, because the shell may be faster than its ending.
+/// `$1` is the server's folder, the rest is the server's command line. Signals that ask for an end
+/// are ignored: the shell must outlive whoever started it to clean up after him. The guard waits on
+/// the pipe. The word `kill` leaves the folder in place for a restart; the end of the pipe does
+/// not, which the guard marks by a file, because the shell may be faster than its ending.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 folder=$1; shift

@@ -155,8 +155,8 @@ impl Shared {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let mut open = self.open();
-        // A connection that ended by itself is shut down on one side; the other may still be waiting
-        // for data that is held.
+        // A connection that ended by itself is shut down on one side; the other may still be
+        // waiting for data that is held.
         open.retain(|ends| {
             let is_open = ends.iter().all(|end| end.peer_addr().is_ok());
             if !is_open {
@@ -182,8 +182,8 @@ impl Shared {
     }
 }
 
-/// Resets both ends of a connection; returns whether any was open. The relaying threads may close the
-/// second end first.
+/// Resets both ends of a connection; returns whether any was open. The relaying threads may close
+/// the second end first.
 fn cut(ends: &[TcpStream; 2]) -> bool {
     ends.each_ref().map(|end| end.shutdown(Shutdown::Both)).iter().any(Result::is_ok)
 }

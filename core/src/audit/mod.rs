@@ -70,6 +70,7 @@ pub use subject::Subject;
 
 /// One violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub struct Violation {
     /// The oracle that found it.
     pub oracle: &'static str,

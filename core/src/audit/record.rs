@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::eligible_score::eligible_score;
 use crate::error::UnknownWord;
 use crate::id::ExecutionId;
 use crate::partition::Partition;
@@ -92,9 +93,6 @@ pub struct Execution<'a> {
     pub core: Fields<'a>,
 }
 
-/// Priorities outrank creation times by this factor.
-const PRIORITY_STEP: f64 = 1_000_000_000_000.0;
-
 impl Execution<'_> {
     /// The state vector.
     ///
@@ -112,10 +110,9 @@ impl Execution<'_> {
 
     /// Its score in the eligible index of its lane: the lowest is claimed first.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "a time of this millennium is exact")]
     pub fn eligible_score(&self) -> f64 {
         let priority: f64 = self.core.text("priority").parse().unwrap_or_default();
-        self.core.number("created_at") as f64 - priority * PRIORITY_STEP
+        eligible_score(self.core.number("created_at"), priority)
     }
 
     /// Whether a purge has begun to delete it.

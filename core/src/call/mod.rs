@@ -103,8 +103,8 @@ const KEYS_AT: usize = 3;
 ///
 /// Functions also use keys that they do not declare. While a slot migrates key by key, some of its
 /// keys are on the old server and some on the new one, and a function would take those on the other
-/// server for missing. A server answers `TRYAGAIN` to a command with a declared key that it does not
-/// have: with this one, no function writes to a slot before all of it has migrated.
+/// server for missing. A server answers `TRYAGAIN` to a command with a declared key that it does
+/// not have: with this one, no function writes to a slot before all of it has migrated.
 fn absent_key(key: &[u8]) -> Option<Vec<u8>> {
     let from = key.iter().position(|byte| *byte == b'{')?;
     let length = key[from..].iter().position(|byte| *byte == b'}')?;

@@ -1,6 +1,5 @@
 //! The smallest procedures: one step, repeated until it is answered.
 
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
@@ -9,7 +8,7 @@ use super::preparation::{Preparation, Prepare};
 use super::{Failure, Needs, Procedure, Replies, Step};
 use crate::call::Function;
 use crate::command::Command;
-use crate::error::ServerError;
+use crate::reply;
 use crate::time::ServerTime;
 use crate::value::Value;
 
@@ -38,7 +37,7 @@ impl<F: Function> Procedure for Call<F> {
     }
 }
 
-/// Runs idempotent commands. One reply for each, in order.
+/// Runs commands that only read. One reply for each, in order.
 pub struct Read(Vec<Command>);
 
 impl Read {
@@ -71,7 +70,7 @@ impl Procedure for ReadTime {
     type Output = ServerTime;
 
     fn begin(&mut self) -> Step<ServerTime> {
-        Step::Send(vec![time_of(self.slot)])
+        Step::Send(vec![Command::time(self.slot)])
     }
 
     fn replied(&mut self, mut replies: Replies) -> Step<ServerTime> {
@@ -79,23 +78,9 @@ impl Procedure for ReadTime {
     }
 }
 
-pub(super) fn time_of(slot: u16) -> Command {
-    Command { slot, argv: vec![b"TIME".to_vec()], reads: true }
-}
-
-/// Reads the reply of `TIME`: seconds and microseconds, as strings.
-pub(super) fn read_time(reply: &Value) -> Result<ServerTime, Failure> {
-    let number = |value: &Value| match value {
-        Value::Bulk(text) => core::str::from_utf8(text).ok()?.parse::<i64>().ok(),
-        Value::Nil | Value::Int(_) | Value::Status(_) | Value::Error(_) | Value::Array(_) => None,
-    };
-    let time = || {
-        let Value::Array(parts) = reply else { return None };
-        let [seconds, micros] = parts.as_slice() else { return None };
-        number(seconds)?.checked_mul(1_000)?.checked_add(number(micros)? / 1_000).map(ServerTime)
-    };
-    let unexpected = || ServerError::from_reply(format!("unexpected reply to TIME: {reply:?}"));
-    time().ok_or_else(|| Failure::Unavailable(unexpected()))
+/// The time in the reply to [`Command::time`].
+pub(super) fn read_time(value: &Value) -> Result<ServerTime, Failure> {
+    reply::time(value).map_err(Failure::Unreadable)
 }
 
 /// Makes a call that carries the time of the server that owns its slot.

@@ -3,13 +3,12 @@
 use alloc::string::String;
 use alloc::vec;
 
-use super::reply::record;
 use super::{Failure, Procedure, Replies, Step};
-use crate::call::execution::{CancelExecution, Running};
+use crate::call::execution::CancelExecution;
 use crate::command::Command;
 use crate::error::Code;
-use crate::id::{AttemptIndex, ExecutionId, LaneId, WorkerInstanceId};
-use crate::key::Key;
+use crate::id::ExecutionId;
+use crate::reply::record;
 use crate::state::TerminalOutcome;
 use crate::value::Value;
 
@@ -33,7 +32,7 @@ impl Procedure for Cancel {
     type Output = ();
 
     fn begin(&mut self) -> Step<()> {
-        Step::Send(vec![cancel_read(&self.id)])
+        Step::Send(vec![CancelExecution::record_read(&self.id)])
     }
 
     fn replied(&mut self, mut replies: Replies) -> Step<()> {
@@ -61,17 +60,6 @@ impl Procedure for Cancel {
     }
 }
 
-/// The read whose reply [`cancel_call`] needs.
-pub(super) fn cancel_read(id: &ExecutionId) -> Command {
-    let names: [&[u8]; 4] = [
-        b"lane_id",
-        b"current_attempt_index",
-        b"current_waitpoint_id",
-        b"current_worker_instance_id",
-    ];
-    Command::read("HMGET", &Key::execution(id).core(), &names)
-}
-
 /// The call that cancels an execution, filled in from its record; none without a record.
 pub(super) fn cancel_call(
     id: &ExecutionId,
@@ -80,16 +68,6 @@ pub(super) fn cancel_call(
     source: &str,
 ) -> Option<CancelExecution> {
     let record = record(reply)?;
-    Some(CancelExecution {
-        running: Running {
-            execution_id: id.clone(),
-            attempt_index: record.field(1).parse().unwrap_or(AttemptIndex(0)),
-            lane: record.field(0).parse().unwrap_or_else(|_| LaneId::default_lane()),
-            worker_instance_id: WorkerInstanceId::new(record.field(3)),
-        },
-        waitpoint_id: record.field(2).parse().ok(),
-        reason: reason.into(),
-        source: source.into(),
-        lease: None,
-    })
+    let fields = [0, 1, 2, 3].map(|at| record.field(at));
+    Some(CancelExecution::of_record(id.clone(), fields, reason, source))
 }

@@ -5,8 +5,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::cancel::{cancel_call, cancel_read};
-use super::reply::{fields, record};
+use super::cancel::cancel_call;
 use super::{Failure, Procedure, Replies, Step};
 use crate::call::Function;
 use crate::call::execution::CancelExecution;
@@ -16,6 +15,7 @@ use crate::error::{CallError, Code, ServerError};
 use crate::id::{ExecutionId, FlowId};
 use crate::key::Key;
 use crate::partition::Partition;
+use crate::reply::{fields, record};
 use crate::value::Value;
 
 /// What became of the tasks of a cancelled flow.
@@ -104,7 +104,7 @@ impl CancelFlow {
             return Step::Done(Ok(self.done));
         }
         let members: Vec<ExecutionId> = self.members.drain(..count).collect();
-        let reads = members.iter().map(cancel_read).collect();
+        let reads = members.iter().map(CancelExecution::record_read).collect();
         self.stage = Stage::Records(members);
         Step::Send(reads)
     }

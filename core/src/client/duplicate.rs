@@ -2,12 +2,12 @@
 
 use alloc::string::ToString;
 
-use super::reply::{as_bytes, record};
 use super::{Failure, Replies};
 use crate::call::execution::CreateExecution;
 use crate::command::Command;
 use crate::id::ExecutionId;
 use crate::key::Key;
+use crate::reply::{as_bytes, record};
 
 /// The reads whose replies [`check`] needs.
 pub(super) fn reads(first: &ExecutionId) -> [Command; 3] {

@@ -1,3 +1,5 @@
+//! [`Failure`]: why a procedure ended without its result.
+
 use alloc::string::{String, ToString};
 
 use thiserror::Error;

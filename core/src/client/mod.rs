@@ -1,7 +1,7 @@
 //! The client: its procedures as small state machines.
 //!
-//! A [`Procedure`] decides what to send to the store next, given the replies to what it sent last. A
-//! [`Machine`] runs one procedure to its end: it splits commands into batches for one hash slot
+//! A [`Procedure`] decides what to send to the store next, given the replies to what it sent last.
+//! A [`Machine`] runs one procedure to its end: it splits commands into batches for one hash slot
 //! each, repeats those that were not answered, wakes the procedure when a push or a poll is due,
 //! and keeps the result. Whoever owns a store and a clock drives it as every machine of this crate:
 //!
@@ -31,17 +31,21 @@
 //! | [`Wait`], [`WaitFlow`] | subscribe, read, and read again after every push, gap or poll |
 //! | [`NextFrames`] | the next output of an attempt, read or waited for |
 //! | [`SendSignal`] | delivered, or buffered while the waitpoint is pending |
+//! | [`ChangePriority`] | the lane read, then the call |
+//! | [`RegisterWorker`], [`DeregisterWorker`] | the entry of a worker written, expired ones removed |
 //! | [`Cancel`], [`CancelFlow`], [`Replay`] | the record read, then the call; compared after silence |
 
 mod call;
 mod cancel;
 mod cancel_flow;
+mod change_priority;
 mod duplicate;
 mod failure;
+mod install_key;
 mod machine;
 mod preparation;
+mod register_worker;
 mod replay;
-pub mod reply;
 mod signal;
 mod start;
 mod start_many;
@@ -59,9 +63,12 @@ use core::time::Duration;
 pub use call::{Call, CallAt, Read, ReadTime};
 pub use cancel::Cancel;
 pub use cancel_flow::{CancelFlow, CancelledFlow};
+pub use change_priority::ChangePriority;
 pub use failure::Failure;
+pub use install_key::{InstallKey, Installation, SigningKey};
 pub use machine::{Effect, Input, Machine, Settings};
 pub use preparation::{Limits, Needs, RegisterLanes};
+pub use register_worker::{DeregisterWorker, RegisterWorker, WorkerEntry};
 pub use replay::Replay;
 pub use signal::SendSignal;
 pub use start::{Start, StartTime};

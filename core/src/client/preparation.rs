@@ -6,7 +6,7 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::call::{read_time, time_of};
+use super::call::read_time;
 use super::{Failure, Procedure, Replies, Step};
 use crate::call::library::{CountsFixed, FixPartitionCounts};
 use crate::command::Command;
@@ -110,7 +110,7 @@ impl Preparation {
     pub(super) fn begin(&mut self) -> Prepare {
         self.stage = Stage::Reads;
         let exist = self.limits().into_iter().map(|(.., key)| Command::read("EXISTS", &key, &[]));
-        let reads: Vec<Command> = exist.chain(self.time_of.map(time_of)).collect();
+        let reads: Vec<Command> = exist.chain(self.time_of.map(Command::time)).collect();
         if reads.is_empty() { self.fix_counts() } else { Prepare::Send(reads) }
     }
 

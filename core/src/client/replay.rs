@@ -3,7 +3,6 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::reply::record;
 use super::{Failure, Procedure, Replies, Step};
 use crate::call::Function;
 use crate::call::flow::ReplayExecution;
@@ -11,6 +10,7 @@ use crate::command::Command;
 use crate::error::{Applied, CallError, ServerError};
 use crate::id::{ExecutionId, LaneId};
 use crate::key::Key;
+use crate::reply::record;
 use crate::value::Value;
 
 /// Replays an execution, once. The call is not idempotent: after silence the number of replays

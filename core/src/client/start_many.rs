@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::call::{read_time, time_of};
+use super::call::read_time;
 use super::preparation::{Preparation, Prepare};
 use super::{Failure, Needs, Procedure, Replies, StartTime, Step, duplicate};
 use crate::call::execution::{CreateExecution, Creation};
@@ -67,7 +67,7 @@ impl StartMany {
             Prepare::Ready(_) => {
                 let later = self.waiting.as_slice().iter().filter(|task| task.start.is_relative());
                 let slots: BTreeSet<u16> = later.map(NewStart::slot).collect();
-                let commands = slots.iter().copied().map(time_of).collect();
+                let commands = slots.iter().copied().map(Command::time).collect();
                 self.stage = Stage::Times(slots);
                 Step::Send(commands)
             }

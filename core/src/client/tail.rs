@@ -6,13 +6,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::reply::record;
 use super::{Failure, Procedure, Replies, Step};
-use crate::call::stream::{Frame, ReadAttemptStream};
+use crate::call::stream::{ReadAttemptStream, StoredFrame};
 use crate::command::Command;
 use crate::id::{AttemptIndex, ExecutionId};
 use crate::key::Key;
 use crate::push::Hint;
+use crate::reply::record;
 use crate::state::TerminalOutcome;
 
 /// How far the output of an attempt was read.
@@ -59,7 +59,7 @@ impl<'a> NextFrames<'a> {
         Self { position, stage: Stage::Frames }
     }
 
-    fn read(&mut self) -> Step<Option<Vec<Frame>>> {
+    fn read(&mut self) -> Step<Option<Vec<StoredFrame>>> {
         self.stage = Stage::Frames;
         self.position.unread = false;
         let after = self.position.after.as_deref();
@@ -74,7 +74,7 @@ impl<'a> NextFrames<'a> {
         Step::Send(vec![Command::call(&call)])
     }
 
-    fn on_frames(&mut self, mut replies: Replies) -> Step<Option<Vec<Frame>>> {
+    fn on_frames(&mut self, mut replies: Replies) -> Step<Option<Vec<StoredFrame>>> {
         let page = match replies.call::<ReadAttemptStream>() {
             Ok(page) => page,
             Err(failure) => {
@@ -99,7 +99,7 @@ impl<'a> NextFrames<'a> {
         Step::Send(vec![Command::read("HMGET", &core, &names)])
     }
 
-    fn on_attempt(&mut self, mut replies: Replies) -> Step<Option<Vec<Frame>>> {
+    fn on_attempt(&mut self, mut replies: Replies) -> Step<Option<Vec<StoredFrame>>> {
         let Some(record) = record(replies.value()) else {
             if self.position.after.is_none() {
                 let id = &self.position.execution_id;
@@ -124,9 +124,9 @@ impl<'a> NextFrames<'a> {
 }
 
 impl Procedure for NextFrames<'_> {
-    type Output = Option<Vec<Frame>>;
+    type Output = Option<Vec<StoredFrame>>;
 
-    fn begin(&mut self) -> Step<Option<Vec<Frame>>> {
+    fn begin(&mut self) -> Step<Option<Vec<StoredFrame>>> {
         if self.position.is_over {
             return Step::Done(Ok(None));
         }
@@ -136,14 +136,14 @@ impl Procedure for NextFrames<'_> {
         Step::Wait { poll_within: POLL_EVERY, coalesce: Duration::ZERO }
     }
 
-    fn replied(&mut self, replies: Replies) -> Step<Option<Vec<Frame>>> {
+    fn replied(&mut self, replies: Replies) -> Step<Option<Vec<StoredFrame>>> {
         match self.stage {
             Stage::Frames => self.on_frames(replies),
             Stage::Attempt => self.on_attempt(replies),
         }
     }
 
-    fn resumed(&mut self) -> Step<Option<Vec<Frame>>> {
+    fn resumed(&mut self) -> Step<Option<Vec<StoredFrame>>> {
         self.read()
     }
 

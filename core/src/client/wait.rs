@@ -5,12 +5,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::reply::{as_bytes, record};
 use super::{Failure, Procedure, Replies, Step};
 use crate::command::Command;
+use crate::error::Broken;
 use crate::id::ExecutionId;
 use crate::key::Key;
 use crate::push::Hint;
+use crate::reply::{as_bytes, record};
 use crate::state::TerminalOutcome;
 use crate::value::Value;
 
@@ -47,7 +48,8 @@ pub fn outcome_reads(id: &ExecutionId) -> Vec<Command> {
 /// How an execution ended; `None` while it has not.
 ///
 /// # Errors
-/// [`Failure::NotFound`] when it does not exist.
+/// [`Failure::NotFound`] when it does not exist; [`Failure::Unreadable`] when its record holds an
+/// outcome that this version does not know.
 pub fn read_outcome(
     id: &ExecutionId,
     core: Value,
@@ -56,13 +58,24 @@ pub fn read_outcome(
     let Some(record) = record(core) else {
         return Err(Failure::not_found("execution", id));
     };
-    let outcome = record.field(0).parse().unwrap_or(TerminalOutcome::None);
+    let outcome = parse_outcome(record.field(0))?;
     if outcome == TerminalOutcome::None {
         return Ok(None);
     }
     let reason = record.field(if outcome == TerminalOutcome::Cancelled { 2 } else { 1 });
     let (result, reason) = (as_bytes(result).unwrap_or_default(), reason.into());
     Ok(Some(Outcome { id: id.clone(), outcome, result, reason }))
+}
+
+/// An outcome in a record.
+pub(super) fn parse_outcome(word: &str) -> Result<TerminalOutcome, Failure> {
+    if word.is_empty() {
+        return Ok(TerminalOutcome::None);
+    }
+    word.parse().map_err(|_| {
+        let got = Value::Bulk(word.as_bytes().to_vec());
+        Failure::Unreadable(Broken { expected: "an outcome", got })
+    })
 }
 
 /// Waits until an execution has ended. It subscribes first and then reads, so that an end in

@@ -6,14 +6,15 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::reply::{fields, text};
+use super::wait::parse_outcome;
 use super::{Failure, Procedure, Replies, Step, Wait};
 use crate::command::Command;
 use crate::id::{ExecutionId, FlowId};
 use crate::key::Key;
 use crate::partition::Partition;
 use crate::push::Hint;
-use crate::state::TerminalOutcome;
+use crate::reply::{fields, text};
+use crate::state::{FlowState, MemberCounts, TerminalOutcome};
 use crate::value::Value;
 
 /// How a flow ended, task by task.
@@ -36,7 +37,9 @@ impl FlowOutcome {
     /// Whether no task failed or expired.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.count(TerminalOutcome::Failed) + self.count(TerminalOutcome::Expired) == 0
+        let mut counts = MemberCounts::default();
+        self.tasks.values().for_each(|outcome| counts.add_outcome(*outcome));
+        counts.state(FlowState::Open.as_str()) != FlowState::Failed
     }
 }
 
@@ -142,7 +145,11 @@ impl WaitFlow {
         let members = number(&replies.value());
         for id in ids {
             let word = fields(replies.value()).into_iter().next().unwrap_or_default();
-            match word.parse().unwrap_or(TerminalOutcome::None) {
+            let outcome = match parse_outcome(&word) {
+                Ok(outcome) => outcome,
+                Err(failure) => return Step::Done(Err(failure)),
+            };
+            match outcome {
                 TerminalOutcome::None if word.is_empty() => {
                     self.open.remove(&id);
                     self.deleted.insert(id);

@@ -1,8 +1,9 @@
-//! What the settings of the servers mean for durable work, as pure checks over facts that were read.
+//! What the settings of the servers mean for durable work, as pure checks over facts that were
+//! read.
 //!
-//! Each check compares [`Facts`] with what the engine needs and returns [`Finding`]s. A finding says
-//! what was read, why it matters, and which command changes it. Reading the facts is the caller's
-//! business; what could not be read is a finding too.
+//! Each check compares [`Facts`] with what the engine needs and returns [`Finding`]s. A finding
+//! says what was read, why it matters, and which command changes it. Reading the facts is the
+//! caller's business; what could not be read is a finding too.
 
 mod access;
 mod cluster;
@@ -21,6 +22,7 @@ pub use facts::{ClockReading, Facts, InstalledLibrary, ServerFacts, read_info, r
 
 wire_enum! {
     /// How much a finding matters.
+    #[non_exhaustive]
     pub enum Severity {
         /// As it should be.
         Ok = "ok",
@@ -35,6 +37,7 @@ wire_enum! {
 
 /// One result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,

@@ -50,7 +50,7 @@ impl Default for EngineConfig {
     fn default() -> Self {
         Self {
             partitions: PartitionCounts::DEFAULT,
-            lanes: alloc::vec!["default".parse().expect("`default` is printable ASCII")],
+            lanes: alloc::vec![LaneId::default_lane()],
             intervals: BTreeMap::new(),
             filter: Filter::default(),
             window: 1_024,

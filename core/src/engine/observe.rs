@@ -12,6 +12,7 @@ use crate::partition::Partition;
 
 /// What a scan or a cycle did. Every candidate is counted once, in one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ScanCounts {
     /// Pieces of work done.
     pub processed: u64,
@@ -70,6 +71,7 @@ impl ScanCounts {
 
 wire_enum! {
     /// How the cancellation of a sibling was answered; the contract's metric label.
+    #[non_exhaustive]
     pub enum CancelDisposition {
         /// Cancelled by this call.
         Cancelled = "cancelled",
@@ -82,6 +84,7 @@ wire_enum! {
 
 wire_enum! {
     /// What the edge cancel reconciler did with a group; the contract's metric label.
+    #[non_exhaustive]
     pub enum ReconcileAction {
         /// Removed an entry whose group has no cancellation pending.
         SremmedStale = "sremmed_stale",
@@ -94,6 +97,7 @@ wire_enum! {
 
 /// One observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Observation {
     /// A scan ended: one scanner, one partition.
     ScanDone {

@@ -4,6 +4,7 @@ use alloc::string::String;
 
 /// How callers treat a code, as the contract classifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum RetryClass {
     /// Repeating the call cannot help.
     Terminal,

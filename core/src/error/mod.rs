@@ -13,7 +13,7 @@ use core::fmt;
 use thiserror::Error;
 
 pub use code::{Code, RetryClass};
-pub use server::{Applied, Class, ServerError};
+pub use server::{Applied, Cause, Class, ServerError};
 
 use crate::value::Value;
 

@@ -16,6 +16,7 @@ pub enum Applied {
 
 /// The kind of a failure. [`crate::retry`] says which kinds are worth another try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum Class {
     /// No reply came.
     Silence,
@@ -31,6 +32,22 @@ pub enum Class {
     Denied,
 }
 
+/// How a failure came about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The server answered with an error.
+    Reply,
+    /// The call was sent, and no reply came.
+    NoReply,
+    /// The call was not sent.
+    NotSent,
+    /// No connection could be opened; the text names the server.
+    Unreachable,
+    /// The server has a newer function library than this program can use.
+    ProgramTooOld,
+}
+
 /// One error reply of a server, or the failure to get any reply.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -39,7 +56,9 @@ pub struct ServerError {
     pub class: Class,
     /// Whether the call may have taken effect.
     pub applied: Applied,
-    /// The text of the error reply.
+    /// How it came about.
+    pub cause: Cause,
+    /// The text of the error reply, or of the failure.
     pub text: String,
 }
 
@@ -55,19 +74,54 @@ impl ServerError {
     pub fn from_reply(text: impl Into<String>) -> Self {
         let text = text.into();
         let (class, applied) = classify(&text);
-        Self { class, applied, text }
+        Self { class, applied, cause: Cause::Reply, text }
     }
 
     /// The failure of a call that was sent and got no reply.
     #[must_use]
     pub fn silence(text: impl Into<String>) -> Self {
-        Self { class: Class::Silence, applied: Applied::Perhaps, text: text.into() }
+        let (class, applied) = (Class::Silence, Applied::Perhaps);
+        Self { class, applied, cause: Cause::NoReply, text: text.into() }
     }
 
     /// The failure of a call that was never sent.
     #[must_use]
     pub fn never_sent(text: impl Into<String>) -> Self {
-        Self::not_applied(Class::NotNow, text)
+        Self { cause: Cause::NotSent, ..Self::not_applied(Class::NotNow, text) }
+    }
+
+    /// The failure to connect to a server.
+    #[must_use]
+    pub fn unreachable(server: impl fmt::Display, why: impl fmt::Display) -> Self {
+        let text = alloc::format!("cannot reach {server}: {why}");
+        Self { cause: Cause::Unreachable, ..Self::not_applied(Class::NotNow, text) }
+    }
+
+    /// The server has a newer function library than this program can use.
+    #[must_use]
+    pub fn program_too_old(text: impl Into<String>) -> Self {
+        Self { cause: Cause::ProgramTooOld, ..Self::not_applied(Class::Denied, text) }
+    }
+
+    /// A failure of this class, of a call that has certainly not taken effect.
+    #[must_use]
+    pub fn not_applied(class: Class, text: impl Into<String>) -> Self {
+        Self { class, applied: Applied::No, cause: Cause::Reply, text: text.into() }
+    }
+
+    /// Whether the server answered, if only with an error.
+    #[must_use]
+    pub const fn is_answer(&self) -> bool {
+        matches!(self.cause, Cause::Reply | Cause::ProgramTooOld)
+    }
+
+    /// Whether the server refused because of the user's rights, or because it does not know the
+    /// user.
+    #[must_use]
+    pub fn is_access_denied(&self) -> bool {
+        self.cause == Cause::Reply
+            && (ACCESS_DENIED.contains(&first_word(&self.text))
+                || self.text.contains(DENIED_IN_SCRIPT))
     }
 
     /// What an ACL rule must allow for the call to pass, such as `+hset`: `None` for any other
@@ -92,12 +146,6 @@ impl ServerError {
             () => None,
         }
     }
-
-    /// A failure of this class, of a call that has certainly not taken effect.
-    #[must_use]
-    pub fn not_applied(class: Class, text: impl Into<String>) -> Self {
-        Self { class, applied: Applied::No, text: text.into() }
-    }
 }
 
 /// First words of error replies that a server gives before it runs anything.
@@ -121,6 +169,12 @@ const BY_FIRST_WORD: &[(&str, Class)] = &[
     ("WRONGTYPE", Class::Broken),
 ];
 
+/// First words of error replies about the user and its rights.
+const ACCESS_DENIED: [&str; 3] = ["NOAUTH", "NOPERM", "WRONGPASS"];
+
+/// In the error of a script, what the user may not do.
+const DENIED_IN_SCRIPT: &str = "ACL failure in script";
+
 /// Texts of servers that lack the function or its library.
 const LIBRARY_MISSING: &[&str] = &[
     "ERR Function not found",
@@ -129,8 +183,12 @@ const LIBRARY_MISSING: &[&str] = &[
     "function not found",
 ];
 
+fn first_word(text: &str) -> &str {
+    text.split(' ').next().unwrap_or_default()
+}
+
 fn classify(text: &str) -> (Class, Applied) {
-    let first = text.split(' ').next().unwrap_or_default();
+    let first = first_word(text);
     if let Some(&(_, class)) = BY_FIRST_WORD.iter().find(|(word, _)| *word == first) {
         // Our functions detect a wrong type before their first write; other commands may not.
         let applied = if class == Class::Broken { Applied::Perhaps } else { Applied::No };
@@ -138,7 +196,7 @@ fn classify(text: &str) -> (Class, Applied) {
     }
     // The user may call the function, and not what the function does; that it did some of it before
     // cannot be excluded.
-    if text.contains("ACL failure in script") {
+    if text.contains(DENIED_IN_SCRIPT) {
         return (Class::Denied, Applied::Perhaps);
     }
     if LIBRARY_MISSING.iter().any(|words| text.contains(words)) {
@@ -149,24 +207,9 @@ fn classify(text: &str) -> (Class, Applied) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use alloc::string::ToString;
 
-    #[test]
-    fn the_missing_right_is_named() {
-        for (text, right) in [
-            ("NOPERM User app has no permissions to run the 'fcall' command", Some("+fcall")),
-            (
-                "ERR ACL failure in script: User a has no permissions to run the 'hset' command \
-              script: f, on @user_function:1.",
-                Some("+hset"),
-            ),
-            ("NOPERM No permissions to access a channel", Some("&ff:*")),
-            ("NOPERM No permissions to access a key", Some("~ff:*")),
-            ("NOAUTH Authentication required.", None),
-        ] {
-            assert_eq!(ServerError::from_reply(text).missing_right().as_deref(), right, "{text}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn known_errors_have_their_class() {
@@ -191,5 +234,45 @@ mod tests {
             let error = ServerError::from_reply(text);
             assert_eq!((error.class, error.applied), (class, applied), "{text}");
         }
+    }
+
+    #[test]
+    fn a_missing_right_is_named_as_the_rule_that_grants_it() {
+        for (text, denied, right) in [
+            ("NOPERM User app has no permissions to run the 'fcall' command", true, Some("+fcall")),
+            (
+                "NOPERM this user has no permissions to run the 'config|get' command",
+                true,
+                Some("+config|get"),
+            ),
+            ("NOPERM No permissions to access a channel", true, Some("&ff:*")),
+            ("NOPERM No permissions to access a key", true, Some("~ff:*")),
+            (
+                "ERR ACL failure in script: User app has no permissions to run the 'hset' command \
+                 script: ff_x",
+                true,
+                Some("+hset"),
+            ),
+            ("WRONGPASS invalid username-password pair or user is disabled.", true, None),
+            ("NOAUTH Authentication required.", true, None),
+            ("OOM command not allowed when used memory > 'maxmemory'.", false, None),
+            ("ERR unknown command 'FCALL'", false, None),
+        ] {
+            let error = ServerError::from_reply(text);
+            assert_eq!(error.is_access_denied(), denied, "{text}");
+            assert_eq!(error.missing_right().as_deref(), right, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_what_the_server_said_is_an_answer() {
+        assert!(ServerError::from_reply("LOADING").is_answer());
+        assert!(ServerError::program_too_old("upgrade").is_answer());
+        assert!(!ServerError::silence("NOPERM in a text of ours").is_answer());
+        assert!(!ServerError::silence("NOPERM in a text of ours").is_access_denied());
+        assert!(!ServerError::never_sent("closed").is_answer());
+        let unreachable = ServerError::unreachable("h:1", "refused");
+        assert!(!unreachable.is_answer());
+        assert_eq!(unreachable.to_string(), "cannot reach h:1: refused");
     }
 }

@@ -221,7 +221,9 @@ impl Explainer<'_> {
     fn blocked_by_admission(&mut self, vector: StateVector) -> String {
         let core = self.execution.core;
         let on = match vector.eligibility {
-            EligibilityState::BlockedByBudget => format!("room in {}", core.text("budget_ids")),
+            EligibilityState::BlockedByBudget => {
+                format!("room in budget {}", core.text("budget_ids"))
+            }
             EligibilityState::BlockedByQuota => {
                 format!("room in quota {}", core.text("quota_policy_id"))
             }

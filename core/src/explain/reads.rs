@@ -91,7 +91,5 @@ pub(super) fn lane_text<'a>(execution: &Execution<'a>) -> &'a str {
 
 /// The lane of an execution; the default lane if the record holds no valid one.
 pub(super) fn lane_id(execution: &Execution<'_>) -> LaneId {
-    lane_text(execution)
-        .parse()
-        .unwrap_or_else(|_| "default".parse().expect("`default` is printable ASCII"))
+    lane_text(execution).parse().unwrap_or_else(|_| LaneId::default_lane())
 }

@@ -24,6 +24,13 @@ use crate::command::{Answer, Command, Reply, Ticket};
 use crate::error::ServerError;
 use crate::time::LocalTime;
 
+/// How long to wait for a store with a batch that its machine waits for so long: less, because the
+/// store's error says more than a ticket that expired.
+#[must_use]
+pub fn store_timeout(batch_timeout: Duration) -> Duration {
+    batch_timeout - batch_timeout / 10
+}
+
 /// What requests hand back.
 pub(crate) enum Event<C> {
     /// Every reply of a request is there.

@@ -4,12 +4,14 @@
 //! in us or in the data.
 
 pub mod event;
+pub mod flow;
 pub mod pattern;
 pub mod table;
 
 use crate::key::LaneIndex;
 
 pub use event::Event;
+pub use flow::{FlowState, MemberCounts};
 pub use table::{TRANSITIONS, Transition};
 
 wire_enum! {
@@ -108,6 +110,7 @@ wire_enum! {
 
 wire_enum! {
     /// How it ended.
+    #[non_exhaustive]
     pub enum TerminalOutcome {
         /// It has not.
         None = "none",
@@ -146,6 +149,7 @@ wire_enum! {
 
 wire_enum! {
     /// The one word that users see.
+    #[non_exhaustive]
     pub enum PublicState {
         /// Waits for a worker.
         Waiting = "waiting",

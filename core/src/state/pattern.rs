@@ -51,8 +51,8 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Whether `vector` matches. `before` is what kept dimensions are compared with; without it, any
-    /// value counts as kept.
+    /// Whether `vector` matches. `before` is what kept dimensions are compared with; without it,
+    /// any value counts as kept.
     #[must_use]
     pub fn admits(&self, before: Option<&StateVector>, vector: &StateVector) -> bool {
         self.phase.admits(before.map(|v| &v.phase), &vector.phase)

@@ -15,7 +15,7 @@ use core::time::Duration;
 use super::claim_queue::TargetKey;
 use super::claiming::{Admitted, Candidate};
 use super::config::WorkerConfig;
-use super::io::{Alarm, Continuation, Io, only, read_time, time_command, value};
+use super::io::{Alarm, Continuation, Io, only, read_time};
 use super::observe::Observation;
 use crate::admission::{QuotaTerms, budget_ids, budget_reads, exhausted};
 use crate::call::budget::{BlockExecutionForAdmission, HoldReason};
@@ -25,9 +25,9 @@ use crate::error::{CallError, Refusal};
 use crate::id::{BudgetId, ExecutionId, LaneId, QuotaPolicyId};
 use crate::key::Key;
 use crate::partition::Partition;
-use crate::retry::RetryDelays;
+use crate::reply::{try_fields, try_hash};
+use crate::retry::{Idempotency, Retry, RetryDelays};
 use crate::time::{LocalTime, ServerTime};
-use crate::value::Value;
 
 /// What became of an admission.
 pub(super) enum Event {
@@ -112,12 +112,12 @@ impl Admissions {
                 if let Some(quota) = admission.quota {
                     let record = Key::quota(partitions.of_quota(quota), quota).record();
                     reads.push(Command::read("HMGET", &record, &QuotaTerms::FIELDS));
-                    reads.push(time_command(record.slot()));
+                    reads.push(Command::time(record.slot()));
                 }
                 reads
             }
             Step::TakeSlot(call) => alloc::vec![Command::call(call)],
-            Step::ReadTime(..) => alloc::vec![time_command(id.partition().slot())],
+            Step::ReadTime(..) => alloc::vec![Command::time(id.partition().slot())],
             Step::Block(call) => alloc::vec![Command::call(call)],
         };
         if commands.is_empty() {
@@ -193,8 +193,15 @@ impl Admissions {
                 Some(Event::Held(target))
             }
             Err(error) => {
+                match error.retry(Idempotency::Idempotent) {
+                    Retry::AfterPause | Retry::AfterRepair => {
+                        io.back_off(Alarm::Admission(id.clone()), &mut admission.delays);
+                    }
+                    // Given up when its time is over, not at once: the candidate would come back,
+                    // and each time delay its whole partition.
+                    Retry::Never => io.set(Alarm::Admission(id.clone()), admission.until),
+                }
                 io.observe(Observation::AdmissionFailed { execution: id.clone(), error });
-                io.back_off(Alarm::Admission(id.clone()), &mut admission.delays);
                 self.under_way.insert(id.clone(), admission);
                 None
             }
@@ -228,14 +235,14 @@ impl Admission {
     ) -> Result<Next, CallError> {
         let mut replies = replies.iter().cloned();
         for id in &self.budgets {
-            let (limits, usage) = (hash(replies.next())?, hash(replies.next())?);
+            let (limits, usage) = (try_hash(replies.next())?, try_hash(replies.next())?);
             if let Some(exhausted) = exhausted(&limits, &usage) {
                 let detail = format!("budget {id}: {exhausted}");
                 return Ok(Next::Step(Step::ReadTime(HoldReason::Budget, detail)));
             }
         }
         let Some(quota_policy_id) = self.quota else { return Ok(Next::Admitted) };
-        let terms = QuotaTerms::read(&texts(replies.next())?);
+        let terms = QuotaTerms::read(&try_fields(replies.next())?);
         if terms.is_unlimited() {
             return Ok(Next::Admitted);
         }
@@ -270,28 +277,6 @@ impl Admission {
         };
         Ok(Next::Step(Step::ReadTime(HoldReason::Quota, detail)))
     }
-}
-
-/// The elements of an array reply; missing ones read as empty.
-fn texts(reply: Option<Reply>) -> Result<Vec<String>, CallError> {
-    let text = |element: Value| match element {
-        Value::Bulk(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Value::Status(text) => text,
-        Value::Int(number) => format!("{number}"),
-        Value::Nil | Value::Error(_) | Value::Array(_) => String::new(),
-    };
-    match value(reply)? {
-        Value::Array(elements) => Ok(elements.into_iter().map(text).collect()),
-        got
-        @ (Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Error(_)) => {
-            Err(crate::error::Broken { expected: "an array", got }.into())
-        }
-    }
-}
-
-fn hash(reply: Option<Reply>) -> Result<BTreeMap<String, String>, CallError> {
-    let flat = texts(reply)?;
-    Ok(flat.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
 }
 
 /// Most candidates of one target that are admitted at the same time.

@@ -15,7 +15,7 @@ use crate::partition::{Family, Partition};
 pub(super) struct ClaimTarget {
     pub(super) lane: LaneId,
     pub(super) partition: Partition,
-    /// Claims sent in one round trip; doubles while all of them return an execution.
+    /// Executions wanted from one call; doubles while every one of them is there.
     pub(super) claims_at_once: usize,
     /// Candidates to skip: an earlier call could claim none of them.
     pub(super) offset: u32,

@@ -359,7 +359,8 @@ pub(super) fn new_lease(io: &mut Io) -> NewLease {
     NewLease { lease_id: io.id().into(), attempt_id: io.id().into() }
 }
 
-/// After this time without an answer the permits of a round are lent: much longer than a round trip.
+/// After this time without an answer the permits of a round are lent: much longer than a round
+/// trip.
 const SLOW_AFTER: Duration = Duration::from_millis(300);
 /// Pauses before a partition is tried again.
 const DELAY_FIRST: Duration = Duration::from_millis(50);

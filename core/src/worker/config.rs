@@ -42,7 +42,7 @@ impl WorkerConfig {
             worker,
             instance,
             partitions: PartitionCounts::DEFAULT,
-            lanes: alloc::vec!["default".parse().expect("`default` is printable ASCII")],
+            lanes: alloc::vec![LaneId::default_lane()],
             capabilities: Capabilities::default(),
             capacity: 16,
             lease_ttl: Duration::from_secs(30),

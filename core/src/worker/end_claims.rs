@@ -1,9 +1,9 @@
 //! Claims made by the call that reports an end: in steady state one call per task.
 //!
-//! Such a claim is for the next execution of the same lane and partition, and gets the permit of the
-//! attempt that ended. It is left out where the permit is wanted elsewhere, and where it would find
-//! nothing: an end is then reported by a call that claims nothing, and the next round goes to the
-//! target whose turn it is.
+//! Such a claim is for the next execution of the same lane and partition, and gets the permit of
+//! the attempt that ended. It is left out where the permit is wanted elsewhere, and where it would
+//! find nothing: an end is then reported by a call that claims nothing, and the next round goes to
+//! the target whose turn it is.
 
 use alloc::vec::Vec;
 use core::time::Duration;

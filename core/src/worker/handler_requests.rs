@@ -13,7 +13,7 @@ use super::config::WorkerConfig;
 use super::inputs_and_effects::{
     Effect, HandlerReply, HandlerRequest, HandlerRequestError, Suspension,
 };
-use super::io::{Alarm, Continuation, Io, later, only, parse, read_time, time_command};
+use super::io::{Alarm, Continuation, Io, later, only, parse, read_time};
 use super::releases::Slot;
 use crate::call::budget::{RecordSpend, UsageVerdict};
 use crate::call::scheduling::UpdateProgress;
@@ -182,7 +182,7 @@ impl HandlerRequests {
     pub(super) fn send(&mut self, io: &mut Io, id: u64) {
         let Some(request) = self.open.get(&id) else { return };
         let commands = if request.needs_time {
-            request.call.slot().map(time_command).into_iter().collect()
+            request.call.slot().map(Command::time).into_iter().collect()
         } else {
             request.call.commands()
         };

@@ -13,13 +13,13 @@ use super::inputs_and_effects::Effect;
 use super::observe::Observation;
 use crate::call::Function;
 use crate::command::{Command, Reply};
-use crate::error::{CallError, ServerError};
+use crate::error::CallError;
 use crate::id::{ExecutionId, LeaseId};
 use crate::partition::Partition;
+use crate::reply::{self, value};
 use crate::requests::{Priority, ReadyBatch, RequestLimits, Requests};
 use crate::retry::RetryDelays;
 use crate::time::{DURATION_MAX, LocalTime, ServerTime};
-use crate::value::Value;
 
 use super::config::WorkerConfig;
 use super::timers::Timers;
@@ -149,40 +149,9 @@ pub(super) fn parse<F: Function>(reply: Option<Reply>) -> Result<F::Reply, CallE
     F::parse(value(reply)?)
 }
 
-pub(super) fn value(reply: Option<Reply>) -> Result<Value, CallError> {
-    match reply {
-        Some(reply) => Ok(reply?),
-        None => Err(ServerError::silence("not answered").into()),
-    }
-}
-
-/// HandlerRequests the server of this slot for its time.
-pub(super) fn time_command(slot: u16) -> Command {
-    Command { slot, argv: alloc::vec![b"TIME".to_vec()], reads: true }
-}
-
-/// Reads the reply of `TIME`: seconds and microseconds, as texts.
+/// The time in the reply to [`Command::time`].
 pub(super) fn read_time(reply: Option<Reply>) -> Result<ServerTime, CallError> {
-    let reply = value(reply)?;
-    let number = |part: &Value| match part {
-        Value::Bulk(text) => core::str::from_utf8(text).ok()?.parse::<i64>().ok(),
-        Value::Nil | Value::Int(_) | Value::Status(_) | Value::Error(_) | Value::Array(_) => None,
-    };
-    let time = match &reply {
-        Value::Array(parts) if parts.len() == 2 => {
-            parts.first().and_then(number).zip(parts.get(1).and_then(number))
-        }
-        Value::Array(_)
-        | Value::Nil
-        | Value::Int(_)
-        | Value::Bulk(_)
-        | Value::Status(_)
-        | Value::Error(_) => None,
-    };
-    let ms =
-        time.and_then(|(seconds, micros)| seconds.checked_mul(1_000)?.checked_add(micros / 1_000));
-    let broken = || crate::error::Broken { expected: "a time", got: reply.clone() };
-    Ok(ServerTime(ms.ok_or_else(broken)?))
+    Ok(reply::time(&value(reply)?)?)
 }
 
 /// A server's time plus a duration, never past the end of time.

@@ -6,14 +6,14 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::config::WorkerConfig;
-use super::io::{Alarm, Continuation, Io, only, value};
+use super::io::{Alarm, Continuation, Io, only};
 use super::observe::Observation;
 use crate::call::quota::{HOLDER_FIELDS, ReleaseAdmission, needs_no_slot};
 use crate::command::{Command, Reply};
-use crate::error::CallError;
 use crate::id::{ExecutionId, QuotaPolicyId};
 use crate::key::Key;
-use crate::retry::RetryDelays;
+use crate::reply::value;
+use crate::retry::{Idempotency, Retry, RetryDelays};
 use crate::time::LocalTime;
 
 /// A slot to give back.
@@ -99,11 +99,8 @@ impl Releases {
                 Err(error) => error,
             }
         };
-        let repeat = match &error {
-            CallError::Server(_) => release.until > io.now,
-            CallError::Refused(_) | CallError::Broken(_) => false,
-        };
-        if repeat {
+        let may_repeat = error.retry(Idempotency::Idempotent) != Retry::Never;
+        if may_repeat && release.until > io.now {
             io.back_off(Alarm::Release(number), &mut release.delays);
             self.under_way.insert(number, release);
         } else {

@@ -16,7 +16,7 @@ use super::attempts::{Attempt, Attempts, Stage};
 use super::claiming::terms;
 use super::end_claims::EndClaim;
 use super::inputs_and_effects::HandlerOutcome;
-use super::io::{Alarm, Continuation, Io, later, only, read_time, time_command};
+use super::io::{Alarm, Continuation, Io, later, only, read_time};
 use super::observe::{AttemptOutcome, Observation};
 use super::releases::Slot;
 use super::rounds::perhaps_applied;
@@ -116,7 +116,7 @@ impl Attempts {
             Call::Complete(call) => Command::call(call),
             Call::Fail(call) => Command::call(call),
             Call::EndAndClaim(call, _) => Command::call(&**call),
-            Call::ReadTime(_) => time_command(attempt.execution.partition().slot()),
+            Call::ReadTime(_) => Command::time(attempt.execution.partition().slot()),
             Call::Delay(call) => Command::call(call),
         };
         io.request(alloc::vec![command], Continuation::Report(lease));

@@ -154,7 +154,10 @@ impl Claiming {
     ) -> Vec<Event> {
         let Round { target, quota, .. } = round;
         if let RoundKey::Admitted(execution) = key {
-            let got = |event: &Event| matches!(event, Event::Granted(granted) if granted.work.execution_id == *execution);
+            let got = |event: &Event| {
+                let Event::Granted(one) = event else { return false };
+                one.work.execution_id == *execution
+            };
             let unneeded = quota.filter(|_| !events.iter().any(got));
             events.extend(unneeded.map(|quota| Event::SlotUnneeded(execution.clone(), quota)));
             self.mark_ready(target.lane, target.partition);

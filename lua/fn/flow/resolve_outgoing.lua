@@ -19,70 +19,6 @@
 local LIMIT_MAX = 500
 local UPSTREAM = { "flow_id", "lifecycle_phase", "terminal_outcome", "replay_count" }
 
--- Whether this is the same end of the upstream that had failed the edge before it was re-armed.
-local function outlived(core, dep)
-  local run = dep and dep.outlived_run
-  return core.terminal_outcome ~= "success" and text.set(run)
-    and run == number.digits(number.floor(core.replay_count, 0))
-end
-
--- The child of an edge, and the flow under which it was applied; nil if it is unknown. `all` is what
--- the edges of the call have in common.
-local function child_of(all, edge_id, only_child)
-  local staged = all.edge_front and record.peek(all.edge_front .. edge_id, "downstream_execution_id")
-  if text.set(staged) then
-    return staged, all.core.flow_id, all.flow_front
-  end
-  if not text.set(only_child) then
-    return nil
-  end
-  local front = dependency.front(all.tag, only_child)
-  if record.peek(front .. ":dep:" .. edge_id, "upstream_execution_id") ~= all.id then
-    return nil
-  end
-  local flow_id = text.present(record.peek(front .. ":deps:meta", "flow_id"), "")
-  return only_child, flow_id, flow.prefix(all.tag, flow_id)
-end
-
--- Answers the function that reads the record of a child and points `k` at its lane and at what it
--- may be passed.
-local function child_reader(tag, upstream_result)
-  local lanes = {}
-  return function(k)
-    local core, refused = dependency.child(k.exec_core)
-    if core then
-      local lane_id = lane.of(core)
-      local own = lanes[lane_id] or dependency.lanes(tag, lane_id)
-      lanes[lane_id] = own
-      k.eligible, k.terminal, k.blocked = own.eligible, own.terminal, own.blocked
-      k.payload, k.upstream_result = k.exec_core:sub(1, -5) .. "payload", upstream_result
-    end
-    return core, refused
-  end
-end
-
--- Resolves one edge: `resolved`, `before` or `left`, and what happened to the child.
-local function resolve(all, edge_id, only_child)
-  local core = all.core
-  local child, flow_id, flow_front = child_of(all, edge_id, only_child)
-  if not child then
-    return "left"
-  end
-  local k = dependency.keys(all.tag, flow_front, child, edge_id)
-  local found = dependency.records(k)
-  if not found or outlived(core, found.dep) then
-    return "left"
-  end
-  local reply, effect = dependency.resolve(k, {
-    edge_id = edge_id, upstream_outcome = core.terminal_outcome, now_ms = all.now,
-    flow_id = flow_id, downstream_eid = child,
-  }, found, all.child, all.moves)
-  if reply.err or reply[1] == 0 then
-    return "left"
-  end
-  return reply[3] == "already_resolved" and "before" or "resolved", effect, child
-end
-
 define("ff_resolve_outgoing",
   { "upstream_core!=hash" },
   { "execution_id!", "cursor", "limit", "only_edge", "only_child" },
@@ -120,19 +56,14 @@ define("ff_resolve_outgoing",
     end
     local word = cursor == "0" and "done" or "more"
     local count, skipped, released = { resolved = 0, before = 0, left = 0 }, {}, {}
-    local flow_front = text.set(core.flow_id) and flow.prefix(tag, core.flow_id)
-    local all = {
-      tag = tag, id = a.execution_id, core = core, now = number.digits(number.now()),
-      flow_front = flow_front, edge_front = flow_front and flow_front .. ":edge:",
-      child = child_reader(tag, dependency.front(tag, a.execution_id) .. ":result"), moves = {},
-    }
+    local all = dependency.outgoing(tag, a.execution_id, core, number.now())
     -- Each edge is read, decided and written on its own: the marker stands in dependency.resolve.
     for _, edge_id in ipairs(edges) do
       if count.resolved > 0 and edge_group.reached_sibling_limit() then
         word, cursor = "more", begun
         break
       end
-      local done, effect, child = resolve(all, edge_id, a.only_child)
+      local done, effect, child = dependency.resolve_edge(all, edge_id, a.only_child)
       count[done] = count[done] + 1
       if effect then
         local children = effect == "skipped" and skipped or released

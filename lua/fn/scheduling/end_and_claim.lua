@@ -5,6 +5,10 @@
 -- same lease ids gets the same answer, as far as the claims are still valid; a repetition of a call
 -- that claimed nothing is refused as ff_complete_execution refuses it. The lease history gets an
 -- entry only if there is one already: the attempt says the same. An added function.
+--
+-- After a success it also resolves the edges to up to eight children that wait for all of theirs,
+-- and claims what becomes eligible by that in the same lane, so that a chain needs one call per
+-- task. The engine, which is told of every end, resolves all other edges.
 -- Keys: exec_core (hash, of the ended execution), result (string), terminal (zset), delayed (zset),
 --   eligible (zset), active (zset), lease_expiry (zset), worker_leases (set), attempt_timeout
 --   (zset), execution_deadline (zset)
@@ -16,8 +20,9 @@
 --   empty, lapsed
 -- Errors: invalid_input, invalid_capabilities, execution_not_found, partial_fence_triple,
 --   fence_required, execution_not_active, lease_revoked, lease_expired, stale_lease
--- Bound: 110 + 60 * n
--- Keeps: OneHolder, OneHome, FenceNeverRepeats, AttemptsHonest, VectorWhole, RepeatIsHarmless
+-- Bound: 320 + 60 * n
+-- Keeps: EdgeByTruth, GroupCounts, NoRunBeforeParents, OneHolder, OneHome, FenceNeverRepeats,
+--   AttemptsHonest, VectorWhole, RepeatIsHarmless
 local LANES, LANES_OF_RETRY = { "active", "terminal" }, { "active", "terminal", "delayed" }
 
 -- The keys of the ended execution: those of the call, and those that its id names.
@@ -119,6 +124,21 @@ local function write_end(id, planned, a, more)
   end
 end
 
+-- Resolves edges of a member of a flow that has just succeeded, and claims children that this makes
+-- eligible. Whether any was claimed.
+local function continue_flow(k, a, ending, takers, found, numbers)
+  local flow_id, now = ending.act.core.flow_id, ending.act.now
+  if ending.failure or not text.set(flow_id) then return false end
+  local tag = text.tag(k.exec_core)
+  local released, moves = dependency.resolve_few(tag, a.execution_id, flow_id, now)
+  if not released then return false end
+  -- An execution that must be admitted first comes before the children.
+  local claimed = found.in_own_lane and not found.admit
+    and claim.take_released(k, a, found, takers, tag, released, moves, now, numbers.ttl)
+  lane.carry_out(moves)
+  return claimed
+end
+
 define("ff_end_and_claim",
   { "exec_core!=hash", "result!=string", "terminal!:zset", "delayed!=zset", "eligible!=zset",
     "active!:zset", "lease_expiry!:zset", "worker_leases!:set", "attempt_timeout!=zset",
@@ -139,12 +159,14 @@ define("ff_end_and_claim",
     local found = claim.search(k, a, takers, text.tag(k.exec_core), numbers, ending.act.now)
     -- write; nothing below can fail
     local status, retry_at, plans = STATUS[ending.code], ending.retry_at, found.plans
+    local first_lease_id = takers[1].lease_id
+    write_end(a.execution_id, ending, a, plans[1] and note_fields(first_lease_id, ending, plans))
+    claim.take(k, found)
+    if continue_flow(k, a, ending, takers, found, numbers) then
+      call("HSET", k.exec_core, unpack(note_fields(first_lease_id, ending, plans)))
+    end
     if not plans[1] then
-      write_end(a.execution_id, ending, a)
-      claim.take(k, found)
       return ok(status, retry_at, claim.none(found, numbers))
     end
-    write_end(a.execution_id, ending, a, note_fields(takers[1].lease_id, ending, plans))
-    claim.take(k, found)
     return claim.append_planned({ 1, "OK", status, retry_at, "claimed" }, plans)
   end)

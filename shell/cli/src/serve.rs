@@ -17,6 +17,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use selvedge_core::retry::RetryDelays;
 use serde_json::{Value as Json, json};
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -28,7 +29,6 @@ use selvedge::deployment::DeploymentError;
 use selvedge::engine::{Engine, Health, Probe, ShutdownTimeout};
 use selvedge::low_level::{Idempotency, Retry};
 use selvedge::observe::{QueueSampler, metric_names, publish_engine_gauges};
-use selvedge::retry::Backoff;
 use selvedge::store::{Store, StoreError};
 use selvedge_core::error::ServerError;
 
@@ -71,8 +71,8 @@ enum EngineStage {
     Running(Probe),
 }
 
-/// Runs an engine and the HTTP server until `stop` fires. `ready` is called with the address as soon
-/// as the server listens.
+/// Runs an engine and the HTTP server until `stop` fires. `ready` is called with the address as
+/// soon as the server listens.
 ///
 /// # Errors
 /// When it cannot listen, or the configuration does not match the deployment. A store that is down,
@@ -127,7 +127,7 @@ async fn start(
     state: &HttpState,
     stop: &CancellationToken,
 ) -> Result<Option<(Store, Engine)>, ServeError> {
-    let mut backoff = Backoff::new(Duration::from_millis(200), Duration::from_secs(5));
+    let mut delays = RetryDelays::new(Duration::from_millis(200), Duration::from_secs(5));
     loop {
         let error = match try_start(settings).await {
             Ok(started) => return Ok(Some(started)),
@@ -139,10 +139,14 @@ async fn start(
         tracing::warn!(store = %settings.store, error, "engine not started, retrying");
         state.set(EngineStage::Starting(Some(error)));
         tokio::select! {
-            () = backoff.wait() => {}
+            () = tokio::time::sleep(delays.next(random())) => {}
             () = stop.cancelled() => return Ok(None),
         }
     }
+}
+
+fn random() -> u64 {
+    uuid::Uuid::new_v4().as_u64_pair().0
 }
 
 async fn try_start(settings: &Settings) -> Result<(Store, Engine), ServeError> {

@@ -14,7 +14,8 @@
 //! | `SELVEDGE_RETENTION` | how long ended executions are kept, such as `7d`; `1d` when unset |
 //! | `FF_…` | the settings of the engine, with the names of the contract |
 //!
-//! A `…_FILE` variable names a file that holds the value, which keeps secrets out of the environment.
+//! A `…_FILE` variable names a file that holds the value, which keeps secrets out of the
+//! environment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -229,15 +230,15 @@ impl Settings {
         self.store_named
     }
 
-    /// The partition counts of the environment; `None` if it sets none. A store with other counts is
-    /// refused.
+    /// The partition counts of the environment; `None` if it sets none. A store with other counts
+    /// is refused.
     #[must_use]
     pub fn partitions(&self) -> Option<PartitionCounts> {
         self.partitions_named.then_some(self.engine.partitions)
     }
 
-    /// Whether the URL contains the user, and whether it contains the password. They take precedence
-    /// over the variables.
+    /// Whether the URL contains the user, and whether it contains the password. They take
+    /// precedence over the variables.
     #[must_use]
     pub fn credentials_in_url(&self) -> (bool, bool) {
         self.in_url

@@ -1,8 +1,7 @@
 //! Cancels and replays executions and flows; changes priorities and tags.
 
 use selvedge_core::call::execution::SetExecutionTags;
-use selvedge_core::call::scheduling::ChangePriority;
-use selvedge_core::client::{Cancel, CancelFlow, CancelledFlow, Replay};
+use selvedge_core::client::{Cancel, CancelFlow, CancelledFlow, ChangePriority, Replay};
 use selvedge_core::id::{ExecutionId, FlowId};
 
 use super::task::PRIORITY_MAX;
@@ -59,12 +58,7 @@ impl Client {
             let text = format!("invalid priority {priority}: the highest is {PRIORITY_MAX}");
             return Err(ClientError::InvalidInput(text));
         }
-        let call = ChangePriority {
-            execution_id: id.clone(),
-            lane_id: self.execution(id).await?.lane,
-            new_priority: i64::from(priority),
-        };
-        self.call_with_retry(&call).await.map(drop)
+        self.run(ChangePriority::new(id.clone(), priority)).await
     }
 
     /// Sets tags of an execution in any state. Names have the form `<caller>.<name>`.

@@ -1,7 +1,7 @@
 //! [`ClientError`]: why a call of the client or the worker failed.
 
 use selvedge_core::client::Failure;
-use selvedge_core::error::{Broken, CallError, Code, Refusal, ServerError};
+use selvedge_core::error::{Broken, CallError, Class, Code, Refusal, ServerError};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::retry::Retry;
@@ -58,9 +58,21 @@ pub enum ClientError {
     /// The function library refused the call. The code tells why.
     #[error("{}", explain(.0))]
     Refused(Refusal),
-    /// The server did not answer, or could not serve the call. Idempotent calls were retried.
-    #[error("{}", unavailable(.0))]
+    /// The server did not answer, or cannot serve the call now. Idempotent calls were retried.
+    #[error("{}: {}", what_happened(.0), .0)]
     Unavailable(ServerError),
+    /// The server does not know the user, or does not allow it to do this.
+    #[error("{}: {error}", what_happened(error))]
+    Denied {
+        /// The right that the user lacks, as an ACL rule that grants it, such as `+fcall`; `None`
+        /// when the server names none.
+        right: Option<String>,
+        /// The error.
+        error: ServerError,
+    },
+    /// The server answered with another error: out of memory, a key of the wrong type, …
+    #[error("{}: {}", what_happened(.0), .0)]
+    Server(ServerError),
     /// The server's reply cannot be parsed.
     #[error(transparent)]
     Unreadable(Broken),
@@ -85,6 +97,8 @@ impl ClientError {
             Self::OtherContent { .. } => "other_content",
             Self::Refused(refusal) => refusal.code.as_str(),
             Self::Unavailable(_) => "unavailable",
+            Self::Denied { .. } => "denied",
+            Self::Server(_) => "server_error",
             Self::Unreadable(_) => "unreadable",
             Self::TimedOut(_) => "timed_out",
         }
@@ -95,11 +109,12 @@ impl ClientError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::TimedOut(_) => true,
-            Self::Unavailable(error) => error.is_transient(),
+            Self::Unavailable(error) | Self::Server(error) => error.is_transient(),
             Self::Store(error) => error.is_retryable(),
             Self::Deployment(error) => error.is_retryable(),
             Self::Refused(refusal) => refusal.retry() == Retry::AfterPause,
             Self::Url(_)
+            | Self::Denied { .. }
             | Self::Flow(_)
             | Self::Worker(_)
             | Self::InvalidInput(_)
@@ -119,8 +134,30 @@ impl ClientError {
                 Self::Deployment(deployment::other_counts(&flow, &budget, &quota, *counts))
             }
             Failure::Refused(refusal) => Self::Refused(refusal),
-            Failure::Unavailable(error) => Self::Unavailable(error),
+            Failure::Unavailable(error) => error.into(),
             Failure::Unreadable(broken) => Self::Unreadable(broken),
+        }
+    }
+
+    /// The server error behind it, if there is one.
+    #[must_use]
+    pub fn server(&self) -> Option<&ServerError> {
+        match self {
+            Self::Unavailable(error) | Self::Server(error) | Self::Denied { error, .. } => {
+                Some(error)
+            }
+            Self::Store(error) => error.server(),
+            Self::Deployment(error) => error.server(),
+            Self::Url(_)
+            | Self::Flow(_)
+            | Self::Worker(_)
+            | Self::InvalidInput(_)
+            | Self::LeaseLost(_)
+            | Self::NotFound { .. }
+            | Self::OtherContent { .. }
+            | Self::Refused(_)
+            | Self::Unreadable(_)
+            | Self::TimedOut(_) => None,
         }
     }
 
@@ -131,20 +168,15 @@ impl ClientError {
     }
 }
 
-/// Tells an error reply, which begins with a word in capitals, from no reply. The class does not: a
-/// call that was never sent has one of a reply.
-fn unavailable(error: &ServerError) -> String {
-    let word = error.text.split(' ').next().unwrap_or_default();
-    let answered = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
-    let what = if answered { "the store returned an error" } else { "the store does not answer" };
-    format!("{what}: {error}")
+fn what_happened(error: &ServerError) -> &'static str {
+    if error.is_answer() { "the store returned an error" } else { "the store does not answer" }
 }
 
 impl From<CallError> for ClientError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Refused(refusal) => Self::Refused(refusal),
-            CallError::Server(error) => Self::Unavailable(error),
+            CallError::Server(error) => error.into(),
             CallError::Broken(broken) => Self::Unreadable(broken),
         }
     }
@@ -152,7 +184,11 @@ impl From<CallError> for ClientError {
 
 impl From<ServerError> for ClientError {
     fn from(error: ServerError) -> Self {
-        Self::Unavailable(error)
+        if error.is_access_denied() {
+            return Self::Denied { right: error.missing_right(), error };
+        }
+        let is_away = matches!(error.class, Class::Silence | Class::NotNow | Class::Redirect);
+        if is_away || !error.is_answer() { Self::Unavailable(error) } else { Self::Server(error) }
     }
 }
 
@@ -209,6 +245,20 @@ mod tests {
         let refused = ClientError::from(CallError::Refused(refusal));
         assert_eq!(refused.code(), "flow_not_found");
         assert!(!refused.is_retryable());
+        for (text, code, retryable) in [
+            ("NOPERM no permissions", "denied", false),
+            ("OOM command not allowed", "server_error", false),
+            ("WRONGTYPE Operation against a key", "server_error", false),
+            ("READONLY You can't write", "server_error", true),
+            ("LOADING the dataset", "unavailable", true),
+            ("CLUSTERDOWN The cluster is down", "unavailable", true),
+        ] {
+            let error = ClientError::from(ServerError::from_reply(text));
+            assert_eq!((error.code(), error.is_retryable()), (code, retryable), "{text}");
+            assert!(error.to_string().starts_with("the store returned an error: "), "{error}");
+        }
+        let closed = ClientError::from(ServerError::silence("EOF in a text of ours"));
+        assert!(closed.to_string().starts_with("the store does not answer: "), "{closed}");
         let denied = ServerError::from_reply("NOPERM no permissions");
         let deployment = DeploymentError::Call(CallError::Server(denied.clone()));
         assert!(!ClientError::from(denied).is_retryable());

@@ -25,6 +25,7 @@ use super::task::Task;
 pub struct Flow {
     pub(super) kind: String,
     pub(super) identity: Identity,
+    has_several_identities: bool,
     pub(super) tasks: Vec<Task>,
     pub(super) tags: Vec<(String, String)>,
 }
@@ -43,7 +44,13 @@ impl Flow {
     /// A flow of this kind, without tasks yet.
     #[must_use]
     pub fn new(kind: impl Into<String>) -> Self {
-        Self { kind: kind.into(), identity: Identity::Fresh, tasks: Vec::new(), tags: Vec::new() }
+        Self {
+            kind: kind.into(),
+            identity: Identity::Fresh,
+            has_several_identities: false,
+            tasks: Vec::new(),
+            tags: Vec::new(),
+        }
     }
 
     /// Adds a task. Order does not matter.
@@ -60,9 +67,10 @@ impl Flow {
         self
     }
 
-    /// Sets its id; random by default.
+    /// Sets its id; random by default. Not together with [`Flow::idempotency_key`].
     #[must_use]
     pub fn id(mut self, id: FlowId) -> Self {
+        self.has_several_identities |= matches!(self.identity, Identity::Key(_));
         self.identity = Identity::Given(id);
         self
     }
@@ -72,6 +80,7 @@ impl Flow {
     /// an error.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
+        self.has_several_identities |= matches!(self.identity, Identity::Given(_));
         self.identity = Identity::Key(key.into());
         self
     }
@@ -100,6 +109,9 @@ impl Flow {
     pub(super) fn order(&self) -> Result<Vec<usize>, InvalidFlow> {
         if self.tasks.is_empty() {
             return Err(InvalidFlow::Empty);
+        }
+        if self.has_several_identities {
+            return Err(InvalidFlow::IdAndIdempotencyKey);
         }
         check_text("the kind of a flow", &self.kind)?;
         if let Identity::Key(key) = &self.identity {
@@ -163,6 +175,10 @@ mod tests {
     use super::super::task::PAYLOAD_BYTES_MAX;
     use super::*;
 
+    fn flow_id() -> FlowId {
+        FlowId::from_bytes([7; 16])
+    }
+
     fn task(name: &str) -> Task {
         Task::new(name, "work")
     }
@@ -225,6 +241,8 @@ mod tests {
             (vec![task("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1])], "16777217 bytes"),
             (vec![task("a").delay(Duration::MAX)], "delay of task `a`"),
             (vec![task("a").not_before(ServerTime(i64::MAX))], "delay of task `a`"),
+            (vec![task("a").delay(DURATION_MAX).not_before(ServerTime(0))], "delay and not_before"),
+            (vec![task("a").not_before(ServerTime(0)).delay(DURATION_MAX)], "delay and not_before"),
             (vec![task("a").retries(1, DURATION_MAX * 2)], "pause between retries"),
             (vec![task("a").attempt_timeout(DURATION_MAX * 2)], "attempt timeout"),
             (vec![task("a").deadline(DURATION_MAX * 2)], "deadline"),
@@ -243,10 +261,26 @@ mod tests {
         for (flow, says) in [
             (Flow::new(""), "the kind of a flow"),
             (Flow::new("k").idempotency_key(""), "the idempotency key `` cannot be used"),
+            (Flow::new("k").id(flow_id()).idempotency_key("x"), "an id and an idempotency key"),
+            (Flow::new("k").idempotency_key("x").id(flow_id()), "an id and an idempotency key"),
         ] {
             let error = flow.task(task("a")).check().unwrap_err();
             assert!(error.to_string().contains(says), "{error} / {says}");
         }
+    }
+
+    #[test]
+    fn a_setting_may_be_repeated_and_the_last_one_counts() {
+        let flow = Flow::new("f").id(FlowId::from_bytes([1; 16])).id(flow_id());
+        let task = task("a").delay(Duration::MAX).delay(Duration::ZERO);
+        assert_eq!(flow.task(task).check(), Ok(()));
+    }
+
+    #[test]
+    fn needed_capabilities_add_up() {
+        let task = task("a").needs(["gpu"]).needs(["egress", "gpu"]);
+        let routing = task.policy.routing_requirements.expect("there are some");
+        assert_eq!(routing.required_capabilities, ["gpu", "egress"]);
     }
 
     #[test]

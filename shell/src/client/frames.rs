@@ -1,6 +1,6 @@
 //! Reads the output frames of an attempt: page by page, or following them with a [`Tail`].
 
-use selvedge_core::call::stream::{Frame as StoredFrame, ReadAttemptStream, ReadSummary};
+use selvedge_core::call::stream::{ReadAttemptStream, ReadSummary, StoredFrame};
 use selvedge_core::client::{NextFrames, TailPosition};
 use selvedge_core::id::{AttemptIndex, ExecutionId};
 use selvedge_core::push::Channel;

@@ -1,5 +1,7 @@
 //! [`InvalidFlow`]: why a flow or task is refused before it is sent.
 
+use selvedge_core::capability::InvalidCapabilities;
+use selvedge_core::id::InvalidId;
 use thiserror::Error;
 
 use super::task::{PAYLOAD_BYTES_MAX, PRIORITY_MAX};
@@ -11,6 +13,9 @@ pub enum InvalidFlow {
     /// The flow has no tasks.
     #[error("a flow needs at least one task")]
     Empty,
+    /// The flow has two sources of its id.
+    #[error("a flow has an id and an idempotency key; use one of them")]
+    IdAndIdempotencyKey,
     /// A name, kind or idempotency key is invalid.
     #[error("{what} `{}` cannot be used: {reason}", shown(.text))]
     Name {
@@ -36,6 +41,16 @@ pub enum InvalidFlow {
     /// An upstream is not a task of the flow.
     #[error("task `{task}` waits for `{upstream}`, which is not a task of this flow")]
     UnknownUpstream {
+        /// The task.
+        task: String,
+        /// What it names.
+        upstream: String,
+    },
+    /// A task that is started without a flow has an upstream.
+    #[error(
+        "task `{task}` waits for `{upstream}`, but is started without a flow: submit both as a flow"
+    )]
+    UpstreamWithoutFlow {
         /// The task.
         task: String,
         /// What it names.
@@ -91,7 +106,7 @@ pub enum InvalidFlow {
         /// The task.
         task: String,
         /// What is wrong with the lane.
-        reason: String,
+        reason: InvalidId,
     },
     /// A needed capability is invalid.
     #[error("task `{task}`: {reason}")]
@@ -99,7 +114,7 @@ pub enum InvalidFlow {
         /// The task.
         task: String,
         /// What is wrong with it.
-        reason: String,
+        reason: InvalidCapabilities,
     },
     /// A payload is too large.
     #[error("the payload of task `{task}` has {bytes} bytes; the limit is {PAYLOAD_BYTES_MAX}")]
@@ -116,6 +131,12 @@ pub enum InvalidFlow {
         task: String,
         /// Which of them.
         what: &'static str,
+    },
+    /// A task has both a delay and a time to start at.
+    #[error("task `{task}` has delay and not_before; use one of them")]
+    DelayAndNotBefore {
+        /// The task.
+        task: String,
     },
     /// The deadline ends before the delay does.
     #[error("the deadline of task `{task}` is over before its delay: it could never run")]

@@ -9,12 +9,12 @@ use selvedge_core::call::budget::{
     CreateBudget, Delta, DimensionLimits, ReportUsageAndCheck, ResetBudget, UsageVerdict,
 };
 use selvedge_core::call::quota::CreateQuotaPolicy;
-use selvedge_core::client::reply::{fields, text, text_hash};
 use selvedge_core::client::{CallAt, Limits, Needs};
 use selvedge_core::command::Command;
 use selvedge_core::id::{BudgetId, QuotaPolicyId};
 use selvedge_core::key::Key;
 use selvedge_core::partition::Partition;
+use selvedge_core::reply::{fields, text, text_hash};
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use uuid::Uuid;
@@ -37,9 +37,16 @@ use super::{Client, ClientError, DURATION_MAX};
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct BudgetSpec {
-    limits: BTreeMap<String, (u64, u64)>,
+    limits: BTreeMap<String, Limited>,
     reset_interval: Option<Duration>,
     scope: (String, String),
+}
+
+/// The limits of a dimension.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limited {
+    hard: Option<u64>,
+    soft: Option<u64>,
 }
 
 impl BudgetSpec {
@@ -49,17 +56,19 @@ impl BudgetSpec {
         Self::default()
     }
 
-    /// The hard limit of a dimension. When it is used up, no execution under the budget starts.
+    /// The hard limit of a dimension, above zero. When it is used up, no execution under the budget
+    /// starts.
     #[must_use]
     pub fn hard(mut self, dimension: impl Into<String>, limit: u64) -> Self {
-        self.limits.entry(dimension.into()).or_default().0 = limit;
+        self.limits.entry(dimension.into()).or_default().hard = Some(limit);
         self
     }
 
-    /// The soft limit of a dimension. From there on, [`Client::spend`] returns a warning.
+    /// The soft limit of a dimension, above zero. From there on, [`Client::spend`] returns a
+    /// warning.
     #[must_use]
     pub fn soft(mut self, dimension: impl Into<String>, limit: u64) -> Self {
-        self.limits.entry(dimension.into()).or_default().1 = limit;
+        self.limits.entry(dimension.into()).or_default().soft = Some(limit);
         self
     }
 
@@ -102,9 +111,8 @@ pub struct Budget {
 /// same time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QuotaSpec {
-    window: Duration,
-    rate: u64,
-    concurrency: u64,
+    rate: Option<(u64, Duration)>,
+    concurrency: Option<u64>,
 }
 
 impl QuotaSpec {
@@ -114,18 +122,17 @@ impl QuotaSpec {
         Self::default()
     }
 
-    /// At most this many starts within a window of whole seconds.
+    /// At most this many starts, at least one, within a window of whole seconds.
     #[must_use]
     pub fn rate(mut self, starts: u64, window: Duration) -> Self {
-        self.rate = starts;
-        self.window = window;
+        self.rate = Some((starts, window));
         self
     }
 
-    /// At most this many running at the same time.
+    /// At most this many running at the same time, at least one.
     #[must_use]
     pub fn concurrency(mut self, most: u64) -> Self {
-        self.concurrency = most;
+        self.concurrency = Some(most);
         self
     }
 }
@@ -150,15 +157,24 @@ impl Client {
     /// Creates a budget with a random id.
     ///
     /// # Errors
-    /// When its interval is too short or too long; when the store refuses it or does not answer.
+    /// When a limit is zero, or its interval too short or too long; when the store refuses it or
+    /// does not answer.
     pub async fn create_budget(&self, spec: BudgetSpec) -> Result<BudgetId, ClientError> {
         let reset_interval_ms = spec.reset_interval.map_or(Ok(0), reset_interval_ms)?;
+        for (dimension, limited) in &spec.limits {
+            above_zero(&format!("hard limit of `{dimension}`"), limited.hard)?;
+            above_zero(&format!("soft limit of `{dimension}`"), limited.soft)?;
+        }
         let id = BudgetId::from(Uuid::new_v4());
         let partition = self.partitions().of_budget(id);
         let limits: Vec<DimensionLimits> = spec
             .limits
             .into_iter()
-            .map(|(dimension, (hard, soft))| DimensionLimits { dimension, hard, soft })
+            .map(|(dimension, Limited { hard, soft })| DimensionLimits {
+                dimension,
+                hard: hard.unwrap_or(NO_LIMIT),
+                soft: soft.unwrap_or(NO_LIMIT),
+            })
             .collect();
         let create = |now| CreateBudget {
             partition,
@@ -212,8 +228,8 @@ impl Client {
         })
     }
 
-    /// Adds usage to a budget, unless that would exceed a hard limit. Idempotent: the same `report`
-    /// name counts once.
+    /// Adds usage to a budget, unless that would exceed a hard limit. Idempotent for a day: the
+    /// same `report` name counts once within 24 hours.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -247,14 +263,17 @@ impl Client {
     /// Creates a quota with a random id.
     ///
     /// # Errors
-    /// When its window is not a whole number of seconds, or zero although it has a rate; when the
-    /// store refuses it or does not answer.
+    /// When a limit is zero, or the window is zero or not a whole number of seconds; when the store
+    /// refuses it or does not answer.
     pub async fn create_quota(&self, spec: QuotaSpec) -> Result<QuotaPolicyId, ClientError> {
-        if spec.rate > 0 && spec.window.is_zero() {
+        above_zero("rate of a quota", spec.rate.map(|(starts, _)| starts))?;
+        above_zero("concurrency of a quota", spec.concurrency)?;
+        let (rate, window) = spec.rate.unwrap_or((NO_LIMIT, Duration::ZERO));
+        if spec.rate.is_some() && window.is_zero() {
             let reason = "a quota with a rate needs a window of at least one second";
             return Err(ClientError::InvalidInput(reason.to_owned()));
         }
-        if spec.window.subsec_nanos() != 0 {
+        if window.subsec_nanos() != 0 {
             return Err(ClientError::InvalidInput(
                 "the window of a quota must be whole seconds".to_owned(),
             ));
@@ -264,9 +283,9 @@ impl Client {
         let create = |now| CreateQuotaPolicy {
             partition,
             quota_policy_id: id,
-            window_seconds: spec.window.as_secs(),
-            max_requests_per_window: spec.rate,
-            max_concurrent: spec.concurrency,
+            window_seconds: window.as_secs(),
+            max_requests_per_window: rate,
+            max_concurrent: spec.concurrency.unwrap_or(NO_LIMIT),
             now,
         };
         self.create(partition, create).await.map(|_| id)
@@ -320,6 +339,18 @@ impl Client {
     }
 }
 
+/// Refuses a limit of zero: in the store it would stand for no limit.
+fn above_zero(what: &str, limit: Option<u64>) -> Result<(), ClientError> {
+    if limit == Some(0) {
+        let reason = format!("the {what} must be above zero; leave it out for no limit");
+        return Err(ClientError::InvalidInput(reason));
+    }
+    Ok(())
+}
+
+/// How the store spells that there is no limit.
+const NO_LIMIT: u64 = 0;
+
 fn reset_interval_ms(interval: Duration) -> Result<u64, ClientError> {
     let range = Duration::from_millis(1)..=DURATION_MAX;
     range.contains(&interval).then(|| millis(interval)).ok_or_else(|| {
@@ -343,4 +374,29 @@ pub(crate) fn deltas(amounts: &[(&str, i64)]) -> Vec<Delta> {
     let delta =
         |&(dimension, delta): &(&str, i64)| Delta { dimension: dimension.to_owned(), delta };
     amounts.iter().map(delta).collect()
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_limit_of_zero_is_refused() {
+        let client = Client::connect("memory://").await.expect("memory:// needs no server");
+        let minute = Duration::from_secs(60);
+        for (error, what) in [
+            (client.create_budget(BudgetSpec::new().hard("tokens", 0)).await.err(), "hard limit"),
+            (client.create_budget(BudgetSpec::new().soft("tokens", 0)).await.err(), "soft limit"),
+            (client.create_quota(QuotaSpec::new().rate(0, minute)).await.err(), "rate"),
+            (client.create_quota(QuotaSpec::new().concurrency(0)).await.err(), "concurrency"),
+        ] {
+            let error = error.unwrap_or_else(|| panic!("{what}: created"));
+            let text = error.to_string();
+            assert_eq!(error.code(), "invalid_input", "{text}");
+            assert!(text.contains(what) && text.contains("above zero"), "{text}");
+        }
+        let one = QuotaSpec::new().rate(1, minute).concurrency(1);
+        assert!(client.create_quota(one).await.is_ok());
+        assert!(client.create_budget(BudgetSpec::new().hard("t", 2).soft("t", 1)).await.is_ok());
+    }
 }

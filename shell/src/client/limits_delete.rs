@@ -2,10 +2,10 @@
 
 use selvedge_core::call::budget::ForgetLedger;
 use selvedge_core::call::quota::ADMISSION_DIMENSION;
-use selvedge_core::client::reply::fields;
 use selvedge_core::command::Command;
 use selvedge_core::id::{BudgetId, ExecutionId, QuotaPolicyId};
 use selvedge_core::key::Key;
+use selvedge_core::reply::fields;
 use selvedge_core::value::Value;
 
 use super::{Client, ClientError};

@@ -1,11 +1,11 @@
 //! Lists executions, flows and the tasks of a flow, page by page. Each page costs a bounded number
 //! of bounded reads.
 
-use selvedge_core::client::reply::{fields, text};
 use selvedge_core::command::Command;
 use selvedge_core::id::{ExecutionId, FlowId, LaneId};
 use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::partition::Partition;
+use selvedge_core::reply::{fields, text};
 use selvedge_core::state::PublicState;
 use selvedge_core::value::Value;
 

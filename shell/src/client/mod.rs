@@ -1,7 +1,7 @@
 //! [`Client`]: submits flows and executions, reads them, controls them, and waits for them.
 //!
 //! ```
-//! use selvedge::client::{Client, Flow, Task};
+//! use selvedge::client::{Client, Flow, PublicState, Task};
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let client = Client::connect("memory://").await?;
@@ -13,8 +13,9 @@
 //!     )
 //!     .await?;
 //! let fetch = client.execution(&report["fetch"]).await?;
-//! assert_eq!(fetch.state.as_str(), "waiting");
-//! assert_eq!(client.execution(&report["render"]).await?.state.as_str(), "waiting_children");
+//! assert_eq!(fetch.state, Some(PublicState::Waiting));
+//! let render = client.execution(&report["render"]).await?;
+//! assert_eq!(render.state, Some(PublicState::WaitingChildren));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -64,19 +65,22 @@ pub use names::NAME_BYTES_MAX;
 pub(crate) use names::check_name;
 pub use records::{Execution, FlowRecord};
 pub use selvedge_core::call::budget::UsageVerdict;
-pub use selvedge_core::call::flow::{CancellationPolicy, OnSatisfied};
+pub use selvedge_core::call::flow::OnSatisfied;
+pub use selvedge_core::call::signal::SignalEffect;
 pub use selvedge_core::client::{CancelledFlow, FlowOutcome, Outcome};
+pub use selvedge_core::key::LaneIndex;
 pub use selvedge_core::policy::{Backoff, ExecutionPolicy, RetryPolicy};
 pub use selvedge_core::state::{PublicState, TerminalOutcome};
 pub use selvedge_core::time::DURATION_MAX;
+pub use selvedge_core::token::WaitpointToken;
 pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
 pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
 
 pub(crate) use limits::deltas;
 #[cfg(feature = "inspect")]
-pub(crate) use selvedge_core::client::reply::text;
-pub(crate) use selvedge_core::client::reply::{as_bytes, fields, text_hash};
+pub(crate) use selvedge_core::reply::text;
+pub(crate) use selvedge_core::reply::{as_bytes, fields, text_hash};
 #[cfg(feature = "inspect")]
 pub(crate) use submit::NAME_TAG;
 pub(crate) use submit::member_id;
@@ -119,7 +123,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The creator recorded with what it submits; `selvedge` by default.
+    /// The creator recorded with what it submits; `selvedge` by default. At most
+    /// [`NAME_BYTES_MAX`] bytes.
     #[must_use]
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = identity.into();
@@ -146,12 +151,14 @@ impl ClientBuilder {
     /// Reads the partition counts of the deployment and makes the client.
     ///
     /// # Errors
-    /// When the namespace is invalid, the deployment has other partition counts than those given,
-    /// or the store does not answer.
+    /// When the namespace or the identity is invalid, the deployment has other partition counts
+    /// than those given, or the store does not answer.
     pub async fn build(self) -> Result<Client, ClientError> {
-        names::check_name(self.namespace.as_str()).map_err(|why| {
-            ClientError::InvalidInput(format!("the namespace cannot be used: {why}"))
-        })?;
+        for (what, name) in [("namespace", self.namespace.as_str()), ("identity", &self.identity)] {
+            names::check_name(name).map_err(|why| {
+                ClientError::InvalidInput(format!("the {what} cannot be used: {why}"))
+            })?;
+        }
         let stored = deployment::counts(&self.store).await?;
         let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);
         if let Some(stored) = stored {
@@ -232,8 +239,8 @@ impl Client {
         self.run(Call::new(call)).await
     }
 
-    /// Runs idempotent commands, and retries them while the server does not answer. One reply per
-    /// command, in order.
+    /// Runs reads, and retries them while the server does not answer. One reply per command, in
+    /// order.
     pub(crate) async fn read(&self, batch: Vec<Command>) -> Result<Vec<Value>, ClientError> {
         self.run(Read::new(batch)).await
     }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use selvedge_core::call::flow::SubmitFlow;
-use selvedge_core::client::reply::{as_bytes, text_hash};
 use selvedge_core::command::Command;
 use selvedge_core::id::{AttemptIndex, ExecutionId, FlowId, LaneId, WorkerInstanceId};
 use selvedge_core::key::Key;
-use selvedge_core::state::{PublicState, TerminalOutcome};
+use selvedge_core::reply::{as_bytes, text_hash};
+use selvedge_core::state::{MemberCounts, PublicState, TerminalOutcome};
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 
-use super::{Client, ClientError, default_lane};
+use super::{Client, ClientError};
 
 /// The record of an execution at the time it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +25,10 @@ pub struct Execution {
     pub flow: Option<FlowId>,
     /// Its kind, which selects the handler.
     pub kind: String,
-    /// Its lane.
-    pub lane: LaneId,
-    /// Its state.
-    pub state: PublicState,
+    /// Its lane; none if the record holds no valid one.
+    pub lane: Option<LaneId>,
+    /// Its state; none if this version does not know the one in the record.
+    pub state: Option<PublicState>,
     /// How it ended, if it did.
     pub outcome: Option<TerminalOutcome>,
     /// Why it is blocked; `none` if it is not.
@@ -85,7 +85,8 @@ pub struct FlowRecord {
     pub state: String,
     /// When it was created.
     pub created_at: Option<ServerTime>,
-    /// The engine's last summary: its state and how many tasks are in each state.
+    /// The engine's last summary: how many tasks are in each state, and the contract's word for
+    /// the state of the flow; see [`public_state`](Self::public_state).
     pub summary: BTreeMap<String, String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
@@ -94,13 +95,15 @@ pub struct FlowRecord {
 }
 
 impl FlowRecord {
-    /// The state of the flow: `cancelled` if it was cancelled, else the state of the last summary,
-    /// else the state in its own record.
+    /// The state of the flow by the counts of the last summary, which an engine updates
+    /// periodically; by its own record if it has no summary yet. Cancelled tasks do not make it
+    /// `failed`, although the word in the summary says so: a join may cancel the upstreams that it
+    /// does not need any more.
     #[must_use]
     pub fn public_state(&self) -> &str {
-        match self.summary.get("public_flow_state") {
-            Some(projected) if !projected.is_empty() && self.state != "cancelled" => projected,
-            _ => &self.state,
+        match MemberCounts::of_summary(&self.summary) {
+            Some(counts) => counts.state(&self.state).as_str(),
+            None => &self.state,
         }
     }
 }
@@ -194,9 +197,8 @@ impl Execution {
             namespace: field("namespace"),
             flow: field("flow_id").parse().ok(),
             kind: field("execution_kind"),
-            lane: field("lane_id").parse().unwrap_or_else(|_| default_lane()),
-            // A state added by a later version.
-            state: field("public_state").parse().unwrap_or(PublicState::Waiting),
+            lane: field("lane_id").parse().ok(),
+            state: field("public_state").parse().ok(),
             outcome: outcome.filter(|outcome| *outcome != TerminalOutcome::None),
             blocking_reason: field("blocking_reason"),
             blocking_detail: field("blocking_detail"),

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use selvedge_core::call::signal::{IncomingSignal, SignalEffect};
 use selvedge_core::client::SendSignal;
-use selvedge_core::client::reply::fields;
 use selvedge_core::command::Command;
 use selvedge_core::id::{ExecutionId, SignalId, WaitpointId};
 use selvedge_core::key::Key;
+use selvedge_core::reply::fields;
 use selvedge_core::token::WaitpointToken;
 use uuid::Uuid;
 
@@ -107,7 +107,8 @@ impl Signal {
         self
     }
 
-    /// The type and identity of the sender, recorded with the signal.
+    /// The type and identity of the sender, recorded with the signal. Both are names; the identity
+    /// may be empty.
     #[must_use]
     pub fn source(mut self, kind: impl Into<String>, identity: impl Into<String>) -> Self {
         self.source_type = kind.into();
@@ -122,6 +123,12 @@ impl Signal {
         self
     }
 
+    /// Its idempotency key, if it has one.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn key(&self) -> Option<&str> {
+        self.idempotency_key.as_deref()
+    }
+
     /// A correlation id, recorded with the signal.
     #[must_use]
     pub fn correlation_id(mut self, id: impl Into<String>) -> Self {
@@ -129,7 +136,7 @@ impl Signal {
         self
     }
 
-    /// Checks name, idempotency key and payload size.
+    /// Checks names, idempotency key and payload size.
     fn check(&self) -> Result<(), ClientError> {
         let named = |what: &str, text: &str| {
             check_name(text).map_err(|why| {
@@ -137,6 +144,10 @@ impl Signal {
             })
         };
         named("name of the signal", &self.name)?;
+        named("kind of the source of the signal", &self.source_type)?;
+        if !self.source_identity.is_empty() {
+            named("source of the signal", &self.source_identity)?;
+        }
         if let Some(key) = &self.idempotency_key {
             named("idempotency key", key)?;
         }
@@ -168,8 +179,8 @@ impl Signal {
             created_at: None,
             dedup_ttl_ms: REMEMBERED_MS,
             resume_delay_ms: 0,
-            signal_maxlen: 1_000,
-            max_signals_per_execution: 10_000,
+            signal_maxlen: IncomingSignal::KEPT_MAX,
+            max_signals_per_execution: IncomingSignal::PER_EXECUTION_MAX,
             token: ticket.token.clone(),
         }
     }
@@ -230,12 +241,15 @@ mod tests {
             (Signal::new(""), "name of the signal"),
             (Signal::new("a\tb"), "character 2"),
             (Signal::new("a").idempotency_key(""), "idempotency key"),
+            (Signal::new("a").source("", "x"), "kind of the source"),
+            (Signal::new("a").source("user", "x\n"), "the source of the signal cannot be used"),
             (Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX + 1]), "the limit is 16777216"),
         ] {
             let error = signal.check().unwrap_err().to_string();
             assert!(error.contains(says), "{error} / {says}");
         }
         assert!(Signal::new("a").payload(vec![0; PAYLOAD_BYTES_MAX]).check().is_ok());
+        assert!(Signal::new("a").source("user", "").check().is_ok());
     }
 
     #[test]

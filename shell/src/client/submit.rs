@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Index;
 
-use selvedge_core::call::execution::{CreateExecution, Idempotency};
+use selvedge_core::call::execution::{CreateExecution, CreateIdempotency};
 use selvedge_core::call::flow::{Edge, NewMember, SubmitFlow};
 use selvedge_core::client::{FlowSubmission, FlowTask, NewStart, Start, StartMany, Submit};
 use selvedge_core::id::{EdgeId, ExecutionId, FlowId, LaneId};
@@ -110,7 +110,7 @@ impl Client {
         task.check()?;
         if let Some(upstream) = task.upstreams.first() {
             let (task, upstream) = (task.name.clone(), upstream.clone());
-            return Err(InvalidFlow::UnknownUpstream { task, upstream }.into());
+            return Err(InvalidFlow::UpstreamWithoutFlow { task, upstream }.into());
         }
         let lane = task.lane_id();
         let id = ExecutionId::new(self.partitions().of_lane(&lane).index, Uuid::new_v4());
@@ -126,7 +126,8 @@ impl Client {
             policy_json: member.policy_json,
             input_payload: member.input_payload,
             delay_until: None,
-            idempotency: idempotency.map(|(key, kept)| Idempotency { key, ttl_ms: millis(kept) }),
+            idempotency: idempotency
+                .map(|(key, kept)| CreateIdempotency { key, ttl_ms: millis(kept) }),
             tags_json: member.tags_json,
             execution_deadline_at: None,
         };
@@ -235,3 +236,31 @@ pub(crate) const NAME_TAG: &str = "selvedge.task";
 
 /// The UUID namespace of flow ids derived from idempotency keys: a random constant.
 const FLOW_ID_NAMESPACE: Uuid = Uuid::from_u128(0x6d0f_3a52_7c1e_4b8e_9a40_5e1d_2c7b_94f1);
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_without_a_flow_cannot_wait_for_others() {
+        let client = Client::connect("memory://").await.unwrap();
+        let refused = client.start(Task::new("b", "k").after(["a"])).await.unwrap_err();
+        let (task, upstream) = ("b".to_owned(), "a".to_owned());
+        let expected = InvalidFlow::UpstreamWithoutFlow { task, upstream };
+        assert!(matches!(&refused, ClientError::Flow(why) if *why == expected), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn namespace_and_identity_of_a_client_are_names() {
+        let store = Client::connect("memory://").await.unwrap().store().clone();
+        let builder = || Client::builder(store.clone());
+        for (builder, says) in [
+            (builder().namespace(""), "the namespace cannot be used: it is empty"),
+            (builder().identity("a\nb"), "the identity cannot be used: character 2"),
+        ] {
+            let refused = builder.build().await.unwrap_err().to_string();
+            assert!(refused.starts_with(says), "{refused}");
+        }
+        assert!(builder().identity("billing").build().await.is_ok());
+    }
+}

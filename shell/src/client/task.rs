@@ -51,6 +51,7 @@ pub struct Task {
     pub(super) payload: Vec<u8>,
     pub(super) priority: u32,
     pub(super) start: StartTime,
+    has_several_starts: bool,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) policy: ExecutionPolicy,
     pub(super) has_policy: bool,
@@ -71,6 +72,7 @@ impl Task {
             payload: Vec::new(),
             priority: 0,
             start: StartTime::AtOnce,
+            has_several_starts: false,
             tags: BTreeMap::new(),
             policy: ExecutionPolicy::default(),
             has_policy: false,
@@ -108,16 +110,19 @@ impl Task {
         self
     }
 
-    /// Starts no earlier than this long after submission.
+    /// Starts no earlier than this long after submission. Not together with
+    /// [`Task::not_before`].
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
+        self.has_several_starts |= matches!(self.start, StartTime::NotBefore(_));
         self.start = StartTime::After(delay);
         self
     }
 
-    /// Starts no earlier than this time, by the server's clock.
+    /// Starts no earlier than this time, by the server's clock. Not together with [`Task::delay`].
     #[must_use]
     pub fn not_before(mut self, time: ServerTime) -> Self {
+        self.has_several_starts |= matches!(self.start, StartTime::After(_));
         self.start = StartTime::NotBefore(time);
         self
     }
@@ -158,12 +163,16 @@ impl Task {
         self
     }
 
-    /// The capabilities a worker must have to run it.
+    /// Adds capabilities that a worker must have to run it.
     #[must_use]
     pub fn needs<T: Into<String>>(mut self, capabilities: impl IntoIterator<Item = T>) -> Self {
-        let mut routing = RoutingRequirements::default();
-        routing.required_capabilities = capabilities.into_iter().map(Into::into).collect();
-        self.policy_mut().routing_requirements = Some(routing);
+        let policy = self.policy_mut();
+        let routing = policy.routing_requirements.get_or_insert_with(RoutingRequirements::default);
+        for token in capabilities.into_iter().map(Into::into) {
+            if !routing.required_capabilities.contains(&token) {
+                routing.required_capabilities.push(token);
+            }
+        }
         self
     }
 
@@ -264,7 +273,10 @@ impl Task {
             check_text("the idempotency key", key)?;
         }
         if let Err(error) = self.lane.parse::<LaneId>() {
-            return Err(InvalidFlow::Lane { task: task(), reason: error.to_string() });
+            return Err(InvalidFlow::Lane { task: task(), reason: error });
+        }
+        if self.has_several_starts {
+            return Err(InvalidFlow::DelayAndNotBefore { task: task() });
         }
         if self.payload.len() > PAYLOAD_BYTES_MAX {
             return Err(InvalidFlow::PayloadTooLarge { task: task(), bytes: self.payload.len() });
@@ -275,7 +287,7 @@ impl Task {
         if let Some(routing) = &self.policy.routing_requirements
             && let Err(error) = Capabilities::new(routing.required_capabilities.iter().cloned())
         {
-            return Err(InvalidFlow::Needs { task: task(), reason: error.to_string() });
+            return Err(InvalidFlow::Needs { task: task(), reason: error });
         }
         check_tags(self.tags.keys())?;
         if let Some(what) =

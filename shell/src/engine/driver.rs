@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use selvedge_core::call::library::CountsFixed;
 use selvedge_core::command::{Answer, Ticket};
 use selvedge_core::engine::{Effect, Engine as Machine, EngineConfig, Input};
 use selvedge_core::error::{Class, ServerError};
 use selvedge_core::id::LaneId;
+use selvedge_core::requests::store_timeout;
 use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use tokio::sync::watch;
@@ -110,8 +110,7 @@ impl Driver {
             match effect {
                 Effect::Send { ticket, batch, .. } => {
                     let store = self.parts.store.clone();
-                    // Less than the machine's own timeout, because the store's error says more.
-                    let within = self.parts.config.batch_timeout.mul_f64(0.9);
+                    let within = store_timeout(self.parts.config.batch_timeout);
                     self.in_flight
                         .push(Box::pin(async move { (ticket, store.run(batch, within).await) }));
                 }
@@ -197,10 +196,10 @@ async fn send_heartbeat(parts: Parts, was_healthy: bool, after: Duration) -> Hea
 async fn check_deployment(parts: &Parts, was_healthy: bool) -> Result<(), ServerError> {
     let counts = parts.config.partitions;
     let checked = match deployment::fix_counts(&parts.store, counts).await {
-        Ok(CountsFixed::Same) if was_healthy => Ok(()),
-        Ok(_) => {
+        Ok(fixed) if fixed.needs_preparation(was_healthy) => {
             deployment::prepare(&parts.store, counts, &parts.config.lanes, &parts.secrets).await
         }
+        Ok(_) => Ok(()),
         Err(error) => Err(error),
     };
     checked.map_err(|error| {

@@ -108,19 +108,14 @@ impl EngineBuilder {
     /// Prepares the deployment and starts the engine.
     ///
     /// # Errors
-    /// When the partition counts or the waitpoint secret do not match the deployment, or the store
-    /// does not answer.
+    /// When a given waitpoint secret cannot be used, the partition counts or the secret do not
+    /// match the deployment, or the store does not answer.
     pub async fn start(self) -> Result<Engine, DeploymentError> {
         let Self { store, mut config, lanes, secrets, tap } = self;
         if let Some(lanes) = lanes {
             config.lanes = lanes;
         }
-        if let Some(setting) = config.zero_setting() {
-            return Err(DeploymentError::InvalidConfig { setting });
-        }
-        if let Some((scanner, interval)) = config.short_interval() {
-            return Err(DeploymentError::ShortInterval { scanner: scanner.as_str(), interval });
-        }
+        deployment::check_config(&config)?;
         if config.lanes.is_empty() {
             config.lanes = EngineConfig::default().lanes;
         }

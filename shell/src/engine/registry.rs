@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use selvedge_core::client::reply::{fields, text};
 use selvedge_core::command::Command;
 use selvedge_core::error::ServerError;
 use selvedge_core::key::Key;
+use selvedge_core::reply::{fields, text};
 use selvedge_core::time::ServerTime;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep, timeout};

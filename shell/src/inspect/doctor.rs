@@ -9,13 +9,14 @@ use selvedge_core::doctor::{
 };
 use selvedge_core::error::{CallError, Class};
 use selvedge_core::partition::PartitionCounts;
+use selvedge_core::reply;
 use selvedge_core::value::Value;
 use selvedge_lua::library;
 use tokio::time::Instant;
 
 use crate::clock::wall_clock_us;
 use crate::deployment;
-use crate::store::{Store, read_time};
+use crate::store::Store;
 
 /// Reads all servers of a store and judges what it finds. It changes nothing, needs no library on
 /// the servers, and reports what it may not read.
@@ -84,7 +85,7 @@ impl Reader<'_> {
             let took_ms = i64::try_from(began.elapsed().as_millis()).ok()?;
             let here = before_ms.saturating_add(took_ms / 2);
             let reading = ClockReading {
-                ahead_ms: read_time(&reply)?.0.saturating_sub(here),
+                ahead_ms: reply::time(&reply).ok()?.0.saturating_sub(here),
                 uncertainty_ms: took_ms.unsigned_abs() / 2 + 1,
             };
             if best.is_none_or(|best| reading.uncertainty_ms < best.uncertainty_ms) {

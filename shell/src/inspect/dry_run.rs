@@ -8,18 +8,43 @@ use selvedge_core::id::{AttemptIndex, EdgeId, ExecutionId, FlowId, WaitpointId};
 use selvedge_core::key::{AttemptPart, ExecutionPart, Key, StreamPart};
 
 use super::fsck;
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, Signal, SignalTicket};
 use crate::store::Store;
 
 impl Client {
     /// Copies an execution to an in-memory store and returns a client for the copy. Calls on it run
     /// the same functions with the same clock, and change nothing in this store. Copied are the
-    /// records of the execution, those of its flow that decide about it, and the keys in `also`;
-    /// not indexes and streams, which decide nothing.
+    /// records of the execution and those of its flow that decide about it; not indexes and
+    /// streams, which decide nothing.
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn dry_run(&self, id: &ExecutionId, also: &[Key]) -> Result<Self, ClientError> {
+    pub async fn dry_run(&self, id: &ExecutionId) -> Result<Self, ClientError> {
+        self.copy_with(id, &[]).await
+    }
+
+    /// [`Client::dry_run`] for a signal: also copies the waitpoint of the ticket, and what is
+    /// stored about the signal's idempotency key.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn dry_run_signal(
+        &self,
+        ticket: &SignalTicket,
+        signal: &Signal,
+    ) -> Result<Self, ClientError> {
+        let (partition, waitpoint) = (ticket.execution_id.partition(), ticket.waitpoint_id);
+        let mut also = vec![
+            Key::waitpoint(partition, waitpoint),
+            Key::waitpoint_condition(partition, waitpoint),
+        ];
+        if let Some(key) = signal.key() {
+            also.push(Key::SignalDedup(partition, waitpoint, key.to_owned()));
+        }
+        self.copy_with(&ticket.execution_id, &also).await
+    }
+
+    async fn copy_with(&self, id: &ExecutionId, also: &[Key]) -> Result<Self, ClientError> {
         let mut copy = Snapshot::new(self.store().server_time().await?);
         let near = also.iter().cloned().chain(decisive_keys(id)).collect();
         self.copy_keys(&mut copy, near).await?;

@@ -1,8 +1,8 @@
 //! Lists the engines that registered themselves.
 
-use selvedge_core::client::reply::fields;
 use selvedge_core::command::Command;
 use selvedge_core::key::Key;
+use selvedge_core::reply::fields;
 use selvedge_core::time::ServerTime;
 
 use crate::client::{Client, ClientError};

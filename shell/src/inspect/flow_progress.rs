@@ -3,8 +3,8 @@
 
 use selvedge_core::command::Command;
 use selvedge_core::key::Key;
+use selvedge_core::state::{MemberCounts, PublicState};
 
-use super::flow_graph::{is_end, state_of};
 use crate::client::{Client, ClientError, FlowRecord, fields};
 
 /// How far a flow is.
@@ -55,19 +55,19 @@ impl Client {
         let members = fields(self.read_one(members).await?);
         let ids = members.iter().filter_map(|id| id.parse().ok()).collect();
         let listed = self.states(ids).await?;
-        let state = |at: usize| listed[at].state.map_or("", |state| state.as_str());
-        let states: Vec<&str> = (0..listed.len()).map(state).collect();
-        // Tasks that were purged have ended; the summary counts them.
-        if states.is_empty() || states.iter().all(|state| state.is_empty()) {
-            return Ok(summarised(flow));
-        }
+        let states = listed.iter().map(|one| one.state.map_or("", |state| state.as_str()));
+        let states: Vec<&str> = states.collect();
+        let mut counts = MemberCounts::default();
+        states.iter().for_each(|state| counts.add(state));
+        counts.restore_purged(&flow.summary);
         let of = |word: &str| states.iter().filter(|state| **state == word).count() as u64;
-        let is_cancelled = flow.state == "cancelled";
+        let is_end =
+            |state: &&str| state.is_empty() || state.parse().is_ok_and(PublicState::is_end);
         Ok(FlowProgress {
-            state: if is_cancelled { "cancelled" } else { state_of(&states) }.to_owned(),
+            state: counts.state(&flow.state).as_str().to_owned(),
             completed: Some(of("completed")),
             failed: Some(of("failed")),
-            has_ended: states.iter().all(|state| is_end(state)),
+            has_ended: !states.is_empty() && states.iter().all(is_end),
             is_counted: true,
         })
     }

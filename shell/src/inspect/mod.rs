@@ -22,6 +22,6 @@ pub use flow_graph::{FlowGraph, Join, Node};
 pub use flow_progress::FlowProgress;
 pub use lane_counts::LaneCounts;
 pub use scan_once::{ScanReport, scan_once};
-pub use selvedge_core::doctor::Finding;
+pub use selvedge_core::doctor::{Finding, Severity};
 pub use selvedge_core::explain::{DueBy, Explanation, UnblockedBy, Wait};
 pub use workers::WorkerStatus;

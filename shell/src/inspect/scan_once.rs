@@ -9,6 +9,7 @@ use selvedge_core::engine::{
 };
 use selvedge_core::time::LocalTime;
 
+use crate::deployment::{self, DeploymentError};
 use crate::store::Store;
 
 /// What each scanner did in one cycle over all partitions.
@@ -31,7 +32,12 @@ impl ScanReport {
 
 /// Runs every scanner once over every partition, without waiting for their intervals. It does the
 /// same work as an engine.
-pub async fn scan_once(store: &Store, config: EngineConfig) -> ScanReport {
+///
+/// # Errors
+/// [`DeploymentError::InvalidConfig`] or [`DeploymentError::ShortInterval`] for a configuration
+/// that an engine would not start with.
+pub async fn scan_once(store: &Store, config: EngineConfig) -> Result<ScanReport, DeploymentError> {
+    deployment::check_config(&config)?;
     let within = config.batch_timeout;
     let mut now = LocalTime(0);
     let mut engine = Engine::new(config, 0, now);
@@ -63,7 +69,7 @@ pub async fn scan_once(store: &Store, config: EngineConfig) -> ScanReport {
         let Some(next) = engine.deadline() else { break };
         now = next.max(LocalTime(now.0 + 1));
     }
-    report
+    Ok(report)
 }
 
 impl ScanReport {
@@ -85,3 +91,25 @@ impl ScanReport {
 const WAKES_MAX: usize = 1_000_000;
 /// Most failures listed; the counts include all of them.
 const FAILURES_LISTED: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::store::{StoreOptions, StoreUrl};
+
+    #[tokio::test]
+    async fn a_configuration_that_no_engine_starts_with_is_refused() {
+        let store = Store::open(&StoreUrl::memory(), StoreOptions::default()).await.unwrap();
+        let mut zero = EngineConfig::default();
+        zero.window = 0;
+        let refused = scan_once(&store, zero).await.expect_err("nothing could be sent");
+        assert_eq!(refused, DeploymentError::InvalidConfig { setting: "window" });
+        let interval = Duration::from_millis(99);
+        let short = EngineConfig::default()
+            .with_intervals([(ScannerName::Unblock, interval)].into_iter().collect());
+        let refused = scan_once(&store, short).await.expect_err("99 ms");
+        assert_eq!(refused, DeploymentError::ShortInterval { scanner: "unblock", interval });
+    }
+}

@@ -90,6 +90,7 @@ impl Observer {
                 counter!(metric_names::BATCHES_TIMED_OUT).increment(1);
             }
             Observation::Drained => tracing::debug!("drained: nothing in flight"),
+            _ => tracing::debug!(?fact, "observed"),
         }
     }
 
@@ -101,16 +102,8 @@ impl Observer {
                     tracing::info!(error = over, "store accepts writes again");
                 }
             }
-            Some(error) => match error.class {
-                Class::Denied => self.denied(&error.text),
-                Class::Silence
-                | Class::NotNow
-                | Class::Redirect
-                | Class::Library
-                | Class::Broken => {
-                    self.record.lock().on_error(&error.text, Instant::now());
-                }
-            },
+            Some(error) if error.class == Class::Denied => self.denied(&error.text),
+            Some(error) => self.record.lock().on_error(&error.text, Instant::now()),
         }
     }
 
@@ -224,5 +217,6 @@ const fn class_name(class: Class) -> &'static str {
         Class::Library => "library",
         Class::Broken => "broken",
         Class::Denied => "denied",
+        _ => "other",
     }
 }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use metrics::gauge;
 use selvedge_core::call::library::{PageMode, PageQuery, Pages, ScanPartition};
+use selvedge_core::eligible_score::age_ms;
 use selvedge_core::error::CallError;
 use selvedge_core::id::LaneId;
 use selvedge_core::key::{IndexPart, Key, LaneIndex, PartitionIndex};
 use selvedge_core::partition::{Partition, PartitionCounts};
-use selvedge_core::time::ServerTime;
 
 use super::metric_names;
 use crate::deployment;
@@ -62,7 +62,7 @@ impl QueueSampler {
 fn lanes_to_sample(mut lanes: Vec<LaneId>, named: &[LaneId]) -> Vec<LaneId> {
     lanes.sort_by_key(|lane| !named.contains(lane));
     if lanes.len() > LANES_MAX {
-        tracing::debug!(lanes = lanes.len(), "too many lanes, sampling only {LANES_MAX}");
+        tracing::debug!(lanes = lanes.len(), sampled = LANES_MAX, "too many lanes, sampling some");
         lanes.truncate(LANES_MAX);
     }
     lanes
@@ -151,12 +151,6 @@ impl Sums {
     }
 }
 
-/// The age of a waiting execution by its score, which is its creation time minus one step per
-/// priority. No execution is as old as one step, so the two can be separated.
-fn age_ms(now: ServerTime, score: i64) -> i64 {
-    now.0.saturating_sub(score).rem_euclid(PRIORITY_STEP)
-}
-
 /// The indexes counted in each lane, and how many entries of each are read.
 const SAMPLED: &[(LaneIndex, PageMode, u32)] = &[
     (LaneIndex::Eligible, PageMode::All, HEADS),
@@ -186,21 +180,10 @@ const HEADS: u32 = 16;
 /// Most lanes sampled, to bound the cost over 256 partitions.
 const LANES_MAX: usize = 16;
 
-/// One priority step in a score, in milliseconds: about 31 years.
-const PRIORITY_STEP: i64 = 1_000_000_000_000;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn age_is_read_from_a_score_with_any_priority() {
-        let now = ServerTime(1_790_000_000_000);
-        for priority in [0, 1, 5, 9_000] {
-            let score = now.0 - 1_500 - priority * PRIORITY_STEP;
-            assert_eq!(age_ms(now, score), 1_500);
-        }
-    }
+    use selvedge_core::time::ServerTime;
 
     #[test]
     fn named_lanes_are_sampled_before_others() {

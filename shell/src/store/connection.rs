@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::StoreError;
 use super::connector::Connector;
 use super::reply;
 use super::url::Address;
@@ -40,9 +41,8 @@ impl Connection {
         address: &Address,
         connector: &Connector,
     ) -> Result<Self, ServerError> {
-        let unreachable = |error: &dyn std::fmt::Display| {
-            ServerError::never_sent(format!("cannot reach {address}: {error}"))
-        };
+        let unreachable =
+            |error: &dyn std::fmt::Display| ServerError::unreachable(address.to_string(), error);
         let within = connector.connect_within;
         let opening = async {
             let stream = connector.stream(address).await.map_err(|error| unreachable(&error))?;
@@ -142,7 +142,11 @@ impl Connection {
 /// Why a server closed the connection, where the client library reports only that it did. Either it
 /// is no Valkey or Redis server, which would answer `PING` with a status or an error; or it refused
 /// the client certificate, which shows only after the TLS handshake.
-pub(super) async fn diagnose_hangup(address: &Address, connector: &Connector) -> Option<String> {
+pub(super) async fn diagnose_hangup(
+    address: &Address,
+    connector: &Connector,
+) -> Option<StoreError> {
+    let server = address.to_string();
     let first_byte = async {
         let mut stream = connector.stream(address).await?;
         poll_fn(|cx| Pin::new(&mut stream).poll_write(cx, b"*1\r\n$4\r\nPING\r\n")).await?;
@@ -154,9 +158,11 @@ pub(super) async fn diagnose_hangup(address: &Address, connector: &Connector) ->
     };
     match timeout(connector.connect_within, first_byte).await {
         Ok(Ok(Some(byte))) if !matches!(byte, b'+' | b'-') => {
-            Some("the peer is not a Valkey or Redis server".to_owned())
+            Some(StoreError::NotValkey { server })
         }
-        Ok(Err(error)) if error.to_string().contains("alert") => Some(format!("TLS: {error}")),
+        Ok(Err(error)) if error.to_string().contains("alert") => {
+            Some(StoreError::TlsRefused { server, reason: error.to_string() })
+        }
         Ok(Ok(_) | Err(_)) | Err(_) => None,
     }
 }

@@ -174,7 +174,7 @@ fn program_too_old(missing: &str) -> ServerError {
          not offer {missing} as this program calls it: upgrade this program",
         library::REVISION
     );
-    ServerError::not_applied(Class::Denied, text)
+    ServerError::program_too_old(text)
 }
 
 async fn installed(connection: &Connection, within: Duration) -> Result<Installed, ServerError> {

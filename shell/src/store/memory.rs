@@ -3,6 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use selvedge_core::command::{Answer, Command};
+use selvedge_core::error::ServerError;
 use selvedge_core::value::Value;
 use selvedge_lua::host::{Host, HostConfig};
 use selvedge_lua::library;
@@ -23,7 +24,7 @@ impl Memory {
     pub(super) fn open(clock_offset_us: i64) -> Result<Self, StoreError> {
         let mut host = Host::new(HostConfig::default());
         if let Value::Error(text) = host.call(&["FUNCTION", "LOAD", library::SOURCE]) {
-            return Err(StoreError::Library(text));
+            return Err(StoreError::Library(ServerError::from_reply(text)));
         }
         let published = broadcast::Sender::new(MESSAGES_BUFFERED);
         Ok(Self { host: Mutex::new(host), published, clock_offset_us })

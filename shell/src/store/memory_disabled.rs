@@ -1,4 +1,5 @@
-//! What stands in for the in-process store when the feature `memory` is off: opening it is an error.
+//! What stands in for the in-process store when the feature `memory` is off: opening it is an
+//! error.
 
 use selvedge_core::command::{Answer, Command};
 

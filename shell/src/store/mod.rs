@@ -48,7 +48,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use tokio::sync::watch;
 
-pub use error::{LIMIT_MAX, StoreError};
+pub use error::{LIMIT_MAX, StoreError, TlsError, TlsFile};
 pub use library::LibraryUse;
 pub use subscription::{Push, Subscription};
 pub use tls::TlsOptions;
@@ -174,7 +174,7 @@ impl Store {
 
     /// Runs commands: one pipeline per server, one answer per command, in order. A command without
     /// a reply in time is *perhaps applied*; one that was never sent is *not applied*. Replies are
-    /// waited for at most [`LIMIT_MAX`].
+    /// waited for as long as `within` says.
     pub async fn run(&self, batch: Vec<Command>, within: Duration) -> Vec<Answer> {
         match &self.0.backend {
             Backend::Memory(memory) => {
@@ -232,10 +232,10 @@ impl Store {
     /// # Errors
     /// When the server does not answer, or not with a time.
     pub async fn server_time(&self) -> Result<ServerTime, ServerError> {
-        let command = Command { slot: 0, argv: vec![b"TIME".to_vec()], reads: true };
-        let reply = self.command(command).await?;
-        read_time(&reply)
-            .ok_or_else(|| ServerError::from_reply(format!("unexpected reply to TIME: {reply:?}")))
+        let reply = self.command(Command::time(0)).await?;
+        selvedge_core::reply::time(&reply).map_err(|broken| {
+            ServerError::from_reply(format!("unexpected reply to TIME: {broken}"))
+        })
     }
 
     /// Why a server of the store is not connected at this moment; `None` if all are.
@@ -311,10 +311,9 @@ impl std::fmt::Debug for Store {
     }
 }
 
-/// Parses the bytes of a reply as a connection does. For fuzzing only.
-#[doc(hidden)]
-#[must_use]
-pub fn read_wire(bytes: &[u8]) -> Option<Value> {
+/// Parses the bytes of a reply as a connection does.
+#[cfg(feature = "fuzzing")]
+pub(crate) fn read_wire(bytes: &[u8]) -> Option<Value> {
     reply::read(bytes)
 }
 
@@ -328,15 +327,6 @@ fn parse<F: Function>(answer: Answer) -> Result<F::Reply, CallError> {
 /// The reply to a single command; an error if there is none.
 fn reply_of(answer: Option<Answer>) -> Result<Value, ServerError> {
     answer.map_or_else(|| Err(ServerError::silence("not answered")), Answer::into_result)
-}
-
-/// Parses the reply of `TIME`: seconds and microseconds, as strings.
-pub(crate) fn read_time(reply: &Value) -> Option<ServerTime> {
-    let Value::Array(parts) = reply else { return None };
-    let [Value::Bulk(seconds), Value::Bulk(micros)] = &parts[..] else { return None };
-    let number = |text: &[u8]| str::from_utf8(text).ok()?.parse::<i64>().ok();
-    let (seconds, micros) = (number(seconds)?, number(micros)?);
-    Some(ServerTime(seconds.checked_mul(1_000)?.checked_add(micros / 1_000)?))
 }
 
 #[cfg(all(test, not(all(feature = "memory", feature = "tls"))))]

@@ -29,6 +29,7 @@ pub(super) fn value(wire: Wire) -> Value {
 }
 
 /// Parses the bytes of one complete reply.
+#[cfg(feature = "fuzzing")]
 pub(super) fn read(bytes: &[u8]) -> Option<Value> {
     redis::parse_redis_value(bytes).ok().map(value)
 }

@@ -18,6 +18,7 @@ use crate::retry::Backoff;
 
 /// One item of a [`Subscription`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Push {
     /// A message was published.
     Message {

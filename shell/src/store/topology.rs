@@ -17,7 +17,7 @@ use super::connector::{Connector, argv};
 use super::library::{Library, LibraryUse};
 use super::node::Node;
 use super::url::{Address, Servers};
-use super::{LIMIT_MAX, StoreError, StoreOptions};
+use super::{StoreError, StoreOptions};
 
 /// The servers of a store.
 pub(super) struct Topology {
@@ -65,7 +65,7 @@ impl Topology {
     /// Runs a batch: one pipeline per server, one answer per command, in order. A read whose
     /// connection ended before the reply is retried once.
     pub(super) async fn run(&self, batch: &[Command], within: Duration) -> Vec<Answer> {
-        let until = Instant::now() + within.min(LIMIT_MAX);
+        let until = Instant::now() + within.min(WAIT_MAX);
         let mut answers = self.run_once(batch, until).await;
         let cut_off = |index: &usize| {
             matches!(&answers[*index], Answer::PerhapsApplied(error)
@@ -130,6 +130,9 @@ impl Topology {
     }
 }
 
+/// Longer than any process runs. A later time could not be counted.
+const WAIT_MAX: Duration = Duration::from_secs(30 * 365 * 86_400);
+
 async fn open_one(factory: &NodeFactory, servers: &Servers) -> Result<Arc<Node>, StoreError> {
     let address = servers.hosts.first().cloned().ok_or(StoreError::NoHost)?;
     let node = factory.node(address);
@@ -143,7 +146,7 @@ async fn open_one(factory: &NodeFactory, servers: &Servers) -> Result<Arc<Node>,
     let is_silent = connected.as_ref().is_err_and(|error| error.class == Class::Silence)
         || matches!(answer, Some(Answer::PerhapsApplied(_)));
     if is_silent && let Some(why) = diagnose_hangup(&node.address, &factory.connector).await {
-        return Err(ServerError::silence(why).into());
+        return Err(why);
     }
     connected?;
     // Without the right to run INFO, a cluster is noticed later, by its redirects.

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::PendingRequest;
-use crate::client::{Client, ClientError, member_id};
+use crate::client::{Client, ClientError, check_name, member_id};
 
 /// The execution that a handler runs, and the calls it can make on it. Clones share everything.
 #[derive(Clone)]
@@ -92,12 +92,6 @@ impl Context {
         self.0.cancelled.is_cancelled()
     }
 
-    /// The token behind [`Context::cancelled`], for code that takes one.
-    #[must_use]
-    pub fn cancellation_token(&self) -> CancellationToken {
-        self.0.cancelled.clone()
-    }
-
     /// The worker's client.
     #[must_use]
     pub fn client(&self) -> &Client {
@@ -135,7 +129,7 @@ impl Context {
     /// [`ClientError::Unavailable`] when the store does not answer.
     pub async fn progress(&self, percent: u16, message: &str) -> Result<(), ClientError> {
         if percent > 100 {
-            let text = format!("{percent} is no percentage: the most is 100");
+            let text = format!("{percent} percent: percent must be 0 to 100");
             return Err(ClientError::InvalidInput(text));
         }
         let message = message.to_owned();
@@ -146,8 +140,12 @@ impl Context {
     /// not retried: the handler may send it again and accept a duplicate.
     ///
     /// # Errors
-    /// When the lease is lost, the frame is too large, or the store does not answer.
+    /// When the kind is not a name, the lease is lost, the frame is too large, or the store does not
+    /// answer.
     pub async fn frame(&self, kind: &str, payload: impl Into<Vec<u8>>) -> Result<(), ClientError> {
+        check_name(kind).map_err(|why| {
+            ClientError::InvalidInput(format!("the kind of the frame cannot be used: {why}"))
+        })?;
         self.append(kind, payload.into(), FrameMode::Durable).await
     }
 
@@ -172,9 +170,9 @@ impl Context {
     }
 
     /// Adds usage to every budget of the execution, and returns each budget's verdict. Idempotent
-    /// within an attempt: the same `report` name counts once. Another attempt counts again; to
-    /// count once over all attempts, use [`Client::spend`] with a name of its own. On a hard
-    /// breach nothing is added.
+    /// within an attempt for a day: the same `report` name counts once within 24 hours. Another
+    /// attempt counts again; to count once over all attempts, use [`Client::spend`] with a name of
+    /// its own. On a hard breach nothing is added.
     ///
     /// # Errors
     /// When the store does not answer, or the handler has ended.
@@ -241,6 +239,7 @@ mod tests {
             let tell = tell.clone();
             async move {
                 tell.send(context.progress(101, "too much").await)?;
+                tell.send(context.frame("", "of no kind").await)?;
                 context.cancelled().await;
                 assert!(context.is_cancelled());
                 tell.send(context.progress(50, "too late").await)?;
@@ -251,8 +250,10 @@ mod tests {
         });
         let stop = CancellationToken::new();
         let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
-        let refused = told.recv().await.unwrap();
-        assert!(matches!(refused, Err(ClientError::InvalidInput(_))), "{refused:?}");
+        for _ in 0..2 {
+            let refused = told.recv().await.unwrap();
+            assert!(matches!(refused, Err(ClientError::InvalidInput(_))), "{refused:?}");
+        }
         client.cancel(&id, "not needed").await.unwrap();
         for _ in 0..3 {
             let lost = told.recv().await.unwrap();

@@ -12,6 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use selvedge_core::call::scheduling::ClaimedWork;
 use selvedge_core::command::{Answer, Ticket};
 use selvedge_core::id::{LaneId, LeaseId};
+use selvedge_core::requests::store_timeout;
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{
     Effect, HandlerOutcome, HandlerReply, HandlerRequest, HandlerRequestError, Input,
@@ -127,8 +128,7 @@ impl Driver<'_> {
             match effect {
                 Effect::Send { ticket, batch, .. } => {
                     let store = self.shared.client.store().clone();
-                    // Less than the machine's own timeout, because the store's error says more.
-                    let within = self.batch_timeout.mul_f64(0.9);
+                    let within = store_timeout(self.batch_timeout);
                     self.in_flight
                         .push(Box::pin(async move { (ticket, store.run(batch, within).await) }));
                 }

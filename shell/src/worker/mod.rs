@@ -27,9 +27,9 @@
 //! ```
 //!
 //! An idle worker waits for pushes about ready executions, and polls one partition a second in case
-//! a push was lost. A claim is one call with a lease id chosen by the worker. If its reply is lost,
-//! the claim is repeated with the same id, and a completion with the same fence: both are
-//! idempotent.
+//! a push was lost. One call claims several executions, with lease ids chosen by the worker; the
+//! call that reports an end also claims the next execution. If a reply is lost, a claim is repeated
+//! with the same ids, and a report with the same fence: both are idempotent.
 
 mod context;
 mod driver;

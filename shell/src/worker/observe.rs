@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use selvedge_core::worker::Observation;
+use selvedge_core::id::ExecutionId;
+use selvedge_core::worker::{AttemptOutcome, Observation};
 
 use crate::observe::worker_metrics;
 
@@ -43,9 +44,7 @@ fn log(fact: &Observation) {
             tracing::debug!(%execution, "claimed late, waiting for a free handler");
         }
         Observation::PutBack(execution) => tracing::info!(%execution, "execution put back"),
-        Observation::Surveyed => {
-            tracing::debug!("pushes may have been missed, counting ready work")
-        }
+        Observation::Surveyed => tracing::debug!("pushes may be lost, counting ready work"),
         Observation::Admitted(execution) => tracing::debug!(%execution, "admitted"),
         Observation::NotAdmitted { execution, reason, detail } => {
             tracing::debug!(%execution, %reason, detail, "not admitted, blocked");
@@ -81,9 +80,7 @@ fn log(fact: &Observation) {
             let outcome = outcome.as_ref().map(outcome_word);
             tracing::info!(%execution, ?outcome, "lease given up or lost, outcome discarded");
         }
-        Observation::AttemptEnded { execution, outcome, .. } => {
-            tracing::info!(%execution, outcome = outcome.as_str(), "attempt ended");
-        }
+        Observation::AttemptEnded { execution, outcome, .. } => log_end(execution, *outcome),
         Observation::Suspended(execution) => tracing::debug!(%execution, "suspended"),
         Observation::SlotReleased(execution) => tracing::debug!(%execution, "quota slot released"),
         Observation::SlotKept(execution) => tracing::debug!(%execution, "quota slot still needed"),
@@ -96,6 +93,19 @@ fn log(fact: &Observation) {
         | Observation::AnswerIgnored(_)
         | Observation::BatchTimedOut(_)
         | Observation::Drained => {}
+    }
+}
+
+/// Success and a retry are the normal course.
+fn log_end(execution: &ExecutionId, outcome: AttemptOutcome) {
+    let word = outcome.as_str();
+    match outcome {
+        AttemptOutcome::Ok | AttemptOutcome::Retry => {
+            tracing::debug!(%execution, outcome = word, "attempt ended");
+        }
+        AttemptOutcome::Error | AttemptOutcome::Timeout | AttemptOutcome::Cancelled => {
+            tracing::info!(%execution, outcome = word, "attempt ended");
+        }
     }
 }
 

@@ -1,84 +1,70 @@
-//! Registration of this worker: its instance, lanes and capabilities, kept alive by heartbeats.
-//!
-//! The contract's functions for this use keys of different slots, which a cluster refuses. So the
-//! same writes are sent key by key.
+//! Registration of this worker: its instance, lanes and capabilities, kept alive until it stops.
+//! See [`selvedge_core::client::RegisterWorker`].
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use selvedge_core::command::Command;
-use selvedge_core::id::LaneId;
-use selvedge_core::key::Key;
+use selvedge_core::client::{DeregisterWorker, RegisterWorker, WorkerEntry};
 use selvedge_core::time::ServerTime;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::Shared;
-use crate::client::{ClientError, millis};
+use crate::client::ClientError;
 
 /// Registers the instance. Returns the time of registration.
 pub(super) async fn register(shared: &Shared) -> Result<ServerTime, ClientError> {
-    let since = shared.client.server_time().await?;
     shared.client.register_lanes(shared.lanes.iter()).await?;
-    shared.client.read(registration(shared, since, since)).await?;
-    Ok(since)
+    shared.client.run(RegisterWorker::new(entry(shared), None)).await
 }
 
-/// Sends heartbeats; never returns. Each one writes the whole entry, which also restores what a
-/// flush or a failover lost.
+/// Registers it again and again; never returns.
 pub(super) async fn send_heartbeats(shared: Arc<Shared>, since: ServerTime) {
+    let entry = entry(&shared);
     loop {
-        sleep(time_to_live(&shared) / HEARTBEATS_PER_TTL).await;
-        let Ok(now) = shared.client.store().server_time().await else { continue };
-        let within = shared.client.store().options().call_within;
-        drop(shared.client.store().run(registration(&shared, since, now), within).await);
+        sleep(entry.interval()).await;
+        let refreshed = shared.client.run(RegisterWorker::new(entry.clone(), Some(since))).await;
+        if let Err(error) = refreshed {
+            tracing::debug!(%error, "registration of the worker not refreshed");
+        }
     }
 }
 
 /// Removes the instance from the registry. If that fails, its entry expires.
 pub(super) async fn deregister(shared: &Shared) {
-    let (namespace, instance) = (shared.client.namespace(), &shared.instance);
-    let name = instance.as_str().as_bytes();
-    let batch = vec![
-        Command::write("DEL", &Key::worker_alive(namespace, instance), &[]),
-        Command::write("DEL", &Key::worker_capabilities(namespace, instance), &[]),
-        Command::write("SREM", &Key::Workers(namespace.clone()), &[name]),
-    ];
-    drop(shared.client.store().run(batch, DEREGISTER_WITHIN).await);
+    let removal = shared.client.run(DeregisterWorker::new(entry(shared)));
+    drop(timeout(DeregisterWorker::WITHIN, removal).await);
 }
 
-fn registration(shared: &Shared, since: ServerTime, now: ServerTime) -> Vec<Command> {
-    let (namespace, instance) = (shared.client.namespace(), &shared.instance);
-    let capabilities = Key::worker_capabilities(namespace, instance);
-    let ttl = millis(time_to_live(shared)).to_string();
-    let mut lanes: Vec<&str> = shared.lanes.iter().map(LaneId::as_str).collect();
-    lanes.sort_unstable();
-    let fields = [
-        ("worker_id", shared.worker.to_string()),
-        ("lanes_csv", lanes.join(",")),
-        ("caps_csv", shared.capabilities.to_string()),
-        ("ttl_ms", ttl.clone()),
-        ("registered_at_ms", since.to_string()),
-        ("last_heartbeat_ms", now.to_string()),
-    ];
-    let flat: Vec<&[u8]> =
-        fields.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]).collect();
-    vec![
-        Command::write(
-            "SET",
-            &Key::worker_alive(namespace, instance),
-            &[b"1", b"PX", ttl.as_bytes()],
-        ),
-        Command::write("HSET", &capabilities, &flat),
-        Command::write("PEXPIRE", &capabilities, &[ttl.as_bytes()]),
-        Command::write("SADD", &Key::Workers(namespace.clone()), &[instance.as_str().as_bytes()]),
-    ]
+fn entry(shared: &Shared) -> WorkerEntry {
+    WorkerEntry {
+        namespace: shared.client.namespace().clone(),
+        instance: shared.instance.clone(),
+        worker: shared.worker.clone(),
+        lanes: shared.lanes.clone(),
+        capabilities: shared.capabilities.clone(),
+        lease_ttl: shared.lease_ttl,
+    }
 }
 
-fn time_to_live(shared: &Shared) -> Duration {
-    (shared.lease_ttl * 2).max(TTL_LEAST)
-}
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use selvedge_core::command::Command;
+    use selvedge_core::key::Key;
+    use selvedge_core::reply::fields;
 
-const HEARTBEATS_PER_TTL: u32 = 3;
-/// An entry lives at least this long, so that heartbeats cause little traffic.
-const TTL_LEAST: Duration = Duration::from_secs(60);
-const DEREGISTER_WITHIN: Duration = Duration::from_secs(2);
+    use crate::client::Client;
+    use crate::worker::{Context, Failed, Worker};
+
+    #[tokio::test]
+    async fn a_worker_removes_killed_ones_from_the_registry() {
+        let client = Client::connect("memory://").await.expect("memory:// needs no server");
+        let index = Key::Workers(client.namespace().clone());
+        let killed = Command::write("SADD", &index, &[b"killed-1", b"killed-2"]);
+        client.store().command(killed).await.expect("a set");
+        let worker = Worker::builder(client.clone())
+            .handler("any", |_: Context| async { Ok::<_, Failed>(()) })
+            .run_until(async {});
+        worker.await.expect("it starts and ends");
+        let listed = client.store().command(Command::read("SMEMBERS", &index, &[])).await;
+        assert_eq!(fields(listed.expect("a set")), Vec::<String>::new());
+    }
+}

@@ -98,8 +98,8 @@ impl Context {
     /// again from the start, as the same attempt.
     ///
     /// # Errors
-    /// When a signal name is invalid or none is given, the timeout is too long, the lease is lost,
-    /// no waitpoint secret is installed, or the store does not answer.
+    /// When a signal name is invalid or none is given, the timeout is zero or too long, the lease is
+    /// lost, no waitpoint secret is installed, or the store does not answer.
     pub async fn suspend(&self, suspend: Suspend) -> Result<SignalTicket, ClientError> {
         suspend.check()?;
         let suspension = Suspension {
@@ -153,8 +153,8 @@ impl Context {
 }
 
 impl Suspend {
-    /// Checks the timeout and the signal names. An empty list is refused, because to the library it means "any
-    /// signal".
+    /// Checks the timeout and the signal names. An empty list is refused, because to the library it
+    /// means "any signal".
     fn check(&self) -> Result<(), ClientError> {
         if self.signals.is_empty() {
             return Err(ClientError::InvalidInput(
@@ -165,6 +165,10 @@ impl Suspend {
             check_name(name).map_err(|why| {
                 ClientError::InvalidInput(format!("invalid signal name {name:?}: {why}"))
             })?;
+        }
+        if self.timeout.is_some_and(|(after, _)| after.is_zero()) {
+            let reason = "the timeout of a suspension is zero; leave it out, or give it some time";
+            return Err(ClientError::InvalidInput(reason.to_owned()));
         }
         if self.timeout.is_some_and(|(after, _)| after > DURATION_MAX) {
             let reason = "the timeout of a suspension is longer than 1,000 years";
@@ -200,6 +204,7 @@ mod tests {
             (Suspend::for_signal(""), "empty"),
             (Suspend::for_any(["a", "b\n"]), "\"b\\n\""),
             (Suspend::for_signal("a").timeout(DURATION_MAX * 2), "the timeout"),
+            (Suspend::for_signal("a").timeout(Duration::ZERO), "suspension is zero"),
         ] {
             let refused = bad.check().unwrap_err().to_string();
             assert!(refused.contains(says), "{refused}");

@@ -8,7 +8,6 @@ use selvedge_core::call::flow::{
     AddExecutionToFlow, ApplyDependencyToChild, CreateFlow, Edge, GroupPolicy, NewMember,
     OnSatisfied, SetEdgeGroupPolicy, StageDependencyEdge, SubmitFlow,
 };
-use selvedge_core::client::reply::text;
 use selvedge_core::client::{
     Failure, FlowSubmission, FlowTask, Procedure, Replies, StartTime, Step,
 };
@@ -17,6 +16,7 @@ use selvedge_core::error::Code;
 use selvedge_core::id::{ExecutionId, FlowId};
 use selvedge_core::key::Key;
 use selvedge_core::partition::Partition;
+use selvedge_core::reply::text;
 use selvedge_core::time::ServerTime;
 
 use super::names::uuid;

@@ -10,10 +10,10 @@ pub mod signal;
 pub mod worker;
 
 use selvedge_core::call::Function;
-use selvedge_core::call::execution::{CancelExecution, Running};
+use selvedge_core::call::execution::CancelExecution;
 use selvedge_core::call::flow::ReplayExecution;
 use selvedge_core::call::scheduling::{ClaimMany, ClaimManyReply};
-use selvedge_core::id::{AttemptIndex, ExecutionId, LaneId, Namespace, WorkerInstanceId};
+use selvedge_core::id::{ExecutionId, LaneId, Namespace};
 use selvedge_core::key::{IndexPart, Key, LaneIndex};
 use selvedge_core::partition::Partition;
 use selvedge_core::time::ServerTime;
@@ -129,21 +129,9 @@ impl World {
 
     /// A call that cancels an execution in its current state.
     fn cancel_call(&self, id: &ExecutionId, reason: &str) -> CancelExecution {
-        let attempt = self.peek(id, "current_attempt_index");
-        CancelExecution {
-            running: Running {
-                execution_id: id.clone(),
-                attempt_index: attempt.parse().unwrap_or(AttemptIndex(0)),
-                lane: self.lane_of(id),
-                worker_instance_id: WorkerInstanceId::new(
-                    self.peek(id, "current_worker_instance_id"),
-                ),
-            },
-            waitpoint_id: self.peek(id, "current_waitpoint_id").parse().ok(),
-            reason: reason.to_owned(),
-            source: "operator_override".to_owned(),
-            lease: None,
-        }
+        let record = CancelExecution::RECORD_FIELDS.map(|name| self.peek(id, name));
+        let record = record.each_ref().map(String::as_str);
+        CancelExecution::of_record(id.clone(), record, reason, "operator_override")
     }
 
     fn replay_call(&self, id: &ExecutionId) -> ReplayExecution {

@@ -75,8 +75,8 @@ pub enum ClientBug {
     EndImagined,
 }
 
-/// A bug of the worker's machine, planted between the machine and its driver: what it sends, what it
-/// is told and what it asks to do are changed, so that it acts as if it had decided otherwise.
+/// A bug of the worker's machine, planted between the machine and its driver: what it sends, what
+/// it is told and what it asks to do are changed, so that it acts as if it had decided otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkerBug {
     /// A claim whose reply was lost is not asked again.

@@ -21,7 +21,10 @@ use crate::plan::hint;
 /// Declares the catalogue: row, name, unit of the number in a rule, how it is injected (the doc
 /// comment), and the question that it asks.
 macro_rules! faults {
-    ($( #[doc = $how:literal] $row:literal $name:ident $( [$unit:literal] )? asks $question:literal; )+) => {
+    ($(
+        #[doc = $how:literal]
+        $row:literal $name:ident $( [$unit:literal] )? asks $question:literal;
+    )+) => {
         /// A kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Fault { $( #[doc = $how] $name, )+ }

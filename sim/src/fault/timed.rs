@@ -84,7 +84,10 @@ impl World {
             FaultEnd::Outage(node) => self.network.servers.nodes[node].outage = None,
             FaultEnd::Memory(node) => self.network.servers.nodes[node].keys_max = None,
             FaultEnd::Split { shard, old, since } => {
-                let ended = |split: &FaultEnd| matches!(split, FaultEnd::Split { old: of, .. } if *of == old);
+                let ended = |split: &FaultEnd| {
+                    let FaultEnd::Split { old: of, .. } = split else { return false };
+                    *of == old
+                };
                 self.injections.splits.retain(|split| !ended(split));
                 self.network.links.stale_primary.retain(|(_, of), _| *of != shard);
                 let lost = self.network.servers.heal(old, since, self.now_ms);

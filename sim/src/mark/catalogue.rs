@@ -3,7 +3,7 @@
 use selvedge_core::call::budget::HoldReason;
 use selvedge_core::engine::Observation;
 use selvedge_core::id::ExecutionId;
-use selvedge_core::state::{LifecyclePhase, TerminalOutcome};
+use selvedge_core::state::{EligibilityState, LifecyclePhase, TerminalOutcome};
 use selvedge_core::worker::{Observation as Fact, PANIC};
 
 use super::{Mark, MarkContext};
@@ -116,6 +116,10 @@ marks! {
     "several claimed in one call": |g| g.did("claim_many", "claimed")
         && g.changes.executions.iter().filter(|change| change.got_a_lease().is_some()).count() > 1;
     "end claimed the next": |g| g.did("end_and_claim", "claimed");
+    "end claimed a child that it had released": |g| g.did("end_and_claim", "claimed")
+        && g.changes.executions.iter().any(|change| change.got_a_lease().is_some()
+            && change.vectors().is_some_and(|[was, _]| was.is_some_and(|was|
+                was.eligibility == EligibilityState::BlockedByDependencies)));
     "end found nothing to claim": |g| g.did("end_and_claim", "empty");
     "end found a candidate for admission": |g| g.did("end_and_claim", "needs_admission");
     "repeated end got its claim again": |g| g.did("end_and_claim", "claimed") && repeats_leases(g);

@@ -19,6 +19,7 @@ impl Status {
             Ok(TerminalOutcome::Cancelled) => Self::Ended(End::Cancelled),
             Ok(TerminalOutcome::Expired) => Self::Ended(End::Expired),
             Ok(TerminalOutcome::Skipped) => Self::Ended(End::Skipped),
+            Ok(_) => Self::Live,
         }
     }
 }

@@ -43,12 +43,7 @@ impl Checker for EdgeByTruth {
                 let fits = match truth {
                     Some(TerminalOutcome::Success) => told,
                     Some(TerminalOutcome::None) | None => false,
-                    Some(
-                        TerminalOutcome::Failed
-                        | TerminalOutcome::Cancelled
-                        | TerminalOutcome::Expired
-                        | TerminalOutcome::Skipped,
-                    ) => !told,
+                    Some(_) => !told,
                 };
                 if !fits {
                     let (state, upstream) = (&edge.state, &edge.upstream);

@@ -1,7 +1,9 @@
 //! `LegalTransition`: every change of state is in the transition table, and only a replay leaves a
 //! terminal state.
 
-use selvedge_core::state::{AttemptState, BlockingReason, OwnershipState, StateVector, table};
+use selvedge_core::state::{
+    AttemptState, BlockingReason, EligibilityState, OwnershipState, PublicState, StateVector, table,
+};
 
 use super::call::Call;
 use super::{Changes, Checker, Class, Findings, Oracle, View};
@@ -47,9 +49,18 @@ fn illegal(function: &str, was: Option<StateVector>, is: Option<StateVector>) ->
         return Some(format!("{function} changed a terminal execution to {is:?}"));
     }
     let direct = table::transition(was.as_ref(), &is).is_some();
-    // Some calls make two transitions: a lease expires and is requeued, or a member is created and
-    // blocked.
+    // Some calls make two transitions: a lease expires and is requeued, a member is created and
+    // blocked, or a blocked child is released and claimed.
     let middle = match was {
+        Some(was) if was.eligibility == EligibilityState::BlockedByDependencies => {
+            Some(StateVector {
+                eligibility: EligibilityState::EligibleNow,
+                reason: BlockingReason::WaitingForWorker,
+                public: PublicState::Waiting,
+                ..was
+            })
+            .filter(|_| function == "end_and_claim")
+        }
         Some(was) if was.ownership == OwnershipState::Leased => Some(StateVector {
             ownership: OwnershipState::LeaseExpiredReclaimable,
             reason: BlockingReason::WaitingForWorker,

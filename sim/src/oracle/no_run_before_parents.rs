@@ -35,8 +35,11 @@ impl Checker for NoRunBeforeParents {
                 let new = is.edges.keys().filter(|edge| !was.edges.contains_key(edge));
                 self.late.extend(new.map(|edge| (id.clone(), *edge)));
             }
-            let Some(was) = change.got_a_lease().and(change.was.as_ref()) else { continue };
-            let open = was.edges.iter().find(|(edge, held)| {
+            // As the call leaves them: it may have resolved the last edge before it claimed.
+            let Some(started) = change.got_a_lease().filter(|_| change.was.is_some()) else {
+                continue;
+            };
+            let open = started.edges.iter().find(|(edge, held)| {
                 held.state != "satisfied" && !self.late.contains(&(id.clone(), **edge))
             });
             if let Some((edge, _)) = open

@@ -6,7 +6,9 @@ use super::config::Setting;
 
 /// Declares an enum whose variants are words of a plan.
 macro_rules! plan_words {
-    ($(#[$doc:meta])* pub enum $name:ident ($what:literal) { $( #[doc = $word_doc:literal] $variant:ident = $word:literal, )+ }) => {
+    ($(#[$doc:meta])* pub enum $name:ident ($what:literal) {
+        $( #[doc = $word_doc:literal] $variant:ident = $word:literal, )+
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum $name { $( #[doc = $word_doc] $variant, )+ }

@@ -5,10 +5,10 @@
 //! the commands with those inside of them, the CPU of the server, and the CPU of the process that
 //! adds the jobs and works on them. No engine runs: single executions need none until one fails.
 //!
-//! Installs the npm packages `bullmq` and `ioredis` into a temporary folder, or uses the folder that
-//! `SELVEDGE_BULLMQ` names. Ends with a failure when a promise is broken: in both ways of adding at
-//! least 0.8 of BullMQ's rate with at most twice its server CPU, and no more CPU for client and
-//! worker than for the server.
+//! Installs the npm packages `bullmq` and `ioredis` into a temporary folder, or uses the folder
+//! that `SELVEDGE_BULLMQ` names. Ends with a failure when a promise is broken: in both ways of
+//! adding at least 0.8 of BullMQ's rate with at most twice its server CPU, and no more CPU for
+//! client and worker than for the server.
 
 mod ours;
 mod server_stats;

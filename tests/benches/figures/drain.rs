@@ -101,13 +101,13 @@ async fn by_engine(stage: &Stage) -> Result<Duration, Fault> {
         loop {
             match pushes.next().await {
                 Push::Gap => listening.notify_one(),
-                Push::Message { channel, payload } => {
+                Push::Message { channel, payload }
                     if matches!(Hint::read(&channel, &payload), Ok(Hint::Ended(_)))
-                        && count.fetch_sub(1, Ordering::AcqRel) == 1
-                    {
-                        done.notify_one();
-                    }
+                        && count.fetch_sub(1, Ordering::AcqRel) == 1 =>
+                {
+                    done.notify_one();
                 }
+                Push::Message { .. } | _ => {}
             }
         }
     });

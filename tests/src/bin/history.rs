@@ -78,5 +78,5 @@ fn run(options: &Options) -> Result<String, String> {
 }
 
 const USAGE: &str = "history [--histories N] [--length N] [--seed S] [--lua-dir DIR] [--survey]
---lua-dir reads the Lua sources of a folder instead of the compiled library. --survey continues after
-a failure, and prints one failure of each kind.";
+--lua-dir reads the Lua sources of a folder instead of the compiled library. --survey continues
+after a failure, and prints one failure of each kind.";

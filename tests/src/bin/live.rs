@@ -144,8 +144,8 @@ fn run_schedules(options: &Options) -> Result<bool, String> {
     Ok(failed == 0)
 }
 
-/// Runs schedules, one after the other, while there are any. Injecting a fault blocks, so this needs
-/// a thread of its own.
+/// Runs schedules, one after the other, while there are any. Injecting a fault blocks, so this
+/// needs a thread of its own.
 fn run_one_after_another(
     options: &Options,
     live: &Path,
@@ -169,8 +169,8 @@ fn run_one_after_another(
     }
 }
 
-/// Cancelled by SIGINT, SIGTERM or SIGHUP: then all processes and files are removed. A second signal
-/// exits at once.
+/// Cancelled by SIGINT, SIGTERM or SIGHUP: then all processes and files are removed. A second
+/// signal exits at once.
 fn cancelled_by_signals() -> Result<CancellationToken, String> {
     let runtime = runtime()?;
     let listen = |kind| {
@@ -186,7 +186,11 @@ fn cancelled_by_signals() -> Result<CancellationToken, String> {
     let told = stop.clone();
     thread::spawn(move || {
         let mut asked = async || {
-            tokio::select! { _ = interrupt.recv() => {}, _ = end.recv() => {}, _ = hang_up.recv() => {} }
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = end.recv() => {}
+                _ = hang_up.recv() => {}
+            }
         };
         runtime.block_on(async {
             asked().await;
@@ -206,6 +210,6 @@ fn runtime() -> Result<tokio::runtime::Runtime, String> {
 const USAGE: &str =
     "live [--schedules N] [--seconds N] [--seed S] [--shape standalone|pair|cluster] [--lags yes|no]
      [--at-once N]
-Runs N schedules of so many seconds each, from seed S on, --at-once of them at a time. A failover to a
-replica that lags loses writes that callers were told about; each such loss must be proven and is
-counted as excused. With --lags no, replicas never lag and nothing is excused.";
+Runs N schedules of so many seconds each, from seed S on, --at-once of them at a time. A failover
+to a replica that lags loses writes that callers were told about; each such loss must be proven and
+is counted as excused. With --lags no, replicas never lag and nothing is excused.";

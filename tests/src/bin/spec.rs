@@ -1,6 +1,7 @@
 //! Runs the spec files on chosen stores. Reads the Lua sources as they are now.
 //!
-//! `cargo run -p selvedge-tests --bin spec -- [--lua-dir DIR] [--store host|valkey|redis]… [filter]`
+//! `cargo run -p selvedge-tests --bin spec --
+//! [--lua-dir DIR] [--store host|valkey|redis]… [filter]`
 
 use std::path::PathBuf;
 use std::process::ExitCode;

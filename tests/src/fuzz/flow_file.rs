@@ -47,6 +47,7 @@ fn told(text: &str, format: Format) -> Option<Value> {
     let file: Value = match format {
         Format::Toml => toml::from_str(text).ok()?,
         Format::Json => serde_json::from_str(text).ok()?,
+        _ => return None,
     };
     file.is_object().then_some(file)
 }

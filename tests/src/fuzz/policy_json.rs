@@ -42,8 +42,8 @@ fn says(document: &Value, read: &Value, form: &Value) -> bool {
             let form = &form[name];
             match read.get(name) {
                 Some(read) => says(said, read, form) || said.is_null(),
-                // Who gives nothing gives what is left out; what nobody knows is passed over, and so
-                // is what belongs to another choice.
+                // Who gives nothing gives what is left out; what nobody knows is passed over, and
+                // so is what belongs to another choice.
                 None => said.is_null() || form.is_null() || read.contains_key("type"),
             }
         }),

@@ -1,6 +1,6 @@
 //! Any bytes from a server: a reply that a second reader confirms, or an error.
 
-use selvedge::store::read_wire;
+use selvedge::fuzzing::read_wire;
 use selvedge_core::call::signatures;
 use selvedge_core::value::Value;
 

@@ -161,7 +161,10 @@ impl<'a> StoryRun<'a> {
         let answers: Vec<Answer> = answers.iter().map(|said| said.to(self.host, None)).collect();
         self.worker.handle(self.now, Input::Settled { ticket, answers });
         self.twin.handle(self.now, Input::Wake);
-        let ignored = |effect: &Effect| matches!(effect, Effect::Observe(Observation::AnswerIgnored(of)) if *of == ticket);
+        let ignored = |effect: &Effect| {
+            let Effect::Observe(Observation::AnswerIgnored(of)) = effect else { return false };
+            *of == ticket
+        };
         let mut effects: Vec<Effect> = std::iter::from_fn(|| self.worker.next_effect()).collect();
         let told = effects.iter().position(ignored);
         assert!(told.is_some(), "{ticket:?} is not open, and its answer was met with {effects:?}");

@@ -59,7 +59,8 @@ verbs! {
     ExpirePending = 2,
     /// A signal comes.
     Signal = 14,
-    /// A signal comes with an id or token of another waitpoint or execution, or of one that has ended.
+    /// A signal comes with an id or token of another waitpoint or execution, or of one that has
+    /// ended.
     StraySignal = 10,
     /// A signal that was accepted comes once more.
     RepeatSignal = 6,

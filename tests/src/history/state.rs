@@ -323,6 +323,6 @@ pub fn namespace() -> Namespace {
     Namespace::new("tenant")
 }
 
-/// Times have as many digits as on a server, and yet are later than any real clock's: so a sequence can
-/// be played on a server too, and nothing expires there before it is told.
+/// Times have as many digits as on a server, and yet are later than any real clock's: so a sequence
+/// can be played on a server too, and nothing expires there before it is told.
 const STARTS_AT_US: u64 = 4_000_000_000_000_000;

@@ -2,9 +2,14 @@
 
 use selvedge_core::call::Function;
 use selvedge_core::call::flow::{Edge, NewMember, ResolveOutgoing, SubmitFlow};
+use selvedge_core::client::{
+    Effect, FlowSubmission, FlowTask, Input, Machine, Needs, Settings, StartTime, Submit,
+};
+use selvedge_core::command::Answer;
 use selvedge_core::id::{ExecutionId, FlowId, LaneId, Namespace};
 use selvedge_core::key::Key;
-use selvedge_core::partition::Partition;
+use selvedge_core::partition::{Partition, PartitionCounts};
+use selvedge_core::time::LocalTime;
 use selvedge_core::value::Value;
 use uuid::Uuid;
 
@@ -90,38 +95,45 @@ impl SubmittedFlow {
         Ok(Self { store, partition: Partition::flow(3), id, largest: Cost::default() })
     }
 
-    /// Submits the tasks in as many calls as their work takes.
+    /// Submits the tasks as a client does.
     fn submit(&mut self, tasks: &Tasks) -> Result<Cost, String> {
+        let submit = Submit::new(Needs::counts(PartitionCounts::DEFAULT, true), self.flow(tasks));
+        let mut machine = Machine::new(submit, Settings::default(), 1);
         let mut cost = Cost::default();
-        let mut call = self.empty_call();
-        for (at, after) in tasks.iter().enumerate() {
-            let edges = call.edges.len() + after.len();
-            let work = SubmitFlow::work(call.members.len() + 1, edges, 0);
-            if !(call.members.is_empty() && call.edges.is_empty()) && work > SubmitFlow::WORK_MAX {
-                cost.add(self.call(&call)?.1);
-                call = self.empty_call();
-            }
-            let room = SubmitFlow::edges_within(SubmitFlow::WORK_MAX - SubmitFlow::work(1, 0, 0));
-            call.members.push(member(task_id(at)));
-            if after.len() > room {
-                call.joins.push((task_id(at), after.len()));
-            }
-            for (part, edges) in after.chunks(room.max(1)).enumerate() {
-                if part > 0 {
-                    cost.add(self.call(&call)?.1);
-                    call = self.empty_call();
-                }
-                call.edges.extend(edges.iter().map(|from| edge(*from, at)));
-            }
-        }
-        call.seal = true;
+        let mut input = Input::Wake;
         loop {
-            let (reply, took) = self.call(&call)?;
-            cost.add(took);
-            if !reply.contains(&Value::Bulk(b"sealing".to_vec())) {
-                return Ok(cost);
+            machine.handle(LocalTime(0), input);
+            if let Some(result) = machine.take_result() {
+                return result.map(|()| cost).map_err(|error| error.to_string());
             }
-            call = SubmitFlow { seal: true, ..self.empty_call() };
+            let Some(Effect::Send { ticket, batch, .. }) = machine.next_effect() else {
+                return Err("a submission does nothing but call".to_owned());
+            };
+            let mut answers = Vec::new();
+            for command in batch {
+                let (reply, took) = self.run(&command.argv)?;
+                cost.add(took);
+                answers.push(Answer::Applied(reply));
+            }
+            input = Input::Settled { ticket, answers };
+        }
+    }
+
+    fn flow(&self, tasks: &Tasks) -> FlowSubmission {
+        let task = |(at, after): (usize, &Vec<usize>)| FlowTask {
+            member: member(task_id(at)),
+            start: StartTime::AtOnce,
+            edges: after.iter().map(|from| edge(*from, at)).collect(),
+            group: None,
+        };
+        FlowSubmission {
+            flow_id: self.id,
+            partition: self.partition,
+            flow_kind: "measured".to_owned(),
+            namespace: Namespace::new("ledger"),
+            tasks: tasks.iter().enumerate().map(task).collect(),
+            tags: Vec::new(),
+            tasks_per_call: SubmitFlow::MEMBERS_MAX,
         }
     }
 
@@ -152,34 +164,20 @@ impl SubmittedFlow {
     }
 
     fn call<F: Function>(&mut self, call: &F) -> Result<(Vec<Value>, Cost), String> {
-        let keys: Vec<_> = call.keys().iter().map(|key| key.to_string().into_bytes()).collect();
-        let mut command = vec![b"FCALL".to_vec(), F::NAME.as_bytes().to_vec()];
-        command.push(keys.len().to_string().into_bytes());
-        command.extend(keys);
-        command.extend(call.args());
-        let reply = self.store.call(&command).map_err(|error| error.to_string())?;
-        let Value::Array(reply) = reply else { return Err(format!("{}: {reply:?}", F::NAME)) };
-        if reply.first() != Some(&Value::Int(1)) {
-            return Err(format!("{}: {reply:?}", F::NAME));
+        let (reply, cost) = self.run(&call.command())?;
+        if let Value::Array(fields) = &reply
+            && fields.first() == Some(&Value::Int(1))
+        {
+            return Ok((fields.clone(), cost));
         }
+        Err(format!("{}: {reply:?}", F::NAME))
+    }
+
+    fn run(&mut self, command: &[Vec<u8>]) -> Result<(Value, Cost), String> {
+        let reply = self.store.call(command).map_err(|error| error.to_string())?;
         let cost = Cost::of_last_call(self.store.host());
         self.largest = std::mem::take(&mut self.largest).dearer(cost.clone());
         Ok((reply, cost))
-    }
-
-    fn empty_call(&self) -> SubmitFlow {
-        SubmitFlow {
-            partition: self.partition,
-            flow_id: self.id,
-            flow_kind: "measured".to_owned(),
-            namespace: Namespace::new("ledger"),
-            members: Vec::new(),
-            edges: Vec::new(),
-            joins: Vec::new(),
-            groups: Vec::new(),
-            content: String::new(),
-            seal: false,
-        }
     }
 }
 
@@ -190,7 +188,7 @@ fn task_id(task: usize) -> ExecutionId {
 fn member(execution_id: ExecutionId) -> NewMember {
     NewMember {
         execution_id,
-        lane_id: lane(),
+        lane_id: LaneId::default_lane(),
         execution_kind: "work".to_owned(),
         priority: 0,
         creator_identity: "ledger".to_owned(),
@@ -210,8 +208,4 @@ fn edge(from: usize, to: usize) -> Edge {
         downstream: task_id(to),
         data_passing_ref: String::new(),
     }
-}
-
-fn lane() -> LaneId {
-    "default".parse().expect("a lane's name")
 }

@@ -49,8 +49,8 @@ faults! {
     StopEngine = "SIGSTOP and SIGCONT of an engine" on &Shape::ALL,
     /// A worker stands still beyond its lease, and goes on.
     StopWorker = "SIGSTOP and SIGCONT of a worker" on &Shape::ALL,
-    /// An engine dies, and the one in its place has a clock that is minutes off. Only where there is
-    /// a library that shifts clocks.
+    /// An engine dies, and the one in its place has a clock that is minutes off. Only where there
+    /// is a library that shifts clocks.
     ShiftClock = "clock of an engine shifted" on &Shape::ALL,
     /// A server dies at once, and starts again with what it had written.
     KillServer = "kill -9 and restart of a server" on &[Shape::Standalone],
@@ -72,11 +72,11 @@ faults! {
     PauseClients = "CLIENT PAUSE" on &Shape::ALL,
     /// A planned failover to the replica: nothing is lost.
     Failover = "failover in good order" on &[Shape::Pair, Shape::Cluster],
-    /// The primary dies and the replica takes over. It has heard whatever callers were told: nothing
-    /// is lost but answers.
+    /// The primary dies and the replica takes over. It has heard whatever callers were told:
+    /// nothing is lost but answers.
     Crash = "failover by kill -9 of the primary" on &[Shape::Pair, Shape::Cluster],
-    /// The same, but that the replica has heard nothing for a while, and callers have. What they were
-    /// told meanwhile is lost.
+    /// The same, but that the replica has heard nothing for a while, and callers have. What they
+    /// were told meanwhile is lost.
     LaggingCrash = "failover to a replica that lags" on &[Shape::Pair, Shape::Cluster],
     /// A slot moves to another primary with everything in it.
     MoveSlot = "slot migrated" on &[Shape::Cluster],

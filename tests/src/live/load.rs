@@ -211,12 +211,9 @@ impl SharedRecord {
     /// A store that is away or slow is what faults are about; any other error is an answer, and no
     /// fault of ours makes a function raise.
     fn hear(&self, asked: &str, error: &ClientError) {
-        let raised =
-            matches!(error, ClientError::Unavailable(error) if error.class == Class::Broken);
-        let away = matches!(
-            error,
-            ClientError::Unavailable(_) | ClientError::TimedOut(_) | ClientError::Store(_)
-        );
+        let raised = error.server().is_some_and(|error| error.class == Class::Broken);
+        let away = error.server().is_some()
+            || matches!(error, ClientError::TimedOut(_) | ClientError::Store(_));
         if raised || !away {
             let told = format!("{asked} was told: {error}");
             self.0.lock().unwrap_or_else(PoisonError::into_inner).refused.push(told);
@@ -253,7 +250,7 @@ mod tests {
             book.hear("submit", &error);
             book.0.lock().unwrap().refused.pop()
         };
-        let reply = |text: &str| ClientError::Unavailable(ServerError::from_reply(text));
+        let reply = |text: &str| ClientError::from(ServerError::from_reply(text));
         for away in [
             reply("LOADING Valkey is loading the dataset in memory"),
             reply("CLUSTERDOWN The cluster is down"),

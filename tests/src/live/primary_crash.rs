@@ -22,9 +22,9 @@ pub struct PrimaryCrash {
 }
 
 impl PrimaryCrash {
-    /// Whether a reply about an execution at a time was lost with this server: it held the execution,
-    /// the reply came after the last write that the replica received, and `against` finds no
-    /// evidence to the contrary.
+    /// Whether a reply about an execution at a time was lost with this server: it held the
+    /// execution, the reply came after the last write that the replica received, and `against`
+    /// finds no evidence to the contrary.
     #[must_use]
     pub fn took(
         &self,

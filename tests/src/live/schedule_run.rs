@@ -364,8 +364,8 @@ const CLOCK_OFF_S: i64 = 600;
 
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
 
-/// After callers had their answers: leases run out, retries wait, cascades run. Usually that takes a
-/// second or two; the bound is for a machine with other things to do.
+/// After callers had their answers: leases run out, retries wait, cascades run. Usually that takes
+/// a second or two; the bound is for a machine with other things to do.
 const SETTLES_WITHIN: Duration = Duration::from_secs(240);
 
 /// After the last end: debts, indexes and notes follow.

@@ -35,7 +35,7 @@ fn bad_input_is_told_apart_by_exit_codes() {
         (&["lanes", "--namespace", &long], 2, "the limit is 256"),
         (&["demo", "--namespace", ""], 2, "the namespace cannot be used: it is empty"),
         (&["flow", "submit", "-", "--wait", "--timeout", "0s"], 2, "it is zero"),
-        (&["completions", "bash", "--json"], 2, "leave --json out"),
+        (&["completions", "bash", "--json"], 2, "--json does not apply"),
     ] {
         operator.fails(&mut operator.command(arguments), code, &[says]);
     }

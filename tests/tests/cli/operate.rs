@@ -148,7 +148,7 @@ fn a_large_flow_is_cut_with_a_hint_how_to_see_the_rest() {
     let shown = text(&operator.run(&["flow", "show", flow, "--limit", "10"]).stdout);
     let advice = format!("… and 21 more; `selvedge flow show {flow} --limit 31` shows them");
     assert!(shown.contains(&advice), "{shown}");
-    assert_eq!(operator.json(&["flow", "show", flow, "--limit", "10"])[0]["left_out"], 21);
+    assert_eq!(operator.json(&["flow", "show", flow, "--limit", "10"])[0]["omitted"], 21);
     let drawn = text(&operator.run(&["flow", "show", flow, "--mermaid", "--limit", "10"]).stdout);
     assert!(drawn.contains(&format!("cut[\"{advice}\"]")), "{drawn}");
     let shown = text(&operator.run(&["flow", "show", flow]).stdout);
@@ -190,7 +190,7 @@ fn errors_and_remarks_are_json_too() {
     operator.submitted(REPORT);
     let ran = operator.run(&["flow", "list", "--limit", "1", "--json"]);
     let remark: Value = serde_json::from_slice(&ran.stderr).expect("an object");
-    assert_eq!(remark["is_cut"], true, "{remark}");
+    assert_eq!(remark["is_truncated"], true, "{remark}");
 }
 
 #[test]

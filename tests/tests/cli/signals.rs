@@ -26,7 +26,8 @@ pub(crate) fn suspended(operator: &Operator) -> ExecutionId {
         let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         let id = client.start(Task::new("ask", "ask")).await.expect("it is taken");
         let waits = async {
-            while client.execution(&id).await.expect("it is there").state != PublicState::Suspended
+            while client.execution(&id).await.expect("it is there").state
+                != Some(PublicState::Suspended)
             {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

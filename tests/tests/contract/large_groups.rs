@@ -17,8 +17,8 @@ fn siblings_with_many_edges_each_cost_no_more_than_a_ceiling() {
     assert!(cost > CEILING && given_up == 999, "{cost} commands, {given_up} given up");
 }
 
-/// 1,000 parents, each with twenty more children of its own that have ended. Answers what it cost to
-/// fire their common child's group, and how many of them were given up.
+/// 1,000 parents, each with twenty more children of its own that have ended. Answers what it cost
+/// to fire their common child's group, and how many of them were given up.
 fn fire_a_group_of_busy_siblings(library: &str) -> (usize, usize) {
     let mut host = LibraryHost::holding(library);
     for parent in 1..=1_000 {

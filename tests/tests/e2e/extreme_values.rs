@@ -68,15 +68,16 @@ pub(crate) async fn for_ever(fixture: Fixture) -> Served {
     let worker = fixture.serve(worker);
     let later = patient.start(Task::new("a", "later").lane("ever")).await?;
     let ask = patient.start(Task::new("b", "ask").lane("ever")).await?;
-    fixture.until(&later, |found| found.state == PublicState::Delayed).await?;
-    fixture.until(&ask, |found| found.state == PublicState::Suspended).await?;
+    fixture.until(&later, |found| found.state == Some(PublicState::Delayed)).await?;
+    fixture.until(&ask, |found| found.state == Some(PublicState::Suspended)).await?;
     let longer = patient.start(Task::new("c", "longer").lane("ever")).await?;
     let ended = patient.wait_within(&longer, PATIENCE).await?;
     check(ended.reason.contains("longer than 1,000 years"), || ended.reason.clone())?;
     worker.stop().await
 }
 
-/// A priority that the store would quietly lower is refused, when it is changed as when it is given.
+/// A priority that the store would quietly lower is refused, when it is changed as when it is
+/// given.
 pub(crate) async fn priorities(fixture: Fixture) -> Served {
     let client = &fixture.client;
     let id = client.start(Task::new("a", "none").lane("nobody").priority(PRIORITY_MAX)).await?;

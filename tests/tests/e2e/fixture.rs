@@ -100,12 +100,12 @@ impl Fixture {
     }
 
     pub(crate) async fn until_running(&self, id: &ExecutionId) -> Served {
-        self.until(id, |found| found.state == PublicState::Active).await.map(drop)
+        self.until(id, |found| found.state == Some(PublicState::Active)).await.map(drop)
     }
 
     /// Waits until an execution is suspended; answers what signals it.
     pub(crate) async fn until_suspended(&self, id: &ExecutionId) -> Result<SignalTicket, Fault> {
-        self.until(id, |found| found.state == PublicState::Suspended).await?;
+        self.until(id, |found| found.state == Some(PublicState::Suspended)).await?;
         self.client.ticket(id).await?.ok_or_else(|| "no ticket".into())
     }
 

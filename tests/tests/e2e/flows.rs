@@ -107,7 +107,7 @@ pub(crate) async fn order(fixture: Fixture) -> Served {
     check(waiting.len() == 3, || format!("{waiting:?}"))?;
     // Last, so that a busy machine does not let its time come before all others are there.
     let delayed = client.start(task("delayed").delay(Duration::from_secs(4))).await?;
-    check(client.execution(&delayed).await?.state == PublicState::Delayed, String::new)?;
+    check(client.execution(&delayed).await?.state == Some(PublicState::Delayed), String::new)?;
     let seen: Arc<Mutex<Vec<String>>> = Arc::default();
     let notes = seen.clone();
     let worker = fixture.worker(lane).concurrency(1).handler("note", move |context: Context| {

@@ -125,8 +125,8 @@ pub(crate) async fn pending_waitpoint(fixture: Fixture) -> Served {
         .await
 }
 
-/// Losers are cancelled by whichever finds their group first, the dispatcher or the reconciler. This
-/// is repeated until the dispatcher was first.
+/// Losers are cancelled by whichever finds their group first, the dispatcher or the reconciler.
+/// This is repeated until the dispatcher was first.
 pub(crate) async fn debts(fixture: Fixture) -> Served {
     let acted = fixture.acted.clone();
     fixture
@@ -218,9 +218,9 @@ pub(crate) async fn unheard(fixture: Fixture) -> Served {
             let work = fixture.claim(&flow["a"], lane).await?;
             fixture.complete(&work, lane).await?;
             let child = fixture.client.execution(&flow["b"]).await?;
-            check(child.state == PublicState::WaitingChildren, || format!("{child:?}"))?;
+            check(child.state == Some(PublicState::WaitingChildren), || format!("{child:?}"))?;
             let engine = fixture.engine().await?;
-            fixture.until(&flow["b"], |found| found.state == PublicState::Waiting).await?;
+            fixture.until(&flow["b"], |found| found.state == Some(PublicState::Waiting)).await?;
             // The visit goes on for a moment.
             for _ in 0..100 {
                 if !seen() {

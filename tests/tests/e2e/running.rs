@@ -105,7 +105,7 @@ pub(crate) async fn signals(fixture: Fixture) -> Served {
     let refused = client.signal(&forged, Signal::new("approved")).await;
     check(refused.is_err(), || format!("a forged token passed: {refused:?}"))?;
     client.signal(&ticket, Signal::new("other")).await?;
-    check(client.execution(&asks).await?.state == PublicState::Suspended, String::new)?;
+    check(client.execution(&asks).await?.state == Some(PublicState::Suspended), String::new)?;
     let yes = || Signal::new("approved").payload(b"\xffyes".as_slice()).idempotency_key("once");
     client.signal(&ticket, yes()).await?;
     let ended = client.wait_within(&asks, PATIENCE).await?;
@@ -171,7 +171,7 @@ pub(crate) async fn limits(fixture: Fixture) -> Served {
     client.wait_within(&first, PATIENCE).await?;
     check(client.budget(budget).await?.used["tokens"] == 10, String::new)?;
     let second = spend("second").await?;
-    fixture.until(&second, |found| found.state == PublicState::RateLimited).await?;
+    fixture.until(&second, |found| found.state == Some(PublicState::RateLimited)).await?;
     client.reset_budget(budget).await?;
     let ended = client.wait_within(&second, PATIENCE).await?;
     check(ended.is_success(), || format!("{ended:?}"))?;
@@ -239,7 +239,7 @@ pub(crate) async fn lost_worker(fixture: Fixture) -> Served {
     dying.kill().await;
     // On a busy machine it may have lost its lease before it died, once or more often.
     let before = fixture.client.execution(&id).await?;
-    let is_held = before.state == PublicState::Active;
+    let is_held = before.state == Some(PublicState::Active);
     let expected = before.reclaims + u32::from(is_held);
     let heir =
         fixture.worker("lost").handler("lost", |_: Context| async { Ok::<_, Failed>("came back") });

@@ -85,7 +85,7 @@ async fn killed_to_running(fixture: &Fixture, url: &str) -> Duration {
     child.wait().unwrap();
     let killed = Instant::now();
     fixture
-        .until(&id, |found| found.state == PublicState::Active && found.worker != first)
+        .until(&id, |found| found.state == Some(PublicState::Active) && found.worker != first)
         .await
         .unwrap();
     let took = killed.elapsed();

@@ -4,6 +4,8 @@ use selvedge_core::call::flow::{CancelFlow, CancellationPolicy};
 use selvedge_core::command::Answer;
 use selvedge_core::engine::{Input, Observation, ScannerName};
 use selvedge_core::error::ServerError;
+use selvedge_core::reply::text_hash;
+use selvedge_core::state::{FlowState, MemberCounts, PublicState};
 use selvedge_tests::harness::{Harness, silence};
 
 use crate::fixtures::{ClientCalls, core, execution, lane, only};
@@ -25,6 +27,66 @@ fn by_hand(harness: &mut Harness, number: usize, completed: usize, more: usize) 
         harness.run(&format!("SADD {} {id}", of_flow(number, "members")));
         harness.run(&format!("HSET {} public_state {state}", core(&id)));
     }
+}
+
+/// The smallest multisets of states, in which each follows itself or a later one.
+fn multisets(states: &[&'static str], size: usize) -> Vec<Vec<&'static str>> {
+    let Some(smaller) = size.checked_sub(1) else { return vec![Vec::new()] };
+    let from = |at: usize| {
+        let rest = multisets(&states[at..], smaller).into_iter();
+        rest.map(move |rest| [vec![states[at]], rest].concat())
+    };
+    (0..states.len()).flat_map(from).collect()
+}
+
+/// The two rules for the state of a flow agree, but for cancelled members: see `FlowState`.
+#[test]
+fn the_state_of_a_flow_in_core_is_the_one_in_its_summary_unless_members_were_cancelled() {
+    let states: Vec<&str> = PublicState::ALL.iter().map(|state| state.as_str()).collect();
+    let states = [states, vec!["added_later", ""]].concat();
+    let mut harness = Harness::new();
+    let (mut flows, mut differ) = (0, 0);
+    for members in (1..=3).flat_map(|size| multisets(&states, size)) {
+        for recorded in ["open", "cancelled", "completed"] {
+            flows += 1;
+            let core_key = of_flow(flows, "core");
+            harness.run(&format!("HSET {core_key} public_flow_state {recorded}"));
+            let mut counts = MemberCounts::default();
+            for (at, state) in members.iter().enumerate() {
+                let id = execution(flows * 10 + at);
+                harness.run(&format!("SADD {} {id}", of_flow(flows, "members")));
+                if !state.is_empty() {
+                    harness.run(&format!("HSET {} public_state {state}", core(&id)));
+                }
+                counts.add(state);
+            }
+            let keys = [core_key, of_flow(flows, "members"), of_flow(flows, "summary")].join(" ");
+            harness.run(&format!("FCALL ff_project_flow 4 {keys} {INDEX} {}", flow(flows)));
+            let word: FlowState =
+                summary(&mut harness, flows, "public_flow_state").parse().unwrap();
+            let found = harness.run(&format!("HGETALL {}", of_flow(flows, "summary")));
+            let counted = MemberCounts::of_summary(&text_hash(found)).unwrap();
+            let ours = counts.state(recorded);
+            assert_eq!(counted.state(recorded), ours, "{members:?}, by its summary");
+            let has = |state: &str| members.contains(&state);
+            let ended = members
+                .iter()
+                .all(|state| state.is_empty() || state.parse().is_ok_and(PublicState::is_end));
+            let expected = if recorded == "cancelled" {
+                // The summary of a cancelled flow says so when all members have ended.
+                FlowState::Cancelled
+            } else if ended && has("cancelled") && !has("failed") && !has("expired") {
+                assert_eq!(word, FlowState::Failed);
+                differ += 1;
+                if has("completed") { FlowState::Completed } else { FlowState::Cancelled }
+            } else {
+                word
+            };
+            assert_eq!(ours, expected, "{members:?} in a flow that is {recorded}: {word}");
+            assert!(recorded != "cancelled" || !ended || word == FlowState::Cancelled);
+        }
+    }
+    assert!(flows > 1_500 && differ > 20, "{differ} of {flows}");
 }
 
 fn summary(harness: &mut Harness, number: usize, field: &str) -> String {

@@ -232,9 +232,11 @@ fn more_than_a_batch_is_done_in_one_go() {
             case.plant(&mut harness, n);
         }
         harness.run_for(3_500);
-        let scans = harness.facts.iter().filter(
-            |(_, fact)| matches!(fact, Observation::ScanDone { counts, .. } if counts.processed > 0),
-        );
+        let processed = |fact: &Observation| {
+            let Observation::ScanDone { counts, .. } = fact else { return false };
+            counts.processed > 0
+        };
+        let scans = harness.facts.iter().filter(|(_, fact)| processed(fact));
         assert_eq!(scans.count(), 1, "{}", case.name);
         assert_eq!(harness.counts(case.name).processed, many as u64, "{}", case.name);
         case.sum_up(&mut told, &harness);

@@ -84,7 +84,9 @@ fn w1_waitpoints_that_are_gone_do_not_hide_the_one_that_waits() {
     plant(&mut harness, ScannerName::PendingWpExpiry, 1);
     harness.run_for(2_300);
     let counts = harness.counts(ScannerName::PendingWpExpiry);
-    assert_eq!(counts, ScanCounts { processed: 1, nothing: 150, ..ScanCounts::default() });
+    let mut expected = ScanCounts::default();
+    (expected.processed, expected.nothing) = (1, 150);
+    assert_eq!(counts, expected);
 }
 
 #[test]

@@ -32,7 +32,8 @@ fn a_crash_with_lag_loses_what_the_replica_had_not_received() {
 fn a_crash_without_lag_loses_no_acknowledged_write() {
     for shape in [Shape::Pair, Shape::Cluster] {
         let mut servers = start(shape);
-        // What callers are told comes long before the replica hears of it, and is lost if it may be.
+        // What callers are told comes long before the replica hears of it, and is lost if it may
+        // be.
         servers.slow_down_replicas(Duration::from_millis(60));
         for round in 0..3 {
             let told = inject_under_load(&mut servers, Fault::Crash);
@@ -162,7 +163,8 @@ fn count_until(stop: &AtomicBool, counts: &[AtomicU64], port: u16) -> Vec<i64> {
             Ok::<_, std::io::Error>(())
         };
         while !stop.load(Ordering::SeqCst) && (0..COUNTERS).try_for_each(&mut count).is_ok() {}
-        // It has died. Nobody must count on where the promoted replica begins, which would hide what is lost.
+        // It has died. Nobody must count on where the promoted replica begins, which would hide
+        // what is lost.
         if told.iter().any(|count| *count > 0) {
             stop.store(true, Ordering::SeqCst);
         }

@@ -94,8 +94,8 @@ fn flows_continue_while_slots_migrate_key_by_key() {
     });
 }
 
-/// Half of a slot is here, half is there, and ASK leads from one to the other. Every increment counts
-/// once.
+/// Half of a slot is here, half is there, and ASK leads from one to the other. Every increment
+/// counts once.
 #[test]
 fn commands_follow_a_slot_that_migrates_key_by_key() {
     const KEYS: usize = 40;

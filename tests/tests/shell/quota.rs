@@ -81,7 +81,7 @@ async fn start(client: &Client, kind: &str, lane: &str, quota: QuotaPolicyId) ->
 }
 
 async fn state_of(client: &Client, id: &ExecutionId) -> PublicState {
-    client.execution(id).await.unwrap().state
+    client.execution(id).await.unwrap().state.expect("a known state")
 }
 
 async fn succeeds(client: &Client, id: &ExecutionId) -> bool {
@@ -122,7 +122,8 @@ fn free_quota_slots_release_one_execution_each() {
     });
 }
 
-/// A worker that lost its lease ends while another one runs the task instead of it, in the same slot.
+/// A worker that lost its lease ends while another one runs the task instead of it, in the same
+/// slot.
 #[test]
 fn a_worker_that_lost_its_lease_keeps_the_slot_of_the_next_holder() {
     block_on(async {
@@ -181,8 +182,8 @@ fn a_task_with_an_unknown_limit_is_refused() {
     });
 }
 
-/// Other clients may store a window of zero, which means the default window. Nobody asks for that on
-/// purpose.
+/// Other clients may store a window of zero, which means the default window. Nobody asks for that
+/// on purpose.
 #[test]
 fn a_rate_without_a_window_is_refused() {
     block_on(async {

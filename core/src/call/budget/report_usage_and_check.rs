@@ -35,6 +35,7 @@ pub struct ReportUsageAndCheck {
 
 /// The result of a report.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UsageVerdict {
     /// It was added.
     Added,

@@ -4,8 +4,11 @@ use alloc::vec::Vec;
 use super::Running;
 use crate::call::args::args;
 use crate::call::{Envelope, Function};
+use crate::command::Command;
 use crate::error::CallError;
-use crate::id::{LeaseEpoch, LeaseId, WaitpointId};
+use crate::id::{
+    AttemptIndex, ExecutionId, LaneId, LeaseEpoch, LeaseId, WaitpointId, WorkerInstanceId,
+};
 use crate::key::{Key, LaneIndex};
 use crate::state::LifecyclePhase;
 
@@ -22,6 +25,43 @@ pub struct CancelExecution {
     pub source: String,
     /// The lease that the caller holds, if it does.
     pub lease: Option<(LeaseId, LeaseEpoch)>,
+}
+
+impl CancelExecution {
+    /// The fields of an execution's record that [`of_record`](Self::of_record) needs, in order.
+    pub const RECORD_FIELDS: [&'static str; 4] =
+        ["lane_id", "current_attempt_index", "current_waitpoint_id", "current_worker_instance_id"];
+
+    /// The read of these fields.
+    #[must_use]
+    pub fn record_read(execution_id: &ExecutionId) -> Command {
+        let names = Self::RECORD_FIELDS.map(str::as_bytes);
+        Command::read("HMGET", &Key::execution(execution_id).core(), &names)
+    }
+
+    /// The call that cancels an execution with this record, without a lease. What cannot be read is
+    /// filled in: the function goes by the record that it finds.
+    #[must_use]
+    pub fn of_record(
+        execution_id: ExecutionId,
+        record: [&str; 4],
+        reason: &str,
+        source: &str,
+    ) -> Self {
+        let [lane, attempt, waitpoint, worker] = record;
+        Self {
+            running: Running {
+                execution_id,
+                attempt_index: attempt.parse().unwrap_or(AttemptIndex(0)),
+                lane: lane.parse().unwrap_or_else(|_| LaneId::default_lane()),
+                worker_instance_id: WorkerInstanceId::new(worker),
+            },
+            waitpoint_id: waitpoint.parse().ok(),
+            reason: reason.into(),
+            source: source.into(),
+            lease: None,
+        }
+    }
 }
 
 impl Function for CancelExecution {

@@ -31,7 +31,7 @@ pub struct CreateExecution {
     /// When it may start; at once unless given.
     pub delay_until: Option<ServerTime>,
     /// Makes a repeated create answer with the first execution.
-    pub idempotency: Option<Idempotency>,
+    pub idempotency: Option<CreateIdempotency>,
     /// Tags as a JSON object; empty for none.
     pub tags_json: String,
     /// When it must have ended; its policy holds otherwise.
@@ -40,7 +40,7 @@ pub struct CreateExecution {
 
 /// A caller's key for one create.
 #[derive(Clone, Debug)]
-pub struct Idempotency {
+pub struct CreateIdempotency {
     /// The key, within the namespace.
     pub key: String,
     /// How long it is remembered.

@@ -17,7 +17,7 @@ mod set_execution_tags;
 pub use cancel_execution::CancelExecution;
 pub use claim_execution::{ClaimExecution, Claimed};
 pub use complete_execution::CompleteExecution;
-pub use create_execution::{CreateExecution, Creation, Idempotency};
+pub use create_execution::{CreateExecution, CreateIdempotency, Creation};
 pub use delay_execution::DelayExecution;
 pub use expire_execution::{ExpireExecution, ExpireReason, Expiry};
 pub use expire_if_due::{DueExpiry, ExpireIfDue};

@@ -26,7 +26,7 @@ pub use apply_dependency_to_child::{Application, ApplyDependencyToChild};
 pub use cancel_flow::{CancelFlow, CancellationPolicy};
 pub use create_flow::{CreateFlow, Novelty};
 pub use evaluate_flow_eligibility::{EvaluateFlowEligibility, FlowEligibility};
-pub use project_flow::{FlowSummaryState, ProjectFlow, Projection};
+pub use project_flow::{ProjectFlow, Projection};
 pub use promote_blocked_to_eligible::PromoteBlockedToEligible;
 pub use purge_flow::{FlowPurge, PurgeFlow};
 pub use replay_execution::ReplayExecution;
@@ -36,7 +36,7 @@ pub use set_edge_group_policy::{GroupPolicy, OnSatisfied, PolicyDeclaration, Set
 pub use set_flow_tags::SetFlowTags;
 pub use sibling_cancel::{
     CheckedDrain, Drain, DrainSiblingCancelGroup, DrainSiblingCancelGroupChecked,
-    ReconcileSiblingCancelGroup, Reconciliation, SiblingCancelJob,
+    GroupReconciliation, ReconcileSiblingCancelGroup, SiblingCancelJob,
 };
 pub use stage_dependency_edge::{Edge, StageDependencyEdge};
 pub use submit_flow::{NewMember, Submission, SubmitFlow};

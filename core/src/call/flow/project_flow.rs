@@ -7,6 +7,7 @@ use crate::error::CallError;
 use crate::id::FlowId;
 use crate::key::Key;
 use crate::partition::Partition;
+use crate::state::FlowState;
 use crate::value::Value;
 
 /// Writes the summary of a flow, counted over all its members.
@@ -26,10 +27,10 @@ pub struct ProjectFlow {
 /// The result of a projection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Projection {
-    /// The summary is written; some members have not ended.
-    Projected(FlowSummaryState),
+    /// The summary is written, with this word of the contract; some members have not ended.
+    Projected(FlowState),
     /// The summary is written, all members have ended, and the flow left the index.
-    Finished(FlowSummaryState),
+    Finished(FlowState),
     /// The summary is written, and all members are gone: the flow can be purged. It stays in the
     /// index until it is.
     Deserted,
@@ -41,24 +42,6 @@ pub enum Projection {
     Abandoned,
     /// There is no such flow; it left the index.
     Gone,
-}
-
-wire_enum! {
-    /// The state of a flow as a whole.
-    pub enum FlowSummaryState {
-        /// Nobody runs, nobody is held back.
-        Open = "open",
-        /// A member runs.
-        Running = "running",
-        /// Nobody runs; members wait for a time, a signal, admission or other members.
-        Blocked = "blocked",
-        /// All ended well.
-        Completed = "completed",
-        /// All ended, some badly.
-        Failed = "failed",
-        /// The flow was cancelled, and all ended.
-        Cancelled = "cancelled",
-    }
 }
 
 impl Function for ProjectFlow {

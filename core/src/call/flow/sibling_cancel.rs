@@ -130,7 +130,7 @@ pub struct ReconcileSiblingCancelGroup(pub SiblingCancelJob);
 
 wire_enum! {
     /// What a reconciliation did.
-    pub enum Reconciliation {
+    pub enum GroupReconciliation {
         /// Nothing: a sibling runs, or there is no such job.
         NoOp = "no_op",
         /// It removed a note without a job.
@@ -145,7 +145,7 @@ impl Function for ReconcileSiblingCancelGroup {
     const KEYS: &'static [&'static str] = KEYS;
     const ARGS: &'static [&'static str] = &["flow_id", "downstream_eid"];
 
-    type Reply = Reconciliation;
+    type Reply = GroupReconciliation;
 
     fn keys(&self) -> Vec<Key> {
         self.0.keys()
@@ -155,7 +155,7 @@ impl Function for ReconcileSiblingCancelGroup {
         self.0.args()
     }
 
-    fn read(envelope: Envelope) -> Result<Reconciliation, CallError> {
+    fn read(envelope: Envelope) -> Result<GroupReconciliation, CallError> {
         envelope.ok()?.parse("an outcome of a reconciliation")
     }
 }

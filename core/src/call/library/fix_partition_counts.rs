@@ -35,6 +35,16 @@ pub enum CountsFixed {
     },
 }
 
+impl CountsFixed {
+    /// Whether an engine whose last check was in order must prepare the deployment again: counts
+    /// that had to be stored mean that the store lost its data. After a check that was not in order
+    /// it must in any case, because it may have stopped half way.
+    #[must_use]
+    pub fn needs_preparation(&self, was_in_order: bool) -> bool {
+        *self != Self::Same || !was_in_order
+    }
+}
+
 impl Function for FixPartitionCounts {
     const NAME: &'static str = "ff_fix_partition_counts";
     const KEYS: &'static [&'static str] = &["counts"];

@@ -9,7 +9,7 @@ mod release_admission;
 pub use check_admission_and_record::{Admission, CheckAdmissionAndRecord};
 pub use create_quota_policy::{CreateQuotaPolicy, PolicyCreation};
 pub use holder::{HOLDER_FIELDS, needs_no_slot};
-pub use reconcile_quota::{QuotaState, ReconcileQuota, Reconciliation};
+pub use reconcile_quota::{QuotaReconciliation, QuotaState, ReconcileQuota};
 pub use release_admission::ReleaseAdmission;
 
 use super::Signature;

@@ -25,7 +25,7 @@ pub struct ReconcileQuota {
 
 wire_enum! {
     /// Whether anything was inconsistent.
-    pub enum Reconciliation {
+    pub enum QuotaReconciliation {
         /// It was, and is not now.
         Reconciled = "reconciled",
         /// It was not.
@@ -39,7 +39,7 @@ wire_enum! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotaState {
     /// What had to be done.
-    pub reconciliation: Reconciliation,
+    pub reconciliation: QuotaReconciliation,
     /// How many run.
     pub concurrency: i64,
     /// Where the next page starts; zero after the last.

@@ -14,10 +14,10 @@ use crate::value::Value;
 /// Reports the end of a run and claims what comes next in the same partition: one call per task. An
 /// added function.
 ///
-/// If the end is refused, nothing is claimed. Repeating the call with the same leases gives the same
-/// answer as far as the claims are still valid; a call that claimed nothing is refused when it is
-/// repeated, as [`CompleteExecution`](crate::call::execution::CompleteExecution) is, with details
-/// that show whose end was applied.
+/// If the end is refused, nothing is claimed. Repeating the call with the same leases gives the
+/// same answer as far as the claims are still valid; a call that claimed nothing is refused when it
+/// is repeated, as [`CompleteExecution`](crate::call::execution::CompleteExecution) is, with
+/// details that show whose end was applied.
 #[derive(Clone, Debug)]
 pub struct EndAndClaim {
     /// The execution whose run ended; what is claimed lives in the same partition.

@@ -50,8 +50,16 @@ pub struct IncomingSignal {
     pub token: WaitpointToken,
 }
 
+impl IncomingSignal {
+    /// How many entries a waitpoint keeps if its signals come from the client.
+    pub const KEPT_MAX: u32 = 1_000;
+    /// How many signals from the client an execution takes.
+    pub const PER_EXECUTION_MAX: u32 = 10_000;
+}
+
 wire_enum! {
     /// What a signal did.
+    #[non_exhaustive]
     pub enum SignalEffect {
         /// The condition is met: the execution runs on.
         ResumeConditionSatisfied = "resume_condition_satisfied",

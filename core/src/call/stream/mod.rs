@@ -5,7 +5,7 @@ mod read_attempt_stream;
 mod read_summary;
 
 pub use append_frame::{AppendFrame, AppendedFrame, FrameMode};
-pub use read_attempt_stream::{Frame, FramePage, ReadAttemptStream};
+pub use read_attempt_stream::{ReadAttemptStream, StoredFrame, StoredFramePage};
 pub use read_summary::{ReadSummary, Summary};
 
 use super::Signature;

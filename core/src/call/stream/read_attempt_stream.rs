@@ -27,7 +27,7 @@ pub struct ReadAttemptStream {
 
 /// A frame as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct StoredFrame {
     /// Its id in the stream.
     pub entry_id: String,
     /// Its fields, in order.
@@ -36,9 +36,9 @@ pub struct Frame {
 
 /// A page of frames, and whether more can come.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FramePage {
+pub struct StoredFramePage {
     /// The frames.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<StoredFrame>,
     /// When the stream was closed, if it was.
     pub closed_at: Option<ServerTime>,
     /// Why it was closed; empty while it is open.
@@ -51,7 +51,7 @@ impl Function for ReadAttemptStream {
     const ARGS: &'static [&'static str] = &["from_id", "to_id", "count_limit", "visibility"];
     const READS_ONLY: bool = true;
 
-    type Reply = FramePage;
+    type Reply = StoredFramePage;
 
     fn keys(&self) -> Vec<Key> {
         let execution = Key::execution(&self.execution_id);
@@ -63,14 +63,14 @@ impl Function for ReadAttemptStream {
         args![self.from_id, self.to_id, self.count_limit, visibility]
     }
 
-    fn read(envelope: Envelope) -> Result<FramePage, CallError> {
+    fn read(envelope: Envelope) -> Result<StoredFramePage, CallError> {
         let mut fields = envelope.ok()?;
         let mut entries = Fields::over(fields.array()?);
         let mut frames = Vec::new();
         while !entries.is_empty() {
             frames.push(frame(Fields::over(entries.array()?))?);
         }
-        Ok(FramePage {
+        Ok(StoredFramePage {
             frames,
             closed_at: fields.parse_if_set("a time")?,
             closed_reason: fields.text()?,
@@ -78,12 +78,12 @@ impl Function for ReadAttemptStream {
     }
 }
 
-fn frame(mut entry: Fields) -> Result<Frame, CallError> {
+fn frame(mut entry: Fields) -> Result<StoredFrame, CallError> {
     let entry_id = entry.text()?;
     let mut flat = Fields::over(entry.array()?);
     let mut fields = Vec::new();
     while !flat.is_empty() {
         fields.push((flat.text()?, flat.bytes()?));
     }
-    Ok(Frame { entry_id, fields })
+    Ok(StoredFrame { entry_id, fields })
 }

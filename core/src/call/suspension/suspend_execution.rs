@@ -13,6 +13,7 @@ use crate::time::ServerTime;
 
 wire_enum! {
     /// Why an execution suspends.
+    #[non_exhaustive]
     pub enum SuspensionReason {
         /// A signal must come.
         WaitingForSignal = "waiting_for_signal",
@@ -51,6 +52,7 @@ wire_enum! {
 
 wire_enum! {
     /// What happens when a suspension times out.
+    #[non_exhaustive]
     pub enum TimeoutBehavior {
         /// The execution fails.
         Fail = "fail",

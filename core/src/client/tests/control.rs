@@ -1,7 +1,7 @@
 use alloc::vec;
 
 use super::*;
-use crate::client::{Cancel, CancelFlow, Replay};
+use crate::client::{Cancel, CancelFlow, ChangePriority, Replay};
 use crate::id::FlowId;
 use crate::partition::Partition;
 
@@ -118,4 +118,20 @@ fn what_was_perhaps_applied_stays_in_doubt_while_it_is_repeated() {
     assert_eq!(run.asks(), ["HMGET", "SMEMBERS"], "the first try may have been applied");
     run.reply([fields(&["cancelled", "stop"]), fields(&[])]);
     assert!(run.result().unwrap().is_ok());
+}
+
+#[test]
+fn a_priority_is_changed_in_the_lane_of_the_record() {
+    let begun = || Run::begin(ChangePriority::new(execution(1), 7));
+    let mut run = begun();
+    run.reply([fields(&["mail"])]);
+    assert_eq!(run.asks(), ["change_priority"]);
+    run.reply([ok(&["0", "7"])]);
+    run.result().unwrap().unwrap();
+    let mut run = begun();
+    run.reply([Value::Array(vec![Value::Nil])]);
+    assert!(matches!(run.result(), Some(Err(Failure::NotFound { .. }))));
+    let mut run = begun();
+    run.reply([fields(&[""])]);
+    assert!(matches!(run.result(), Some(Err(Failure::Unreadable(_)))));
 }

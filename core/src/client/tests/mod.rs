@@ -1,6 +1,7 @@
 //! Tests of the procedures, reply by reply.
 
 mod control;
+mod register;
 mod repeat;
 mod submit;
 mod wait;

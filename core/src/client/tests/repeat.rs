@@ -85,7 +85,7 @@ fn the_time_of_a_server_is_read_in_milliseconds() {
     assert_eq!(run.result(), Some(Ok(ServerTime(1_700_000_000_123))));
     let mut run = Run::begin(ReadTime { slot: 3 });
     run.reply([fields(&["soon", "1"])]);
-    assert!(matches!(run.result(), Some(Err(Failure::Unavailable(_)))));
+    assert!(matches!(run.result(), Some(Err(Failure::Unreadable(_)))));
 }
 
 #[test]

@@ -157,3 +157,16 @@ fn frames_are_read_at_once_and_then_after_each_push() {
     let mut run = Run::begin(NextFrames::new(&mut position));
     assert!(run.result().unwrap().unwrap().is_none());
 }
+
+#[test]
+fn an_unknown_outcome_is_an_error_and_not_waited_for() {
+    let mut one = Run::begin(Wait::new(execution(1)));
+    one.reply([fields(&["added_later", "", ""]), Value::Nil]);
+    let mut all = flow();
+    all.reply(page("0", &[1, 2]));
+    all.reply([Value::Int(2), fields(&["none"]), fields(&["added_later"])]);
+    for failure in [one.result().unwrap().unwrap_err(), all.result().unwrap().unwrap_err()] {
+        assert!(failure.to_string().contains("an outcome"), "{failure}");
+        assert!(matches!(failure, Failure::Unreadable(_)), "{failure:?}");
+    }
+}

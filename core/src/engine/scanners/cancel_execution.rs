@@ -4,13 +4,11 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::call::execution::{CancelExecution, Running};
-use crate::command::Command;
+use crate::call::execution::CancelExecution;
 use crate::engine::reply::texts;
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::error::{CallError, Code};
-use crate::id::{AttemptIndex, ExecutionId, WorkerInstanceId};
-use crate::key::Key;
+use crate::id::ExecutionId;
 
 /// How the cancellation of one execution ended.
 pub(super) enum Cancelled {
@@ -24,26 +22,19 @@ pub(super) enum Cancelled {
     Failed(CandidateOutcome),
 }
 
-/// Fields that the keys of the call are made from.
-const FIELDS: [&[u8]; 4] =
-    [b"lane_id", b"current_attempt_index", b"current_waitpoint_id", b"current_worker_instance_id"];
-
 /// Cancels executions side by side, and goes on with the result of each.
 pub(super) fn cancel(
     executions: Vec<ExecutionId>,
     reason: String,
     then: impl FnOnce(Vec<(ExecutionId, Cancelled)>) -> ScanStep + Send + 'static,
 ) -> ScanStep {
-    let reads = executions
-        .iter()
-        .map(|id| Command::read("HMGET", &Key::execution(id).core(), &FIELDS))
-        .collect();
+    let reads = executions.iter().map(CancelExecution::record_read).collect();
     ScanStep::read(reads, move |replies| {
         let mut outcomes = Vec::new();
         let mut calls = Vec::new();
         for (execution_id, reply) in executions.into_iter().zip(replies) {
             match texts(Some(reply)) {
-                Ok(fields) => calls.push(call(execution_id, &fields, reason.clone())),
+                Ok(fields) => calls.push(call(execution_id, &fields, &reason)),
                 Err(outcome) => outcomes.push((execution_id, Cancelled::Failed(outcome))),
             }
         }
@@ -56,21 +47,9 @@ pub(super) fn cancel(
     })
 }
 
-fn call(execution_id: ExecutionId, fields: &[String], reason: String) -> CancelExecution {
-    let field = |at: usize| fields.get(at).map(String::as_str).unwrap_or_default();
-    let lane = field(0).parse().ok();
-    CancelExecution {
-        running: Running {
-            execution_id,
-            attempt_index: field(1).parse().unwrap_or(AttemptIndex(0)),
-            lane: lane.unwrap_or_else(|| "default".parse().expect("`default` is printable ASCII")),
-            worker_instance_id: WorkerInstanceId::new(field(3)),
-        },
-        waitpoint_id: field(2).parse().ok(),
-        reason,
-        source: "operator_override".into(),
-        lease: None,
-    }
+fn call(execution_id: ExecutionId, fields: &[String], reason: &str) -> CancelExecution {
+    let fields = [0, 1, 2, 3].map(|at| fields.get(at).map(String::as_str).unwrap_or_default());
+    CancelExecution::of_record(execution_id, fields, reason, "operator_override")
 }
 
 fn read<T>(reply: Result<T, CallError>) -> Cancelled {

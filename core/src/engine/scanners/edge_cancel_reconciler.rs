@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::edge_cancel_dispatcher::read_group;
 use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
-use crate::call::flow::{ReconcileSiblingCancelGroup, Reconciliation};
+use crate::call::flow::{GroupReconciliation, ReconcileSiblingCancelGroup};
 use crate::engine::observe::{Observation, ReconcileAction};
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::key::PartitionIndex;
@@ -36,13 +36,15 @@ impl Scanner for EdgeCancelReconciler {
         let call = ReconcileSiblingCancelGroup(read_group(candidate, context)?);
         Ok(ScanStep::call(&call, |reply| {
             let (outcome, action) = match reply {
-                Ok(Reconciliation::RemovedStale) => {
+                Ok(GroupReconciliation::RemovedStale) => {
                     (CandidateOutcome::processed(), ReconcileAction::SremmedStale)
                 }
-                Ok(Reconciliation::CompletedDrain) => {
+                Ok(GroupReconciliation::CompletedDrain) => {
                     (CandidateOutcome::processed(), ReconcileAction::CompletedDrain)
                 }
-                Ok(Reconciliation::NoOp) => (CandidateOutcome::nothing(), ReconcileAction::NoOp),
+                Ok(GroupReconciliation::NoOp) => {
+                    (CandidateOutcome::nothing(), ReconcileAction::NoOp)
+                }
                 Err(error) => return CandidateOutcome::error(error).into(),
             };
             ScanStep::Done(

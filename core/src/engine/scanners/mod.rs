@@ -39,6 +39,7 @@ use crate::time::ServerTime;
 
 wire_enum! {
     /// The scanners, by the names that metrics carry.
+    #[non_exhaustive]
     pub enum ScannerName {
         /// Marks lost leases and requeues their executions.
         LeaseExpiry = "lease_expiry",

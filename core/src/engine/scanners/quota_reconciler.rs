@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
 use crate::call::quota::{
-    HOLDER_FIELDS, QuotaState, ReconcileQuota, Reconciliation, ReleaseAdmission, needs_no_slot,
+    HOLDER_FIELDS, QuotaReconciliation, QuotaState, ReconcileQuota, ReleaseAdmission, needs_no_slot,
 };
 use crate::command::Command;
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
@@ -70,7 +70,7 @@ impl Policy {
     }
 
     fn look_at_holders(self, state: QuotaState, work: u32) -> ScanStep {
-        let repaired = u32::from(state.reconciliation == Reconciliation::Reconciled);
+        let repaired = u32::from(state.reconciliation == QuotaReconciliation::Reconciled);
         let holders: Vec<ExecutionId> =
             state.holders.iter().filter_map(|holder| holder.parse().ok()).collect();
         let reads = holders

@@ -123,3 +123,33 @@ fn an_admission_holds_no_permit() {
     }
     bench.start(1, "");
 }
+
+#[test]
+fn an_admission_that_cannot_succeed_is_not_repeated_and_given_up_when_its_time_is_over() {
+    let mut bench = needs_admission("", QUOTA);
+    bench.answer("HMGET", |_| Value::Error("WRONGTYPE Operation against a key".into()));
+    bench.answer_all("claim_many", |_| ok(&["none_claimable", "0"]));
+    bench.pass(14_000);
+    assert!(!bench.is_sent("HMGET"), "an error that does not pass");
+    bench.pass(2_000);
+    assert!(bench.is_sent("claim_many"), "the candidate is looked at again");
+}
+
+#[test]
+fn a_release_that_cannot_succeed_is_not_repeated() {
+    let reads = |error: &'static str| {
+        let mut bench = needs_admission("", QUOTA);
+        read(&mut bench, "0");
+        bench.answer("check_admission_and_record", |_| Value::Array(vec![bulk("ADMITTED")]));
+        while bench.is_sent("claim_many") {
+            bench.answer("claim_many", |command| {
+                if is(command, "HMGET") { Value::Error(error.into()) } else { ok(&["empty"]) }
+            });
+        }
+        bench.pass(1_000);
+        let given_up = |fact: &Observation| matches!(fact, Observation::SlotNotReleased { .. });
+        (bench.is_sent("HMGET"), bench.observed(given_up))
+    };
+    assert_eq!(reads("LOADING the dataset"), (true, false));
+    assert_eq!(reads("WRONGTYPE Operation against a key"), (false, true));
+}

@@ -35,8 +35,8 @@ use super::HostConfig;
 use super::store::SharedStore;
 use args::Raised;
 
-/// How many instructions usually pass between two checks of the budget: few enough to stop a loop at once,
-/// many enough to cost little.
+/// How many instructions usually pass between two checks of the budget: few enough to stop a loop
+/// at once, many enough to cost little.
 const HOOK_INTERVAL: u32 = 10_000;
 
 /// How much memory may be in use before a collection starts, in percent of what was alive after the

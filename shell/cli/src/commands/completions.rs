@@ -18,7 +18,7 @@ pub(crate) struct Options {
 
 pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
     if context.output.json {
-        return Err(Failure::usage("a shell reads its completions as they are: leave --json out"));
+        return Err(Failure::usage("--json does not apply"));
     }
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut Cli::command(), "selvedge", &mut script);

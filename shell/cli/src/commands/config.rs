@@ -56,18 +56,19 @@ fn of_store(context: &Context) -> Vec<Row> {
         path.as_deref().map(Path::display).map_or(otherwise.to_owned(), |path| path.to_string())
     };
     vec![
-        Row::new("store", url.to_string(), "SELVEDGE_URL").said_by("flag", context.by_flag.store),
+        Row::new("store", url.to_string(), "SELVEDGE_URL")
+            .with_origin("flag", context.by_flag.store),
         Row::new("user", url.user().unwrap_or("none").to_owned(), "SELVEDGE_USER")
-            .said_by("URL", names_user),
+            .with_origin("URL", names_user),
         Row::new("password", is_there(url.has_password()), "SELVEDGE_PASSWORD")
-            .said_by("URL", has_password),
+            .with_origin("URL", has_password),
         Row::new("TLS", if url.is_tls() { "on" } else { "off" }.to_owned(), "SELVEDGE_URL")
-            .said_by("flag", context.by_flag.store),
+            .with_origin("flag", context.by_flag.store),
         Row::new("TLS authorities", file(&tls.ca_file, "the system's"), "SELVEDGE_TLS_CA_FILE"),
         Row::new("TLS certificate", file(&tls.cert_file, "none"), "SELVEDGE_TLS_CERT_FILE"),
         Row::new("TLS key", file(&tls.key_file, "none"), "SELVEDGE_TLS_KEY_FILE"),
         Row::new("namespace", context.namespace.clone(), "SELVEDGE_NAMESPACE")
-            .said_by("flag", context.by_flag.namespace),
+            .with_origin("flag", context.by_flag.namespace),
         Row::new(
             "waitpoint secret",
             is_there(settings.secret.is_some()),
@@ -100,7 +101,7 @@ async fn stored(context: &Context) -> Option<PartitionCounts> {
         Err(error) => Err(Failure::from(error)),
     };
     asked.unwrap_or_else(|failure| {
-        anstream::eprintln!("what is stored is not known: {}", failure.at(url));
+        anstream::eprintln!("cannot read the stored partition counts: {}", failure.at(url));
         None
     })
 }
@@ -129,7 +130,7 @@ impl Row {
     }
 
     /// The same, unless something that goes before the environment has made it.
-    fn said_by(self, origin: &'static str, so: bool) -> Self {
+    fn with_origin(self, origin: &'static str, so: bool) -> Self {
         if so { Self { origin, ..self } } else { self }
     }
 

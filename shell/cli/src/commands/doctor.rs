@@ -73,7 +73,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
 }
 
 fn sentence(finding: &Finding) -> String {
-    let Finding { severity, check, server, what, why, command } = finding;
+    let Finding { severity, check, server, what, why, command, .. } = finding;
     let server = server.as_ref().map(|server| format!("{server}: ")).unwrap_or_default();
     let mut text = format!("{:<8}{server}{check}: {}", severity.as_str(), escape_control(what));
     for (label, line) in [("why: ", why), ("run: ", command)] {

@@ -6,7 +6,6 @@ use clap::{Args, Subcommand};
 use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
 use selvedge_core::call::signal::SignalEffect;
 use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
-use selvedge_core::key::Key;
 use selvedge_core::state::TerminalOutcome;
 use serde_json::json;
 
@@ -104,7 +103,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
                 return Err(Failure::new(Exit::Refused, what));
             }
             if cancel.change.dry_run {
-                let tried = client.dry_run(id, &[]).await?.cancel(id, &cancel.reason).await;
+                let tried = client.dry_run(id).await?.cancel(id, &cancel.reason).await;
                 return would(context, "cancel", &execution, tried);
             }
             client.cancel(id, &cancel.reason).await?;
@@ -114,7 +113,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
             let id = &change.id;
             let execution = context.execution(&client, id).await?;
             if change.dry_run {
-                let tried = client.dry_run(id, &[]).await?.replay(id).await;
+                let tried = client.dry_run(id).await?.replay(id).await;
                 return would(context, "replay", &execution, tried);
             }
             client.replay(id).await?;
@@ -154,7 +153,7 @@ async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Fa
     let effect = match send.change.dry_run {
         false => client.signal(&ticket, signal).await?,
         true => {
-            let stage = client.dry_run(id, &decisive(&ticket, &send)).await?;
+            let stage = client.dry_run_signal(&ticket, &signal).await?;
             stage.signal(&ticket, signal).await.map_err(|error| would_not("signal", id, error))?
         }
     };
@@ -188,11 +187,7 @@ fn does(effect: Option<SignalEffect>) -> Option<&'static str> {
         Some(SignalEffect::BufferedForPendingWaitpoint) => {
             Some("buffered until the suspension begins")
         }
-        Some(
-            SignalEffect::NoOp
-            | SignalEffect::IgnoredNotInCondition
-            | SignalEffect::IgnoredMatcherFailed,
-        ) => None,
+        Some(_) => None,
     }
 }
 
@@ -201,17 +196,6 @@ fn payload(send: &Send) -> Result<Vec<u8>, Failure> {
         return Ok(send.payload.clone().unwrap_or_default().into_bytes());
     };
     super::file::read(path, PAYLOAD_BYTES_MAX)
-}
-
-/// The keys that decide about a signal besides the records of its execution.
-fn decisive(ticket: &SignalTicket, send: &Send) -> Vec<Key> {
-    let (partition, waitpoint) = (ticket.execution_id.partition(), ticket.waitpoint_id);
-    let mut keys =
-        vec![Key::waitpoint(partition, waitpoint), Key::waitpoint_condition(partition, waitpoint)];
-    if let Some(key) = &send.idempotency_key {
-        keys.push(Key::SignalDedup(partition, waitpoint, key.clone()));
-    }
-    keys
 }
 
 fn would_not(verb: &str, id: &ExecutionId, error: ClientError) -> Failure {
@@ -225,10 +209,19 @@ fn would(
     execution: &Execution,
     tried: Result<(), ClientError>,
 ) -> Result<(), Failure> {
-    let (id, state) = (&execution.id, execution.state);
+    let (id, state) = (&execution.id, state_of(execution));
     tried.map_err(|error| would_not(verb, id, error))?;
-    let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state.as_str() });
+    let object = json!({ "would": verb, "execution_id": id.to_string(), "state": state });
     Ok(context.output.message(&format!("would {verb} {id}, which is {state}"), object)?)
+}
+
+/// Its public state; `unknown` and what the record holds, if this version does not know it.
+pub(super) fn state_of(execution: &Execution) -> String {
+    let unknown = || {
+        let stored = execution.record.get("public_state").map_or("", String::as_str);
+        format!("unknown: {stored:?}")
+    };
+    execution.state.map_or_else(unknown, |state| state.to_string())
 }
 
 fn done(context: &Context, done: &str, id: &ExecutionId) -> Result<(), Failure> {

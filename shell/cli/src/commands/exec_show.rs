@@ -9,6 +9,7 @@ use selvedge_core::time::ServerTime;
 use serde_json::{Value, json};
 
 use super::context::Context;
+use super::exec::state_of;
 use super::failure::Failure;
 use super::output::{escape_control, with_times};
 
@@ -19,11 +20,13 @@ pub(crate) async fn run(
 ) -> Result<(), Failure> {
     let execution = context.execution(client, id).await?;
     let details = client.details(&execution).await?;
+    let state = state_of(&execution);
     let text = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
     // The record says `none` when nothing blocks it; then the field is left out.
     let blocked_by = Some(execution.blocking_reason).filter(|word| word != "none");
     let tags: Vec<String> =
         execution.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let lane = execution.lane.as_ref().map_or(Value::Null, |lane| Value::from(lane.as_str()));
     let json = context.output.json;
     let own = details.policy.as_ref().and_then(|policy| policy.stream_policy.as_ref());
     // The engines may run elsewhere; assume that they have the settings of this environment.
@@ -35,8 +38,8 @@ pub(crate) async fn run(
         ("id", Value::from(execution.id.to_string())),
         ("namespace", text(execution.namespace)),
         ("kind", Value::from(execution.kind)),
-        ("lane", Value::from(execution.lane.to_string())),
-        ("state", Value::from(execution.state.as_str())),
+        ("lane", lane),
+        ("state", Value::from(state)),
         ("outcome", execution.outcome.map_or(Value::Null, |word| Value::from(word.as_str()))),
         ("reason", text(execution.reason)),
         ("blocked by", text(blocked_by.unwrap_or_default())),

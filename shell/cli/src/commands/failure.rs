@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use selvedge::client::ClientError;
 use selvedge::deployment::DeploymentError;
-use selvedge::store::{StoreError, StoreUrl};
-use selvedge_core::error::{Class, ServerError};
+use selvedge::store::{StoreError, StoreUrl, TlsError, TlsFile};
+use selvedge_core::error::{Cause, Class, ServerError};
 
 /// The exit codes, as `selvedge --help` documents them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,11 +36,13 @@ pub(crate) struct Failure {
     pub(crate) exit: Exit,
     message: String,
     hint: Option<String>,
+    /// Whether the message names the server.
+    names_server: bool,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, message: impl fmt::Display) -> Self {
-        Self { exit, message: message.to_string(), hint: None }
+        Self { exit, message: message.to_string(), hint: None, names_server: false }
     }
 
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
@@ -55,13 +57,13 @@ impl Failure {
 
     /// Adds the store, unless the message already names the server.
     pub(crate) fn at(mut self, store: &StoreUrl) -> Self {
-        if !self.message.contains("cannot reach ") {
+        if !self.names_server {
             self.message = format!("{}: {store}", self.message);
         }
         self
     }
 
-    /// The same under another first word.
+    /// Puts what was being done before the message.
     pub(crate) fn because(mut self, what: impl fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
@@ -103,12 +105,12 @@ impl From<io::Error> for Failure {
 
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
-        let exit = exit_of(&error);
-        let failure = Self::new(exit, &error);
-        if let ClientError::Store(StoreError::Tls(text)) = &error {
-            return failure.hint(tls_advice(text));
+        let names_server = names_server(&error);
+        let failure = Self { names_server, ..Self::new(exit_of(&error), &error) };
+        if let Some((exit, hint)) = store_advice(&error) {
+            return Self { exit, ..failure }.hint(hint);
         }
-        let Some(server) = server_error(&error) else { return failure };
+        let Some(server) = error.server() else { return failure };
         let (exit, hint) = advice(server);
         let hint = match server.missing_right() {
             Some(right) => format!("missing right: {right}; {hint}"),
@@ -118,31 +120,45 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// What the server said, or how it failed to.
+fn names_server(error: &ClientError) -> bool {
+    let is_named = |error: &ServerError| error.cause == Cause::Unreachable;
+    matches!(
+        error,
+        ClientError::Store(StoreError::NotValkey { .. } | StoreError::TlsRefused { .. })
+    ) || error.server().is_some_and(is_named)
+}
+
+/// What to do about a store that cannot be opened, beyond what its server said.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
-fn server_error(error: &ClientError) -> Option<&ServerError> {
+fn store_advice(error: &ClientError) -> Option<(Exit, &'static str)> {
     match error {
-        ClientError::Store(StoreError::Server(error)) | ClientError::Unavailable(error) => {
-            Some(error)
+        ClientError::Store(StoreError::NotValkey { .. }) => {
+            Some((Exit::Usage, "another program listens there: is the port in the URL right?"))
         }
-        ClientError::Deployment(error) => error.server(),
+        ClientError::Store(StoreError::TlsRefused { .. }) => Some((
+            Exit::Refused,
+            "check the certificates: SELVEDGE_TLS_CERT_FILE and SELVEDGE_TLS_KEY_FILE name the \
+             client's, SELVEDGE_TLS_CA_FILE the authority",
+        )),
+        ClientError::Store(StoreError::Tls(error)) => Some((Exit::Usage, tls_advice(error))),
         _ => None,
     }
 }
 
 /// The variable to set when TLS cannot be set up.
-fn tls_advice(text: &str) -> &'static str {
-    let begins = |words: &str| text.starts_with(words);
-    match () {
-        () if begins("a client certificate needs") => {
-            "SELVEDGE_TLS_KEY_FILE names the file with the key"
-        }
-        () if begins("a client key needs") => {
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is open")]
+fn tls_advice(error: &TlsError) -> &'static str {
+    match error {
+        TlsError::NoKey => "SELVEDGE_TLS_KEY_FILE names the file with the key",
+        TlsError::NoClientCertificate => {
             "SELVEDGE_TLS_CERT_FILE names the file with the certificate"
         }
-        () if begins("the client certificate") => "SELVEDGE_TLS_CERT_FILE names it",
-        () if begins("the client key") => "SELVEDGE_TLS_KEY_FILE names it",
-        () => "SELVEDGE_TLS_CA_FILE names a PEM file with the trusted CA certificates",
+        TlsError::File { role: TlsFile::Certificate, .. }
+        | TlsError::NoCertificate { role: TlsFile::Certificate, .. } => {
+            "SELVEDGE_TLS_CERT_FILE names it"
+        }
+        TlsError::File { role: TlsFile::Key, .. } => "SELVEDGE_TLS_KEY_FILE names it",
+        _ => "SELVEDGE_TLS_CA_FILE names a PEM file with the trusted CA certificates",
     }
 }
 
@@ -154,19 +170,6 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         _ if said("without any password configured") => (
             Exit::Refused,
             "the server wants no password: leave it out of the URL and of SELVEDGE_PASSWORD",
-        ),
-        _ if said("not a Valkey or Redis server") => {
-            (Exit::Usage, "another program listens there: is the port in the URL right?")
-        }
-        _ if error.text.starts_with("TLS: ") => (
-            Exit::Refused,
-            "check the certificates: SELVEDGE_TLS_CERT_FILE and SELVEDGE_TLS_KEY_FILE name the \
-             client's, SELVEDGE_TLS_CA_FILE the authority",
-        ),
-        _ if said("invalid peer certificate") => (
-            Exit::Refused,
-            "the certificate of the server is not trusted for this host: SELVEDGE_TLS_CA_FILE names \
-             the authority that signed it",
         ),
         _ if said("DB index is out of range") => {
             (Exit::Usage, "the database number in the URL is too high")
@@ -189,7 +192,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         ("READONLY", _) => {
             (Exit::Refused, "this server is a replica: name its primary, or a host of the cluster")
         }
-        _ if said("upgrade this program") => {
+        _ if error.cause == Cause::ProgramTooOld => {
             (Exit::Refused, "a newer Selvedge works on this store: use that one here as well")
         }
         (_, Class::Denied) => (
@@ -203,7 +206,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
         ("MISCONF" | "NOREPLICAS" | "LOADING" | "BUSY" | "CLUSTERDOWN", _) => {
             (Exit::Error, "the server refuses commands now; see its message above")
         }
-        (_, Class::Silence | Class::NotNow | Class::Redirect | Class::Broken) => (
+        _ => (
             Exit::Error,
             "check that the server is running and that host, port and scheme (valkeys:// for TLS) are right",
         ),

@@ -256,6 +256,7 @@ fn join(node: &Node) -> Value {
         Join::All => json!({ "kind": "all", "needed": of, "of": of }),
         Join::Any => json!({ "kind": "any", "needed": 1, "of": of }),
         Join::Quorum(k) => json!({ "kind": "quorum", "needed": k, "of": of }),
+        _ => json!({ "kind": "unknown", "needed": Value::Null, "of": of }),
     }
 }
 
@@ -277,7 +278,7 @@ fn as_json(graph: &FlowGraph) -> Value {
                 "completed_at": node.times[2].map(|at| at.0),
                 "tags": node.tags,
                 "after": upstreams,
-                "after_left_out": node.upstreams_omitted,
+                "upstreams_omitted": node.upstreams_omitted,
             })
         })
         .collect();
@@ -288,8 +289,8 @@ fn as_json(graph: &FlowGraph) -> Value {
         "state": graph.state(),
         "created_at": graph.flow.created_at.map(|at| at.0),
         "tags": graph.flow.tags,
-        "is_cut": graph.is_truncated,
-        "left_out": graph.omitted(),
+        "is_truncated": graph.is_truncated,
+        "omitted": graph.omitted(),
         "tasks": tasks,
     })
 }
@@ -306,15 +307,15 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
         }
         let open = graph.nodes.values().filter(|node| !node.has_ended());
         let (open, of) = (open.count(), graph.flow.node_count);
-        let (left_out, so_far) = (graph.omitted(), graph.nodes.len());
-        let first = if left_out > 0 { format!(" (of the first {so_far})") } else { String::new() };
+        let (omitted, so_far) = (graph.omitted(), graph.nodes.len());
+        let first = if omitted > 0 { format!(" (of the first {so_far})") } else { String::new() };
         let sentence = format!("would cancel {open}{first} of {of} tasks of flow {id}");
         let object = json!({
             "would": "cancel",
             "flow_id": id.to_string(),
             "open": open,
             "of": of,
-            "left_out": left_out,
+            "omitted": omitted,
         });
         return Ok(context.output.message(&sentence, object)?);
     }

@@ -1,9 +1,9 @@
 //! `selvedge scan --once`: run all scanners once.
 
 use clap::Args;
-use selvedge::client::Client;
+use selvedge::client::{Client, ClientError};
 use selvedge::inspect::{self, ScanReport};
-use selvedge_core::engine::EngineConfig;
+use selvedge_core::engine::{EngineConfig, ScannerName};
 use serde_json::Value;
 
 use super::context::Context;
@@ -46,13 +46,12 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     for failure in &round.failures {
         anstream::eprintln!("{failure}");
     }
-    match round.failures.len() {
-        0 => Ok(()),
-        1 => Err(Failure::new(Exit::Partial, "something failed; the rest was done")),
-        many => {
-            Err(Failure::new(Exit::Partial, format!("{many} things failed; the rest was done")))
-        }
-    }
+    let failed = match round.failures.len() {
+        0 => return Ok(()),
+        1 => "1 candidate".to_owned(),
+        many => format!("{many} candidates"),
+    };
+    Err(Failure::new(Exit::Partial, format!("{failed} failed; the rest was done")))
 }
 
 /// Prints what the scanners would find. Entries without a due time are counted as to be visited:
@@ -88,11 +87,15 @@ async fn config(context: &Context, client: &Client) -> Result<EngineConfig, Fail
 /// Runs all scanners once over all lanes of the registry, with the settings of this environment.
 pub(super) async fn scan_once(context: &Context, client: &Client) -> Result<ScanReport, Failure> {
     let config = config(context, client).await?;
-    let round = inspect::scan_once(client.store(), config).await;
+    let round = inspect::scan_once(client.store(), config).await.map_err(ClientError::from)?;
     if round.is_complete() {
         return Ok(round);
     }
-    let trouble =
-        client.store().connection_error().map(|error| error.to_string()).unwrap_or_default();
-    Err(Failure::new(Exit::Partial, format!("not every scanner got through: {trouble}")))
+    let unfinished = match ScannerName::ALL.len() - round.counts.len() {
+        1 => "1 scanner".to_owned(),
+        many => format!("{many} scanners"),
+    };
+    let reason =
+        client.store().connection_error().map(|error| format!(": {error}")).unwrap_or_default();
+    Err(Failure::new(Exit::Partial, format!("{unfinished} did not finish{reason}")))
 }

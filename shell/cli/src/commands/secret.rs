@@ -16,7 +16,8 @@ use super::file;
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Options {
-    /// Install a new signing key on every partition. Tokens of the previous key stay valid for --grace.
+    /// Install a new signing key on every partition. Tokens of the previous key stay valid for
+    /// --grace.
     Rotate(Rotate),
     /// List the ids of the keys of every partition.
     List,
@@ -97,7 +98,7 @@ async fn list(context: &Context) -> Result<(), Failure> {
             kids.current.map_or(Value::Null, |kid| Value::from(kid.to_string())),
         ]
     });
-    Ok(context.output.rows(&["partition", "signs"], rows.collect())?)
+    Ok(context.output.rows(&["partition", "signing key"], rows.collect())?)
 }
 
 impl From<SecretError> for Failure {

@@ -52,6 +52,7 @@ pub(crate) fn mermaid(graph: &FlowGraph) -> String {
             Join::All => String::new(),
             Join::Any => "|any|".to_owned(),
             Join::Quorum(k) => format!("|{k} of {}|", all_upstreams(node)),
+            _ => String::new(),
         };
         for from in node.upstreams.iter().filter_map(number) {
             text.push_str(&format!("\n  n{from} -->{label} n{at}"));
@@ -103,8 +104,8 @@ fn mermaid_text(text: &str) -> String {
 
 /// How many upstreams a node has, drawn or not.
 fn all_upstreams(node: &Node) -> usize {
-    let left_out = usize::try_from(node.upstreams_omitted).unwrap_or(usize::MAX);
-    node.upstreams.len().saturating_add(left_out)
+    let omitted = usize::try_from(node.upstreams_omitted).unwrap_or(usize::MAX);
+    node.upstreams.len().saturating_add(omitted)
 }
 
 /// What it waits for besides the one that it stands under, and how many of all.
@@ -125,6 +126,7 @@ fn also_after(graph: &FlowGraph, node: &Node) -> String {
         Join::All => format!("  (after {names})"),
         Join::Any => format!("  (after any of {names})"),
         Join::Quorum(k) => format!("  (after {k} of {names})"),
+        _ => format!("  ({names})"),
     }
 }
 

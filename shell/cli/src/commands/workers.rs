@@ -19,7 +19,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
             Value::from(worker.instance.to_string()),
             Value::from(namespace.as_str()),
             Value::from(worker.worker),
-            Value::from(if worker.alive { "alive" } else { "silent" }),
+            Value::from(if worker.alive { "alive" } else { "expired" }),
             Value::from(worker.lanes),
             Value::from(worker.capabilities),
             age.map_or(Value::Null, Value::from),

@@ -1,7 +1,7 @@
 //! `selvedge demo`: an engine, workers and sample flows in one process, on any store.
 //!
-//! It shows a fan-out with a join, a quorum that cancels the remaining tasks, a retry, an approval by
-//! a signal with a signed token, and the recovery of a task whose worker was killed.
+//! It shows a fan-out with a join, a quorum that cancels the remaining tasks, a retry, an approval
+//! by a signal with a signed token, and the recovery of a task whose worker was killed.
 
 mod flows;
 mod workers;

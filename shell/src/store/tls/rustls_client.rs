@@ -11,13 +11,8 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::TlsOptions;
-use crate::store::StoreError;
 use crate::store::connector::Stream;
-
-/// How errors name the files.
-const CA: &str = "the CA file";
-const CERTIFICATE: &str = "the client certificate";
-const KEY: &str = "the client key";
+use crate::store::{StoreError, TlsError, TlsFile};
 
 /// A TLS client with the certificates of its options.
 pub(crate) struct TlsClient(Arc<ClientConfig>);
@@ -38,20 +33,18 @@ fn config(options: &TlsOptions) -> Result<Arc<ClientConfig>, StoreError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| StoreError::Tls(error.to_string()))?
+        .map_err(|error| TlsError::Settings(error.to_string()))?
         .with_root_certificates(authorities(options.ca_file.as_deref())?);
     let config = match (&options.cert_file, &options.key_file) {
         (None, None) => builder.with_no_client_auth(),
         (Some(cert), Some(key)) => builder
-            .with_client_auth_cert(certificates(CERTIFICATE, cert)?, private_key(key)?)
-            .map_err(|error| {
-                StoreError::Tls(format!("{CERTIFICATE} {}: {error}", cert.display()))
-            })?,
+            .with_client_auth_cert(certificates(TlsFile::Certificate, cert)?, private_key(key)?)
+            .map_err(|error| unusable(TlsFile::Certificate, cert, &error))?,
         (Some(_), None) => {
-            return Err(StoreError::Tls("a client certificate needs its key file".to_owned()));
+            return Err(TlsError::NoKey.into());
         }
         (None, Some(_)) => {
-            return Err(StoreError::Tls("a client key needs its certificate file".to_owned()));
+            return Err(TlsError::NoClientCertificate.into());
         }
     };
     Ok(Arc::new(config))
@@ -61,10 +54,10 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     let mut roots = RootCertStore::empty();
     match file {
         Some(file) => {
-            for certificate in certificates(CA, file)? {
-                roots.add(certificate).map_err(|error| {
-                    StoreError::Tls(format!("{CA} {}: {error}", file.display()))
-                })?;
+            for certificate in certificates(TlsFile::Authorities, file)? {
+                roots
+                    .add(certificate)
+                    .map_err(|error| unusable(TlsFile::Authorities, file, &error))?;
             }
         }
         None => {
@@ -73,25 +66,27 @@ fn authorities(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
         }
     }
     if roots.is_empty() {
-        return Err(StoreError::Tls("no trusted CA certificates found; set a CA file".to_owned()));
+        return Err(TlsError::NoAuthorities.into());
     }
     Ok(roots)
 }
 
-fn certificates(what: &str, file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
-    let unreadable = |error| StoreError::Tls(format!("{what} {}: {error}", file.display()));
+fn certificates(role: TlsFile, file: &Path) -> Result<Vec<CertificateDer<'static>>, StoreError> {
+    let unreadable = |error| unusable(role, file, &error);
     let certificates: Vec<_> = CertificateDer::pem_file_iter(file)
         .map_err(unreadable)?
         .collect::<Result<_, _>>()
         .map_err(unreadable)?;
     if certificates.is_empty() {
-        let text = format!("{what} {} contains no certificate", file.display());
-        return Err(StoreError::Tls(text));
+        return Err(TlsError::NoCertificate { role, file: file.to_owned() }.into());
     }
     Ok(certificates)
 }
 
 fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>, StoreError> {
-    PrivateKeyDer::from_pem_file(file)
-        .map_err(|error| StoreError::Tls(format!("{KEY} {}: {error}", file.display())))
+    PrivateKeyDer::from_pem_file(file).map_err(|error| unusable(TlsFile::Key, file, &error).into())
+}
+
+fn unusable(role: TlsFile, file: &Path, error: &dyn std::fmt::Display) -> TlsError {
+    TlsError::File { role, file: file.to_owned(), reason: error.to_string() }
 }

@@ -70,7 +70,8 @@ impl HistoryState {
                 r#"{"composite":true,"v":1,"tree":{"kind":"Count","path":"","n":2,"count_kind":"DistinctSignals","matcher":{"kind":"ByName","name":"go"},"waitpoints":["wp-a"]}}"#.into(),
             ),
             _ => {
-                let ahead = self.waitpoints.iter().rev().find(|known| known.ahead && known.slot == slot);
+                let mut waitpoints = self.waitpoints.iter().rev();
+                let ahead = waitpoints.find(|known| known.ahead && known.slot == slot);
                 let on = ahead.map_or_else(
                     || alone(primary),
                     |known| SuspendOn::Pending(known.bound.id),

@@ -102,7 +102,8 @@ impl Servers {
 
     /// Kills a primary in the midst of its work, when its replica has heard whatever callers were
     /// told. By itself a server answers before its replica has heard, so its last answers are kept
-    /// from callers: those never learn what became of what they asked for, and nothing excuses a loss.
+    /// from callers: those never learn what became of what they asked for, and nothing excuses a
+    /// loss.
     fn kill_heard(&mut self, primary: usize, replica: usize) -> Result<Injection, ServerError> {
         self.way_to(primary).hold(Listener::Client);
         self.await_heard(primary, replica)?;
@@ -115,8 +116,8 @@ impl Servers {
     }
 
     /// Kills a primary whose replica has heard all but the last of it, and notes what that was: the
-    /// primary's slots, and all that the replica holds when it has read its link to the end. As long
-    /// as it lags, the primary goes on telling callers what the replica will never hear.
+    /// primary's slots, and all that the replica holds when it has read its link to the end. As
+    /// long as it lags, the primary goes on telling callers what the replica will never hear.
     fn kill_unheard(
         &mut self,
         primary: usize,
@@ -136,7 +137,8 @@ impl Servers {
         // A node of a cluster needs READONLY; any other server refuses it, which does not matter.
         connection.call(&["READONLY"])?;
         let promoted = read_keyspace::read(None, &mut connection)?;
-        // Whoever had a reply of the dead one notes it before the promoted replica replies to anybody.
+        // Whoever had a reply of the dead one notes it before the promoted replica replies to
+        // anybody.
         let _: Option<()> = Wait::at_most(NOTED_WITHIN).until(|| None);
         let taken_over_at_ms = clock_ms();
         self.crashes.push(PrimaryCrash {
