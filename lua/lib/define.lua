@@ -55,7 +55,8 @@ end
 local function source_of_lookup(key, use)
   local lookup = "size = try('" .. guard.SIZE[use.kind] .. "'," .. key .. ")\n"
     .. "if size == 0 then known[" .. key .. "] = missing." .. use.kind .. "\n"
-    .. "elseif type(size) == 'table' then return k, a, known, refuse(size) end\n"
+    .. "elseif type(size) == 'table' then\n"
+    .. "return k, a, known, named(refuse(size), " .. key .. ")\nend\n"
   if use.required then
     return lookup
   end
@@ -83,7 +84,7 @@ local function source_of_reader(uses, arg_names, least_args)
     args[i] = arg_names[i] .. "=args[" .. i .. "]"
   end
   local list, count = table.concat(locals, ","), #uses
-  return "local uses, missing, refuse, try, type = ...\n"
+  return "local uses, missing, refuse, named, try, type = ...\n"
     .. (count > 0 and "local " .. list:gsub("k", "u") .. " = unpack(uses)\n" or "")
     .. "return function(keys, args)\n"
     .. (count > 0 and "local " .. list .. " = " .. table.concat(items, ",") .. "\n" or "")
@@ -132,7 +133,7 @@ local function define(name, keys, args, body, options)
     flags = flags,
     callback = function(key_list, arg_list)
       read = read or loadstring(source_of_reader(uses, arg_names, least_args))(
-        uses, guard.MISSING, guard.refusal, redis.pcall, type)
+        uses, guard.MISSING, guard.refusal, guard.named, redis.pcall, type)
       running = running + 1
       local k, a, about_keys, refused = read(key_list, arg_list)
       known_keys, sibling_cache = about_keys, nil

@@ -205,7 +205,7 @@ function dependency.eligibility(k, core)
     "unsatisfied_required_count")
   local refused = guard.clash(k.deps_meta, "hash") or guard.refusal(counts)
   if refused then
-    return nil, refused
+    return nil, guard.named(refused, k.deps_meta)
   end
   if number.either(counts[1], 0) > 0 then
     return "impossible"

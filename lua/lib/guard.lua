@@ -66,7 +66,7 @@ function guard.clash(key, kind)
   if before == nil or before.kind == nil then
     known_keys[key] = NOTED[kind]
   elseif before.kind ~= kind then
-    return redis.error_reply(WRONG_TYPE)
+    return guard.named(redis.error_reply(WRONG_TYPE), key)
   end
   return nil
 end
@@ -84,6 +84,15 @@ function guard.refusal(reply)
   return redis.error_reply(words)
 end
 
+-- The refusal of a key of another type with the key at its end. Other refusals, and keys that a
+-- line of text cannot show, are left out.
+function guard.named(refused, key)
+  if not refused.err or refused.err:find(": ", 1, true) or key:find("[^\33-\126]") then
+    return refused
+  end
+  return redis.error_reply(refused.err .. ": " .. key)
+end
+
 -- The server's own refusal if `key` holds, or is used in this call as, another type than `kind`;
 -- nil if it fits, does not exist or was not passed.
 function guard.mismatch(key, kind)
@@ -93,14 +102,14 @@ function guard.mismatch(key, kind)
   local before = known_keys[key]
   if before and before.kind then
     if before.kind ~= kind then
-      return redis.error_reply(WRONG_TYPE)
+      return guard.named(redis.error_reply(WRONG_TYPE), key)
     elseif before.seen then
       return nil
     end
   end
   local size = try(SIZE[kind], key)
   if type(size) == "table" then
-    return guard.refusal(size)
+    return guard.named(guard.refusal(size), key)
   end
   known_keys[key] = (size == 0 and MISSING or SEEN)[kind]
   return nil

@@ -34,7 +34,7 @@ function record.named(key, names, values)
   local fields
   local refused = guard.clash(key, "hash") or guard.refusal(values)
   if refused then
-    return nil, refused
+    return nil, guard.named(refused, key)
   end
   for i = 1, #names do
     if values[i] then
@@ -80,7 +80,7 @@ function record.select(key, names)
   if fields then
     return fields
   elseif failed then
-    return nil, guard.refusal(failed)
+    return nil, guard.named(guard.refusal(failed), key)
   end
   return call("EXISTS", key) == 1 and {} or nil
 end

@@ -6,7 +6,8 @@
 --                    edges to it, if later chunks bring some of them) } ],
 --     "edges":   [ { "edge_id", "upstream_eid", "downstream_eid", "dependency_kind",
 --                    "data_passing_ref" } ],
---     "groups":  [ { "downstream_eid", "policy_variant", "on_satisfied", "k" } ] }
+--     "groups":  [ { "downstream_eid", "policy_variant", "on_satisfied", "k" } ],
+--     "content": a digest of the whole flow, the same in all its chunks }
 --
 -- A chunk brings its members together with their inbound edges: an edge leads to a member of the
 -- same chunk, from one of this or an earlier chunk. A join of too many edges for one call gets the

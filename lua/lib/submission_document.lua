@@ -207,8 +207,10 @@ function submission.read(encoded, tag, namespace, payloads)
   if type(document) ~= "table" or not encoded:match("^%s*{") then
     return invalid("document must be a JSON object")
   end
-  local chunk, refused = {}, nil
-  for _, list in ipairs(LISTS) do
+  local content = document.content
+  local chunk, refused = { content = type(content) == "string" and content or nil }, nil
+  for i = 1, #LISTS do
+    local list = LISTS[i]
     chunk[list.name], refused = read_items(document, list.name, list.fields)
     if refused then
       return nil, refused
@@ -223,6 +225,33 @@ function submission.read(encoded, tag, namespace, payloads)
     return nil, refused
   end
   return chunk
+end
+
+-- The tags of a flow, and the one that keeps the digest of its content.
+local function tags_of(flow_core)
+  return flow.prefix_of(flow_core) .. ":tags", "selvedge.content"
+end
+
+-- The refusal of a chunk of another content than the flow was submitted with, or of tags of another
+-- type, else nil. Nothing is known of a flow that was submitted without a digest. `core` = the
+-- flow's record, nil if it is new: then only the type counts.
+function submission.differs(flow_core, core, chunk)
+  local key, tag = tags_of(flow_core)
+  local digest = try("HGET", key, tag)
+  local refused = guard.clash(key, "hash") or guard.refusal(digest)
+  if refused then
+    return guard.named(refused, key)
+  end
+  if core and digest and digest ~= chunk.content then
+    return err("invalid_input", "flow was submitted with other content")
+  end
+  return nil
+end
+
+-- Keeps the digest of the content of a new flow; its type was checked by `differs`.
+function submission.keep_content(flow_core, chunk)
+  local key, tag = tags_of(flow_core)
+  call("HSET", key, tag, chunk.content)
 end
 
 -- Checks a new chunk against the flow: nil, or the refusal.

@@ -39,7 +39,7 @@ function submission.sealing(flow_core, now, limit)
   local ids = try("ZRANGE", unsealed, limit > 0 and 0 or 1, math.max(limit - 1, 0))
   local refused = guard.refusal(ids)
   if refused then
-    return nil, refused
+    return nil, guard.named(refused, unsealed)
   end
   for i, id in ipairs(ids) do
     steps[i] = sealing_of(tag, id, now)

@@ -13,10 +13,13 @@ use selvedge::engine::Engine;
 use selvedge::secret::SecretSource;
 use selvedge::store::{Store, StoreOptions, StoreUrl};
 use selvedge::worker::{Context, Failed, Worker};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // From here on SIGTERM stops it gently.
+    let mut terminate = signal(SignalKind::terminate())?;
     let url = std::env::var("SELVEDGE_URL").unwrap_or_else(|_| "memory://".to_owned());
     let url: StoreUrl = url.parse()?;
     let store = Store::open(&url, StoreOptions::default()).await?;
@@ -43,11 +46,24 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The client starts work and waits for it; no polling is involved.
     let task = Task::new("half", "divide").payload("84").retries(3, Duration::from_millis(100));
     let id = client.start(task).await?;
-    let ended = client.wait(&id).await?;
-    println!("{} ended with {}", id, String::from_utf8_lossy(&ended.result));
+    tokio::select! {
+        ended = client.wait(&id) => {
+            println!("{id} ended with {}", String::from_utf8_lossy(&ended?.result));
+        }
+        told = told_to_stop(&mut terminate) => told?,
+    }
 
+    // What runs may finish; nothing new begins.
     stop.cancel();
     worker.await??;
     engine.shutdown(Duration::from_secs(5)).await?;
     Ok(())
+}
+
+/// Waits for SIGTERM or Ctrl-C.
+async fn told_to_stop(terminate: &mut Signal) -> std::io::Result<()> {
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        pressed = tokio::signal::ctrl_c() => pressed,
+    }
 }

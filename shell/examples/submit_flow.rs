@@ -14,10 +14,13 @@ use selvedge::client::{Client, Flow, OnSatisfied, Task};
 use selvedge::engine::Engine;
 use selvedge::secret::SecretSource;
 use selvedge::worker::{Context, Failed, Worker};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // From here on SIGTERM stops it gently.
+    let mut terminate = signal(SignalKind::terminate())?;
     let url = std::env::var("SELVEDGE_URL").unwrap_or_else(|_| "memory://".to_owned());
     let client = Client::connect(&url).await?;
     let engine = Engine::builder(client.store().clone()).secrets(SecretSource::Generate);
@@ -50,15 +53,28 @@ async fn main() -> Result<(), Box<dyn Error>> {
                 ),
         )
         .await?;
-    let ended = client.wait_flow(flow.id).await?;
-    for (name, id) in &flow.executions {
-        println!("{name:<8} {}", ended.tasks[id]);
+    tokio::select! {
+        ended = client.wait_flow(flow.id) => {
+            let ended = ended?;
+            for (name, id) in &flow.executions {
+                println!("{name:<8} {}", ended.tasks[id]);
+            }
+            let report = client.wait(&flow["report"]).await?;
+            println!("report: {}", String::from_utf8_lossy(&report.result));
+        }
+        told = told_to_stop(&mut terminate) => told?,
     }
-    let report = client.wait(&flow["report"]).await?;
-    println!("report: {}", String::from_utf8_lossy(&report.result));
 
     stop.cancel();
     worker.await??;
     engine.shutdown(Duration::from_secs(5)).await?;
     Ok(())
+}
+
+/// Waits for SIGTERM or Ctrl-C.
+async fn told_to_stop(terminate: &mut Signal) -> std::io::Result<()> {
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        pressed = tokio::signal::ctrl_c() => pressed,
+    }
 }

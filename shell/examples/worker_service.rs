@@ -1,4 +1,4 @@
-//! A worker as a service of its own: it runs until Ctrl-C, then finishes what it holds.
+//! A worker as a service of its own: it runs until SIGTERM or Ctrl-C, then finishes what it holds.
 //!
 //! ```console
 //! $ SELVEDGE_URL=valkey://localhost:6379 cargo run -p selvedge --example worker_service
@@ -12,10 +12,13 @@ use std::time::Duration;
 use selvedge::client::{Client, Task};
 use selvedge::store::{Store, StoreOptions, StoreUrl};
 use selvedge::worker::{Context, Failed, Worker};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
+    // From here on SIGTERM stops it gently.
+    let mut terminate = signal(SignalKind::terminate())?;
     let url = std::env::var("SELVEDGE_URL").unwrap_or_else(|_| "memory://".to_owned());
     let url: StoreUrl = url.parse()?;
     let store = Store::open(&url, StoreOptions::default()).await?;
@@ -46,10 +49,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("{}", String::from_utf8_lossy(&client.wait(&id).await?.result));
     } else {
         println!("working");
-        tokio::signal::ctrl_c().await?;
+        told_to_stop(&mut terminate).await?;
         println!("stopping; what runs may finish");
     }
     stop.cancel();
     worker.await??;
     Ok(())
+}
+
+/// Waits for SIGTERM or Ctrl-C.
+async fn told_to_stop(terminate: &mut Signal) -> std::io::Result<()> {
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        pressed = tokio::signal::ctrl_c() => pressed,
+    }
 }

@@ -29,6 +29,10 @@
 //! `{ quorum = 2, of = [...] }` for that many. Once such a join is satisfied, `rest = "cancel"`
 //! (the default) cancels the remaining upstreams, and `rest = "let_run"` lets them run.
 
+#![doc = "\n# Fields\n\n```text\n"]
+#![doc = include_str!("flow_file/reference.txt")]
+#![doc = "\n```"]
+
 mod payload;
 mod schema;
 
@@ -39,6 +43,9 @@ use thiserror::Error;
 
 use crate::client::{Flow, InvalidFlow};
 use schema::FlowFile;
+
+/// Every field of a flow file, as text for people.
+pub const REFERENCE: &str = include_str!("flow_file/reference.txt");
 
 /// Largest flow file, in bytes.
 pub const FILE_BYTES_MAX: usize = 64 * 1024 * 1024;

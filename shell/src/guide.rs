@@ -19,6 +19,9 @@ pub mod concepts {}
 pub mod workers {}
 
 #[doc = include_str!("guide/flows.md")]
+#[doc = "\n```text\n"]
+#[doc = include_str!("flow_file/reference.txt")]
+#[doc = "\n```"]
 pub mod flows {}
 
 #[doc = include_str!("guide/limits.md")]

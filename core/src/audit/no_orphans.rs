@@ -89,7 +89,8 @@ fn owner(snapshot: &Snapshot, key: &Key, entry: &Entry) -> Result<(), String> {
         | Key::LeaseHistory(_)
         | Key::Aside(_)
         | Key::PartitionCounts
-        | Key::Lanes => Ok(()),
+        | Key::Lanes
+        | Key::Engines => Ok(()),
         Key::Noop(_) | Key::Reserved(_) => Err(String::from("nobody may write it")),
     }
 }

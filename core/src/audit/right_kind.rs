@@ -124,6 +124,7 @@ fn kind_of(key: &Key) -> Option<Kind> {
         | Key::WaitpointSecrets(_)
         | Key::WorkerCapabilities(_)
         | Key::PartitionCounts
+        | Key::Engines
         | Key::Aside(_) => Kind::Hash,
         Key::Signal(.., SignalPart::Payload)
         | Key::Quota(.., QuotaPart::Concurrency | QuotaPart::Admitted(_))

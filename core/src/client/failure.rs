@@ -28,6 +28,15 @@ pub enum Failure {
         /// The stored number of quota partitions.
         quota: String,
     },
+    /// It was submitted before with other content, under the same id or idempotency key. Nothing was
+    /// written.
+    #[error("{kind} {id} was submitted before with other content")]
+    OtherContent {
+        /// `flow` or `execution`.
+        kind: &'static str,
+        /// Its id.
+        id: String,
+    },
     /// The library refused the call.
     #[error("refused: {0}")]
     Refused(Refusal),

@@ -1,6 +1,8 @@
 //! [`Machine`]: runs one procedure.
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -245,11 +247,13 @@ impl<P: Procedure> Machine<P> {
     /// Keeps the replies of a step, and repeats the commands that were not answered.
     fn on_sent_replies(&mut self, now: LocalTime, mut sent: Sent, replies: Vec<Reply>) {
         let mut failed: Option<ServerError> = None;
-        let open = sent.replies.iter_mut().filter(|reply| reply.is_none());
-        for (place, reply) in open.zip(replies) {
+        let all = sent.replies.iter_mut().zip(&sent.commands);
+        let open = all.filter(|(reply, _)| reply.is_none());
+        for ((place, command), reply) in open.zip(replies) {
             match reply {
                 Ok(value) => *place = Some(value),
                 Err(error) => {
+                    let error = with_key(error, command);
                     sent.in_doubt |= error.applied == Applied::Perhaps;
                     failed = Some(worse(failed, error));
                 }
@@ -338,6 +342,21 @@ impl<P: Procedure> Machine<P> {
         }
     }
 }
+
+/// An error about the type of a key, with the key: the server does not name it. Functions do.
+fn with_key(error: ServerError, command: &Command) -> ServerError {
+    let is_function = command.argv.first().is_some_and(|name| name.starts_with(b"FCALL"));
+    let key = command.argv.get(1).map(|key| String::from_utf8_lossy(key));
+    match key {
+        Some(key) if error.text == WRONG_TYPE && !is_function => {
+            ServerError { text: format!("{WRONG_TYPE}: {key}"), ..error }
+        }
+        _ => error,
+    }
+}
+
+/// What a server says about a key of another type.
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// The error that decides whether a step is repeated: one that does not pass, if there is one.
 fn worse(before: Option<ServerError>, error: ServerError) -> ServerError {

@@ -4,7 +4,7 @@ use alloc::vec;
 use core::time::Duration;
 
 use super::preparation::{Preparation, Prepare};
-use super::{Needs, Procedure, Replies, Step};
+use super::{Needs, Procedure, Replies, Step, duplicate};
 use crate::call::execution::{CreateExecution, Creation};
 use crate::command::Command;
 use crate::id::ExecutionId;
@@ -42,12 +42,14 @@ impl StartTime {
 }
 
 /// Submits one execution: checks its limits, registers its lane, creates it. Returns its id, or
-/// that of the first execution with the same idempotency key.
+/// that of the first execution with the same idempotency key, which must have the same content.
 pub struct Start {
     preparation: Preparation,
     call: CreateExecution,
     start: StartTime,
     is_prepared: bool,
+    /// The execution that the idempotency key belongs to; it is being compared.
+    first: Option<ExecutionId>,
 }
 
 impl Start {
@@ -56,7 +58,7 @@ impl Start {
     pub fn new(needs: Needs, call: CreateExecution, start: StartTime) -> Self {
         let slot = call.execution_id.partition().slot();
         let preparation = Preparation::new(needs, start.is_relative().then_some(slot));
-        Self { preparation, call, start, is_prepared: false }
+        Self { preparation, call, start, is_prepared: false, first: None }
     }
 
     fn prepared(&mut self, prepared: Prepare) -> Step<ExecutionId> {
@@ -85,9 +87,18 @@ impl Procedure for Start {
             let prepared = self.preparation.replied(replies);
             return self.prepared(prepared);
         }
-        Step::Done(replies.call::<CreateExecution>().map(|creation| match creation {
-            Creation::Created(_) => self.call.execution_id.clone(),
-            Creation::Duplicate(first) => first,
-        }))
+        if let Some(first) = self.first.take() {
+            return Step::Done(duplicate::check(&self.call, &first, &mut replies).map(|()| first));
+        }
+        match replies.call::<CreateExecution>() {
+            Err(failure) => Step::Done(Err(failure)),
+            Ok(Creation::Created(_)) => Step::Done(Ok(self.call.execution_id.clone())),
+            Ok(Creation::Duplicate(first)) if first == self.call.execution_id => {
+                Step::Done(Ok(first))
+            }
+            Ok(Creation::Duplicate(first)) => {
+                Step::Send(duplicate::reads(self.first.insert(first)).to_vec())
+            }
+        }
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::call::read_time;
 use super::preparation::{Preparation, Prepare};
-use super::{Failure, Needs, Procedure, Replies, StartTime, Step};
+use super::{Failure, Needs, Procedure, Replies, StartTime, Step, duplicate};
 use crate::call::execution::{CreateExecution, Creation};
 use crate::command::Command;
 use crate::id::ExecutionId;
@@ -41,7 +41,9 @@ enum Stage {
     /// The times of these slots were asked for.
     Times(BTreeSet<u16>),
     /// These executions are being created.
-    Creating(Vec<ExecutionId>),
+    Creating(Vec<CreateExecution>),
+    /// These have a known idempotency key, and are compared with the first of that key.
+    Comparing(Vec<(CreateExecution, ExecutionId)>),
 }
 
 impl StartMany {
@@ -74,7 +76,7 @@ impl StartMany {
 
     /// Sends as many calls as are kept in memory twice at most: the machine repeats them.
     fn create_some(&mut self) -> Step<Vec<ExecutionId>> {
-        let (mut commands, mut ids, mut bytes) = (Vec::new(), Vec::new(), 0);
+        let (mut commands, mut calls, mut bytes) = (Vec::new(), Vec::new(), 0);
         while let Some(mut task) = self.next.take().or_else(|| self.waiting.next()) {
             bytes += task.call.input_payload.len();
             let is_full = commands.len() >= CALLS_MAX || bytes > BYTES_MAX && !commands.is_empty();
@@ -85,12 +87,12 @@ impl StartMany {
             let now = self.times.get(&task.slot()).copied();
             task.call.delay_until = task.start.at(now);
             commands.push(Command::call(&task.call));
-            ids.push(task.call.execution_id);
+            calls.push(task.call);
         }
         if commands.is_empty() {
             return Step::Done(Ok(core::mem::take(&mut self.ids)));
         }
-        self.stage = Stage::Creating(ids);
+        self.stage = Stage::Creating(calls);
         Step::Send(commands)
     }
 
@@ -101,15 +103,31 @@ impl StartMany {
         Ok(())
     }
 
-    fn on_created(&mut self, ids: Vec<ExecutionId>, mut replies: Replies) -> Result<(), Failure> {
-        for id in ids {
-            self.ids.push(match replies.call::<CreateExecution>()? {
-                Creation::Created(_) => id,
-                Creation::Duplicate(first) => first,
-            });
+    fn on_created(
+        &mut self,
+        calls: Vec<CreateExecution>,
+        mut replies: Replies,
+    ) -> Step<Vec<ExecutionId>> {
+        let mut known = Vec::new();
+        for call in calls {
+            let id = call.execution_id.clone();
+            match replies.call::<CreateExecution>() {
+                Err(failure) => return Step::Done(Err(failure)),
+                Ok(Creation::Duplicate(first)) if first != id => {
+                    self.ids.push(first.clone());
+                    known.push((call, first));
+                }
+                Ok(Creation::Created(_) | Creation::Duplicate(_)) => self.ids.push(id),
+            }
         }
-        Ok(())
+        let commands = known.iter().flat_map(|(_, first)| duplicate::reads(first)).collect();
+        self.stage = Stage::Comparing(known);
+        Step::Send(commands)
     }
+}
+
+fn compare(known: &[(CreateExecution, ExecutionId)], mut replies: Replies) -> Result<(), Failure> {
+    known.iter().try_for_each(|(call, first)| duplicate::check(call, first, &mut replies))
 }
 
 impl NewStart {
@@ -133,7 +151,8 @@ impl Procedure for StartMany {
                 return self.prepared(prepared);
             }
             Stage::Times(slots) => self.on_times(slots, replies),
-            Stage::Creating(ids) => self.on_created(ids, replies),
+            Stage::Creating(calls) => return self.on_created(calls, replies),
+            Stage::Comparing(known) => compare(&known, replies),
         };
         match done {
             Ok(()) => self.create_some(),

@@ -1,7 +1,7 @@
 //! Submits a flow: most are one call, large ones are sent in chunks that may be repeated.
 
 use alloc::collections::VecDeque;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -31,6 +31,9 @@ pub struct FlowSubmission {
     pub tasks: Vec<FlowTask>,
     /// Its tags.
     pub tags: Vec<(String, String)>,
+    /// A digest of all of it but its ids, if another flow may be submitted under the same id; empty
+    /// for none.
+    pub content: String,
     /// Most tasks in one call; at most [`SubmitFlow::MEMBERS_MAX`].
     pub tasks_per_call: usize,
 }
@@ -46,6 +49,13 @@ pub struct FlowTask {
     pub edges: Vec<Edge>,
     /// Its join policy; without one it needs all its upstreams.
     pub group: Option<GroupPolicy>,
+}
+
+/// A flow that is in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Whether it was submitted, as a whole, before this procedure began.
+    pub before: bool,
 }
 
 enum Stage {
@@ -64,6 +74,10 @@ pub struct Submit {
     flow: FlowSubmission,
     chunks: VecDeque<SubmitFlow>,
     stage: Stage,
+    /// Whether the store has answered that all of it was there.
+    before: bool,
+    /// Whether a call of this procedure may have been applied without an answer.
+    in_doubt: bool,
 }
 
 impl Submit {
@@ -73,10 +87,11 @@ impl Submit {
         let is_relative = flow.tasks.iter().any(|task| task.start.is_relative());
         let time_of = is_relative.then(|| flow.partition.slot());
         let preparation = Preparation::new(needs, time_of);
-        Self { preparation, flow, chunks: VecDeque::new(), stage: Stage::Preparing }
+        let (chunks, stage) = (VecDeque::new(), Stage::Preparing);
+        Self { preparation, flow, chunks, stage, before: false, in_doubt: false }
     }
 
-    fn prepared(&mut self, prepared: Prepare) -> Step<()> {
+    fn prepared(&mut self, prepared: Prepare) -> Step<Submitted> {
         match prepared {
             Prepare::Send(commands) => Step::Send(commands),
             Prepare::Failed(failure) => Step::Done(Err(failure)),
@@ -87,7 +102,7 @@ impl Submit {
         }
     }
 
-    fn send_chunk(&mut self) -> Step<()> {
+    fn send_chunk(&mut self) -> Step<Submitted> {
         self.stage = Stage::Chunk;
         match self.chunks.front() {
             Some(chunk) => Step::Send(vec![Command::call(chunk)]),
@@ -95,9 +110,13 @@ impl Submit {
         }
     }
 
-    fn on_chunk(&mut self, reply: Result<Submission, Failure>) -> Step<()> {
+    fn on_chunk(&mut self, reply: Result<Submission, Failure>) -> Step<Submitted> {
         let seals = self.chunks.front().is_some_and(|chunk| chunk.seal);
         match reply {
+            Err(Failure::Refused(refusal)) if refusal.detail(0) == SubmitFlow::OTHER_CONTENT => {
+                let id = self.flow.flow_id.to_string();
+                Step::Done(Err(Failure::OtherContent { kind: "flow", id }))
+            }
             Err(failure) => Step::Done(Err(failure)),
             Ok(Submission::Open { .. }) if seals => Step::Done(Err(Failure::Unreadable(Broken {
                 expected: "a flow that is sealed or being sealed",
@@ -105,7 +124,8 @@ impl Submit {
             }))),
             Ok(Submission::Sealing { .. }) => self.continue_sealing(),
             // A flow that was sealed before gets all chunks again: each is compared.
-            Ok(Submission::Open { .. } | Submission::Sealed { .. }) => {
+            Ok(reply @ (Submission::Open { .. } | Submission::Sealed { .. })) => {
+                self.before = matches!(reply, Submission::Sealed { before: true, .. });
                 self.chunks.pop_front();
                 self.send_chunk()
             }
@@ -113,7 +133,7 @@ impl Submit {
     }
 
     /// Repeats the call without what is stored already.
-    fn continue_sealing(&mut self) -> Step<()> {
+    fn continue_sealing(&mut self) -> Step<Submitted> {
         self.stage = Stage::Sealing;
         let Some(chunk) = self.chunks.front_mut() else { return self.set_tags() };
         (chunk.members, chunk.edges) = (Vec::new(), Vec::new());
@@ -121,36 +141,44 @@ impl Submit {
         Step::Send(vec![Command::call(chunk)])
     }
 
-    fn set_tags(&mut self) -> Step<()> {
+    fn set_tags(&mut self) -> Step<Submitted> {
         self.stage = Stage::Tags;
         let tags = core::mem::take(&mut self.flow.tags);
         if tags.is_empty() {
-            return Step::Done(Ok(()));
+            return self.done();
         }
         let FlowSubmission { partition, flow_id, .. } = self.flow;
         Step::Send(vec![Command::call(&SetFlowTags { partition, flow_id, tags })])
     }
+
+    fn done(&self) -> Step<Submitted> {
+        Step::Done(Ok(Submitted { before: self.before && !self.in_doubt }))
+    }
 }
 
 impl Procedure for Submit {
-    type Output = ();
+    type Output = Submitted;
 
-    fn begin(&mut self) -> Step<()> {
+    fn begin(&mut self) -> Step<Submitted> {
         let prepared = self.preparation.begin();
         self.prepared(prepared)
     }
 
-    fn replied(&mut self, mut replies: Replies) -> Step<()> {
+    fn replied(&mut self, mut replies: Replies) -> Step<Submitted> {
         match self.stage {
             Stage::Preparing => {
                 let prepared = self.preparation.replied(replies);
                 self.prepared(prepared)
             }
             Stage::Chunk | Stage::Sealing => {
+                self.in_doubt |= replies.in_doubt;
                 let reply = replies.call::<SubmitFlow>();
                 self.on_chunk(reply)
             }
-            Stage::Tags => Step::Done(replies.call::<SetFlowTags>().map(drop)),
+            Stage::Tags => match replies.call::<SetFlowTags>() {
+                Ok(_) => self.done(),
+                Err(failure) => Step::Done(Err(failure)),
+            },
         }
     }
 }
@@ -237,6 +265,7 @@ fn empty_chunk(flow: &FlowSubmission) -> SubmitFlow {
         edges: Vec::new(),
         joins: Vec::new(),
         groups: Vec::new(),
+        content: flow.content.clone(),
         seal: false,
     }
 }

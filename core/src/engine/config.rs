@@ -12,6 +12,7 @@ use super::filter::Filter;
 use super::scanners::{ScannerName, scanner_specs};
 use crate::id::LaneId;
 use crate::partition::PartitionCounts;
+use crate::time::DURATION_MAX;
 
 /// No scanner runs more often than this.
 pub const INTERVAL_FLOOR: Duration = Duration::from_millis(100);
@@ -40,6 +41,9 @@ pub struct EngineConfig {
     /// Most completions that wait to be dispatched or are being dispatched. What does not fit is
     /// left to the dependency reconciler.
     pub dispatch_queue: usize,
+    /// How long ended executions are kept, unless their policy says it. The same for all engines of
+    /// a deployment: the shortest decides.
+    pub retention: Duration,
 }
 
 impl Default for EngineConfig {
@@ -54,6 +58,7 @@ impl Default for EngineConfig {
             batch_timeout: Duration::from_secs(10),
             dispatch_concurrency: 64,
             dispatch_queue: 10_000,
+            retention: Duration::from_secs(86_400),
         }
     }
 }
@@ -107,6 +112,19 @@ impl EngineConfig {
     pub fn with_filter(mut self, filter: Filter) -> Self {
         self.filter = filter;
         self
+    }
+
+    /// The same configuration with another retention.
+    #[must_use]
+    pub fn with_retention(mut self, retention: Duration) -> Self {
+        self.retention = retention;
+        self
+    }
+
+    /// The retention in milliseconds.
+    #[must_use]
+    pub fn retention_ms(&self) -> u64 {
+        u64::try_from(self.retention.min(DURATION_MAX).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The name of a setting that is zero, with which an engine could do nothing.

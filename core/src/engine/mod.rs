@@ -49,7 +49,7 @@ pub use config::{EngineConfig, INTERVAL_FLOOR, InvalidSetting};
 pub use filter::Filter;
 pub use inputs_and_effects::{Effect, Input, InvalidPush};
 pub use observe::{CancelDisposition, Observation, ReconcileAction, ScanCounts};
-pub use scanners::{ScannerName, ScannerSpec, Source, scanner_specs};
+pub use scanners::{Age, ScannerName, ScannerSpec, Source, scanner_specs};
 
 use dispatch::{Dispatch, TaskId};
 use scanning::Scanning;

@@ -220,6 +220,11 @@ mod tests {
             ("MOVED 3999 127.0.0.1:6381", Class::Redirect, Applied::No),
             ("NOAUTH Authentication required.", Class::Denied, Applied::No),
             ("READONLY You can't write against a read only replica.", Class::Denied, Applied::No),
+            (
+                "ERR ACL failure in script: User app has no permissions to run the 'set' command",
+                Class::Denied,
+                Applied::Perhaps,
+            ),
             ("OOM command not allowed when used memory > 'maxmemory'.", Class::Denied, Applied::No),
             ("ERR Function not found", Class::Library, Applied::No),
             ("WRONGTYPE Operation against a key", Class::Broken, Applied::Perhaps),

@@ -71,6 +71,9 @@ pub enum Key {
     PartitionCounts,
     /// `ff:idx:lanes`: the registry of lanes.
     Lanes,
+    /// `ff:idx:engines`: the engines that run, with what they say about themselves. Ours, not the
+    /// contract's.
+    Engines,
     /// `ff:worker:<namespace>:<instance>:alive`; the two texts cannot be told apart again.
     WorkerAlive(String),
     /// `ff:worker:<namespace>:<instance>:caps`.
@@ -220,6 +223,7 @@ impl fmt::Display for Key {
             Self::Quota(tag, id, part) => write!(f, "ff:quota:{tag}:{id}{part}"),
             Self::PartitionCounts => f.write_str("ff:config:partitions"),
             Self::Lanes => f.write_str("ff:idx:lanes"),
+            Self::Engines => f.write_str("ff:idx:engines"),
             Self::WorkerAlive(scope) => write!(f, "ff:worker:{scope}:alive"),
             Self::WorkerCapabilities(scope) => write!(f, "ff:worker:{scope}:caps"),
             Self::Workers(namespace) => write!(f, "ff:idx:{namespace}:workers"),

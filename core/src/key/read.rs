@@ -47,6 +47,7 @@ fn read(text: &str) -> Option<Key> {
     match text {
         "ff:config:partitions" => return Some(Key::PartitionCounts),
         "ff:idx:lanes" => return Some(Key::Lanes),
+        "ff:idx:engines" => return Some(Key::Engines),
         _ => {}
     }
     if RESERVED.iter().any(|prefix| text.starts_with(prefix)) {

@@ -30,7 +30,7 @@ define("ff_create_execution",
     if refused then return refused end
     -- The first write looks up the type of its own key.
     refused = guard.refusal(try("SADD", k.all_executions, id))
-    if refused then return refused end
+    if refused then return guard.named(refused, k.all_executions) end
     -- write; nothing below can fail
     creation.write(k, a, plan)
     -- Without a positive time to live the idempotency key is not stored.

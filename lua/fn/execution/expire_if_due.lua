@@ -41,7 +41,7 @@ local function expire_unstarted(core_key, id, core, now)
   local deadline = lane.partition_index(tag, "execution_deadline")
   local due = try("ZSCORE", deadline, id)
   local refused = guard.refusal(due)
-  if refused then return refused end
+  if refused then return guard.named(refused, deadline) end
   local answer = early_reply(due, now)
   if answer then return answer end
   local home = lane.home(core_key, id, core)

@@ -1,8 +1,10 @@
 -- Submits a flow, atomically per chunk: members, edges, group policies and payloads. No member can
 -- be claimed before the flow is sealed, and everything is checked before anything is written. A
 -- chunk that was already written is skipped, and a sealed flow answers ALREADY_SATISFIED, so a
--- caller that lost a reply repeats the call. An added function; the form of the document is
--- described in lib/submission.lua.
+-- caller that lost a reply repeats the call. A flow keeps the digest of its content if a document
+-- brings one, and then refuses chunks with another. It is kept as a tag, because strict readers
+-- accept no further field in the core. An added function; the form of the document is described in
+-- lib/submission.lua.
 --
 -- At most 256 members and 2048 edges per call; callers divide flows by their work, which is less
 -- (SubmitFlow::work in the core). A seal releases at most 200 members per call and answers
@@ -32,7 +34,8 @@ end
 -- The reply after the seal: a repeated chunk is acknowledged, anything new is refused.
 local function after_seal(k, a, core, payloads)
   local chunk, refused = submission.read(a.document, text.tag(k.flow_core), a.namespace, payloads)
-  if not chunk then
+  refused = refused or chunk.content and submission.differs(k.flow_core, core, chunk)
+  if refused then
     return refused
   end
   local _, unknown = known_members(k, chunk.members)
@@ -48,10 +51,11 @@ end
 
 -- What has to be written for a chunk: the chunk if it is new, nil if it was written before; or nil
 -- and a refusal.
-local function new_chunk(k, a, payloads, now, seals)
+local function new_chunk(k, a, core, payloads, now, seals)
   local tag, prefix = text.tag(k.flow_core), flow.prefix_of(k.flow_core)
   local chunk, refused = submission.read(a.document, tag, a.namespace, payloads)
-  if not chunk then
+  refused = refused or chunk.content and submission.differs(k.flow_core, core, chunk)
+  if refused then
     return nil, refused
   end
   local known = known_members(k, chunk.members)
@@ -88,6 +92,9 @@ local function write_chunk(k, a, core, chunk, now, seals)
   call("SADD", k.flow_index, a.flow_id)
   if not core then
     flow.open(k.flow_core, a.flow_id, a.flow_kind, a.namespace, now, nodes, edges)
+    if chunk and chunk.content then
+      submission.keep_content(k.flow_core, chunk)
+    end
   elseif not chunk then
     -- A repeated chunk shows that the submission is not abandoned.
     call("HSET", k.flow_core, "last_mutation_at", number.digits(now))
@@ -137,7 +144,7 @@ define("ff_submit_flow",
     local now, seals = number.now(), a.seal == "1" or stage == "sealing"
     local unsealed, submitted = submission.keys(k.flow_core)
     local chunk, steps
-    chunk, refused = new_chunk(k, a, payloads, now, seals)
+    chunk, refused = new_chunk(k, a, core, payloads, now, seals)
     if not refused and chunk and #chunk.members + #chunk.edges > 0 and stage == "sealing" then
       refused = err("invalid_input", "flow is being sealed")
     end

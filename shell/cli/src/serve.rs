@@ -30,6 +30,7 @@ use selvedge::engine::{Engine, Health, Probe, ShutdownTimeout};
 use selvedge::low_level::{Idempotency, Retry};
 use selvedge::observe::{QueueSampler, metric_names, publish_engine_gauges};
 use selvedge::store::{Store, StoreError};
+use selvedge_core::error::ServerError;
 
 /// Why the daemon ended.
 #[derive(Debug, Error)]
@@ -130,7 +131,7 @@ async fn start(
     loop {
         let error = match try_start(settings).await {
             Ok(started) => return Ok(Some(started)),
-            Err(error) if is_retryable(&error) => error.to_string(),
+            Err(error) if is_retryable(&error) => explain(&error),
             Err(error) => return Err(error),
         };
         metrics::counter!(metric_names::UNREADY_BOOT, "backend" => "valkey", "stage" => "start")
@@ -161,14 +162,30 @@ async fn try_start(settings: &Settings) -> Result<(Store, Engine), ServeError> {
 /// Whether the service goes on trying to start: also while somebody must first change the rights,
 /// the memory or the configuration of the server.
 fn is_retryable(error: &ServeError) -> bool {
-    let (retryable, server) = match error {
-        ServeError::Store(error) => (error.is_retryable(), error.server()),
-        ServeError::Deployment(error) => (error.is_retryable(), error.server()),
-        ServeError::Listen { .. } | ServeError::Metrics(_) | ServeError::Shutdown(_) => {
-            (false, None)
-        }
+    let retryable = match error {
+        ServeError::Store(error) => error.is_retryable(),
+        ServeError::Deployment(error) => error.is_retryable(),
+        ServeError::Listen { .. } | ServeError::Metrics(_) | ServeError::Shutdown(_) => false,
     };
-    retryable || server.is_some_and(|error| error.retry(Idempotency::Idempotent) != Retry::Never)
+    let repairable = |error: &ServerError| error.retry(Idempotency::Idempotent) != Retry::Never;
+    retryable || server_error(error).is_some_and(repairable)
+}
+
+/// The error, with the right that the user of the store lacks.
+fn explain(error: &ServeError) -> String {
+    match server_error(error).and_then(ServerError::missing_right) {
+        Some(right) => format!("{error} (missing right: {right})"),
+        None => error.to_string(),
+    }
+}
+
+/// The server error behind it, if there is one.
+fn server_error(error: &ServeError) -> Option<&ServerError> {
+    match error {
+        ServeError::Store(error) => error.server(),
+        ServeError::Deployment(error) => error.server(),
+        ServeError::Listen { .. } | ServeError::Metrics(_) | ServeError::Shutdown(_) => None,
+    }
 }
 
 async fn sample(sampler: QueueSampler, probe: &Probe) {

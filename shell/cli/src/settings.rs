@@ -9,8 +9,9 @@
 //! | `SELVEDGE_TLS_CERT_FILE`, `SELVEDGE_TLS_KEY_FILE` | client certificate and its key |
 //! | `SELVEDGE_WAITPOINT_SECRET`, `SELVEDGE_WAITPOINT_SECRET_FILE` | signs waitpoint tokens; hex digits |
 //! | `SELVEDGE_REQUIRE_WAITPOINT_SECRET` | `true`: an engine never generates a missing secret |
-//! | `SELVEDGE_NAMESPACE` | the namespace of the flows that the command submits and lists |
+//! | `SELVEDGE_NAMESPACE` | the namespace that the command works on |
 //! | `SELVEDGE_LISTEN` | the address of `serve`; `127.0.0.1:9180` when unset |
+//! | `SELVEDGE_RETENTION` | how long ended executions are kept, such as `7d`; `1d` when unset |
 //! | `FF_…` | the settings of the engine, with the names of the contract |
 //!
 //! A `…_FILE` variable names a file that holds the value, which keeps secrets out of the
@@ -21,12 +22,14 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use selvedge_core::engine::{EngineConfig, InvalidSetting};
 use selvedge_core::partition::PartitionCounts;
 use thiserror::Error;
 
 use selvedge::SecretText;
+use selvedge::client::DURATION_MAX;
 use selvedge::secret::{self, SecretError, SecretSource};
 use selvedge::store::{InvalidUrl, StoreOptions, StoreUrl, TlsOptions};
 
@@ -72,6 +75,12 @@ pub enum SettingsError {
         /// What was given.
         text: String,
     },
+    /// No duration in range.
+    #[error("SELVEDGE_RETENTION=`{text}`: expected a duration of at least a second, such as 7d")]
+    Retention {
+        /// What was given.
+        text: String,
+    },
     /// A file that a variable names.
     #[error("{variable} names {}, which cannot be read: {error}", path.display())]
     File {
@@ -109,6 +118,9 @@ const URL_VARIABLES: [&str; 2] = ["SELVEDGE_URL", "SELVEDGE_URL_FILE"];
 
 /// The variable that keeps an engine from generating a waitpoint secret.
 const REQUIRE_SECRET: &str = "SELVEDGE_REQUIRE_WAITPOINT_SECRET";
+
+/// The variable that says how long ended executions are kept.
+pub(crate) const RETENTION: &str = "SELVEDGE_RETENTION";
 
 /// Whether the command reads a variable.
 fn is_ours(name: &str) -> bool {
@@ -177,7 +189,10 @@ impl Settings {
         };
         let listen = lookup("SELVEDGE_LISTEN").unwrap_or_else(|| DEFAULT_LISTEN.to_owned());
         let credentials = (lookup("SELVEDGE_USER"), password);
-        let engine = EngineConfig::from_env(lookup)?;
+        let mut engine = EngineConfig::from_env(lookup)?;
+        if let Some(text) = lookup(RETENTION) {
+            engine = engine.with_retention(read_retention(text)?);
+        }
         let mut seen = BTreeSet::new();
         if engine.lanes.iter().any(|lane| !seen.insert(lane)) {
             let text = lookup("FF_LANES").unwrap_or_default();
@@ -237,6 +252,14 @@ impl Settings {
             None if self.secret_required => SecretSource::Stored,
             None => SecretSource::Generate,
         }
+    }
+}
+
+fn read_retention(text: String) -> Result<Duration, SettingsError> {
+    let range = Duration::from_secs(1)..=DURATION_MAX;
+    match humantime::parse_duration(&text) {
+        Ok(retention) if range.contains(&retention) => Ok(retention),
+        Ok(_) | Err(_) => Err(SettingsError::Retention { text }),
     }
 }
 
@@ -341,6 +364,8 @@ mod tests {
         for (pairs, name) in [
             (&[("SELVEDGE_URL", "s3cret")][..], "SELVEDGE_URL"),
             (&[("SELVEDGE_LISTEN", "here")], "SELVEDGE_LISTEN"),
+            (&[("SELVEDGE_RETENTION", "0s")], "SELVEDGE_RETENTION"),
+            (&[("SELVEDGE_RETENTION", "7")], "SELVEDGE_RETENTION"),
             (&[("SELVEDGE_WAITPOINT_SECRET", "s3cret")], "SELVEDGE_WAITPOINT_SECRET"),
             (&[("FF_LANES", ",")], "FF_LANES"),
             (&[("FF_LANES", "mail,print, mail")], "FF_LANES"),

@@ -56,6 +56,15 @@ pub enum ClientError {
         /// What it needs.
         needs: Vec<ReplayNeed>,
     },
+    /// It was submitted before with other content, under the same id or idempotency key; nothing was
+    /// written.
+    #[error("{kind} {id} was submitted before with other content; use another idempotency key")]
+    OtherContent {
+        /// `flow` or `execution`.
+        kind: &'static str,
+        /// The id of the first.
+        id: String,
+    },
     /// The function library refused the call. The code tells why.
     #[error("{}", explain(.0))]
     Refused(Refusal),
@@ -96,6 +105,7 @@ impl ClientError {
             Self::LeaseLost(_) => "lease_lost",
             Self::NotFound { .. } => "not_found",
             Self::NeedsUpstreams { .. } => "needs_upstreams",
+            Self::OtherContent { .. } => "other_content",
             Self::Refused(refusal) => refusal.code.as_str(),
             Self::Unavailable(_) => "unavailable",
             Self::Denied { .. } => "denied",
@@ -122,6 +132,7 @@ impl ClientError {
             | Self::LeaseLost(_)
             | Self::NotFound { .. }
             | Self::NeedsUpstreams { .. }
+            | Self::OtherContent { .. }
             | Self::Unreadable(_) => false,
         }
     }
@@ -130,6 +141,7 @@ impl ClientError {
     pub(crate) fn of(failure: Failure, counts: &PartitionCounts) -> Self {
         match failure {
             Failure::NotFound { kind, id } => Self::NotFound { kind, id },
+            Failure::OtherContent { kind, id } => Self::OtherContent { kind, id },
             Failure::OtherCounts { flow, budget, quota } => {
                 Self::Deployment(deployment::other_counts(&flow, &budget, &quota, *counts))
             }
@@ -155,6 +167,7 @@ impl ClientError {
             | Self::LeaseLost(_)
             | Self::NotFound { .. }
             | Self::NeedsUpstreams { .. }
+            | Self::OtherContent { .. }
             | Self::Refused(_)
             | Self::Unreadable(_)
             | Self::TimedOut(_) => None,
@@ -208,21 +221,44 @@ impl From<ServerError> for ClientError {
     }
 }
 
-/// The code and its details, with advice for common ones.
+/// What the refusal means, as a sentence, with the code for searches.
 fn explain(refusal: &Refusal) -> String {
-    let advice = match refusal.code.as_str() {
-        "hmac_secret_not_initialized" => "; start an engine or run `selvedge secret rotate`",
-        "invalid_token" => "; the token is for another waitpoint, or its key was rotated out",
-        "flow_already_terminal" => "; it has ended",
-        "execution_not_active"
-            if refusal.detail(1) == "terminal" || refusal.detail(2) == "terminal" =>
-        {
-            "; it has ended"
+    let code = refusal.code.as_str();
+    match sentence(refusal) {
+        Some(sentence) => format!("refused: {sentence} ({code})"),
+        None => format!("refused: {refusal}"),
+    }
+}
+
+/// `None` for codes that a client does not meet, or whose details say it.
+#[expect(clippy::wildcard_enum_match_arm, reason = "most codes are met by workers only")]
+fn sentence(refusal: &Refusal) -> Option<String> {
+    let detail = |at| refusal.detail(at);
+    Some(match refusal.code {
+        Code::ExecutionNotActive => match (detail(2).as_str(), detail(0)) {
+            ("terminal", outcome) => format!("it has ended, with the outcome {outcome}"),
+            (phase, _) => format!("it is {phase}, not active"),
+        },
+        Code::ExecutionNotTerminal => "it has not ended yet".to_owned(),
+        Code::ExecutionNotSuspended => "it is not suspended".to_owned(),
+        Code::ExecutionNotEligible => "it does not wait for a worker now".to_owned(),
+        Code::ExecutionNotFound => "there is no such execution".to_owned(),
+        Code::FlowNotFound => "there is no such flow".to_owned(),
+        Code::FlowAlreadyTerminal => "the flow has ended".to_owned(),
+        Code::MaxReplaysExhausted => "it was replayed as often as it may be".to_owned(),
+        Code::HmacSecretNotInitialized => "no waitpoint secret is installed; start an engine or \
+                                           run `selvedge secret rotate`"
+            .to_owned(),
+        Code::InvalidToken => {
+            "the token is for another waitpoint, or its key was rotated out".to_owned()
         }
-        "execution_not_terminal" => "; it has not ended yet",
-        _ => "",
-    };
-    format!("refused: {refusal}{advice}")
+        Code::TokenExpired => "the key of the token was rotated out".to_owned(),
+        Code::WaitpointClosed => "the waitpoint is closed".to_owned(),
+        Code::WaitpointNotFound => "there is no such waitpoint".to_owned(),
+        Code::TargetNotSignalable => "it cannot take a signal any more".to_owned(),
+        Code::SignalLimitExceeded => "it has had as many signals as it may".to_owned(),
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

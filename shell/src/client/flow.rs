@@ -76,7 +76,8 @@ impl Flow {
     }
 
     /// Makes submission idempotent: the id is derived from this key, so that submitting again
-    /// returns the first flow for as long as it is kept.
+    /// returns the first flow for as long as it is kept. Submitting another flow under the key is
+    /// an error.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>) -> Self {
         self.has_several_identities |= matches!(self.identity, Identity::Given(_));

@@ -99,6 +99,12 @@ pub struct Budget {
     pub soft: BTreeMap<String, u64>,
     /// Usage by dimension.
     pub used: BTreeMap<String, i64>,
+    /// How long a period lasts; `None` if it never ends.
+    pub resets_every: Option<Duration>,
+    /// When the next period starts.
+    pub next_reset_at: Option<ServerTime>,
+    /// The type and id of what it is for.
+    pub scope: (String, String),
 }
 
 /// A quota to create: how many executions may start within a window, and how many may run at the
@@ -209,7 +215,17 @@ impl Client {
             named.collect()
         };
         let used = usage.iter().map(|(name, used)| (name.clone(), read_usage(used)));
-        Ok(Budget { id, hard: limited("hard:"), soft: limited("soft:"), used: used.collect() })
+        let field = |name: &str| record.get(name).cloned().unwrap_or_default();
+        let interval = field("reset_interval_ms").parse().ok().filter(|ms| *ms > 0);
+        Ok(Budget {
+            id,
+            hard: limited("hard:"),
+            soft: limited("soft:"),
+            used: used.collect(),
+            resets_every: interval.map(Duration::from_millis),
+            next_reset_at: interval.and_then(|_| field("next_reset_at").parse().ok()),
+            scope: (field("scope_type"), field("scope_id")),
+        })
     }
 
     /// Adds usage to a budget, unless that would exceed a hard limit. Idempotent for a day: the

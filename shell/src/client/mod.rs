@@ -25,6 +25,7 @@
 //! a lost reply neither loses nor duplicates anything.
 
 mod completions;
+mod content;
 mod control;
 mod driver;
 mod error;
@@ -32,6 +33,7 @@ mod flow;
 mod frames;
 mod invalid_flow;
 mod limits;
+mod limits_delete;
 mod list;
 mod names;
 mod records;

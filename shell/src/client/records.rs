@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use selvedge_core::call::flow::SubmitFlow;
 use selvedge_core::command::Command;
 use selvedge_core::id::{AttemptIndex, ExecutionId, FlowId, LaneId, WorkerInstanceId};
 use selvedge_core::key::Key;
@@ -18,6 +19,8 @@ use super::{Client, ClientError};
 pub struct Execution {
     /// Its id.
     pub id: ExecutionId,
+    /// Its namespace.
+    pub namespace: String,
     /// The flow it belongs to.
     pub flow: Option<FlowId>,
     /// Its kind, which selects the handler.
@@ -157,6 +160,9 @@ impl Client {
             return Err(ClientError::NotFound { kind: "flow", id: id.to_string() });
         }
         let field = |name: &str| record.get(name).cloned().unwrap_or_default();
+        let summary = hashes.next().unwrap_or_default();
+        let mut tags = hashes.next().unwrap_or_default();
+        tags.remove(SubmitFlow::CONTENT_TAG);
         Ok(FlowRecord {
             id,
             kind: field("flow_kind"),
@@ -165,8 +171,8 @@ impl Client {
             edge_count: field("edge_count").parse().unwrap_or(0),
             state: field("public_flow_state"),
             created_at: field("created_at").parse().ok(),
-            summary: hashes.next().unwrap_or_default(),
-            tags: hashes.next().unwrap_or_default(),
+            summary,
+            tags,
             record,
         })
     }
@@ -188,6 +194,7 @@ impl Execution {
         let reason = set("cancellation_reason").or_else(|| set("failure_reason"));
         Self {
             id,
+            namespace: field("namespace"),
             flow: field("flow_id").parse().ok(),
             kind: field("execution_kind"),
             lane: field("lane_id").parse().ok(),

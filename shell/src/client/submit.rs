@@ -10,6 +10,7 @@ use selvedge_core::id::{EdgeId, ExecutionId, FlowId, LaneId};
 use selvedge_core::partition::Partition;
 use uuid::Uuid;
 
+use super::content;
 use super::flow::{Flow, Identity};
 use super::invalid_flow::InvalidFlow;
 use super::limits::limits_of;
@@ -27,6 +28,8 @@ pub struct SubmittedFlow {
     pub id: FlowId,
     /// The execution ids of its tasks, by task name.
     pub executions: BTreeMap<String, ExecutionId>,
+    /// Whether the same flow was submitted before, under the same id or idempotency key.
+    pub before: bool,
 }
 
 impl Index<&str> for SubmittedFlow {
@@ -46,7 +49,8 @@ impl Client {
     ///
     /// # Errors
     /// When the flow is invalid, a budget or quota of a task does not exist, or the store refuses
-    /// it or does not answer. A flow with an id or an idempotency key may then be submitted again:
+    /// it or does not answer; [`ClientError::OtherContent`] when another flow was submitted under
+    /// this id or idempotency key. A flow with an id or an idempotency key may then be submitted again:
     /// the submission continues where it stopped.
     pub async fn submit(&self, flow: Flow) -> Result<SubmittedFlow, ClientError> {
         let order = flow.order()?;
@@ -54,15 +58,16 @@ impl Client {
         let lanes: BTreeSet<LaneId> = flow.tasks.iter().map(Task::lane_id).collect();
         let needs = self.needs(lanes, limits_of(&flow.tasks));
         let (submission, executions) = self.submission(id, flow, &order);
-        self.run_prepared(needs, |needs| Submit::new(needs, submission)).await?;
-        Ok(SubmittedFlow { id, executions })
+        let done = self.run_prepared(needs, |needs| Submit::new(needs, submission)).await?;
+        Ok(SubmittedFlow { id, executions, before: done.before })
     }
 
     /// Submits one execution without a flow.
     ///
     /// # Errors
     /// When the task is invalid or has upstreams, its budget or quota does not exist, or the store
-    /// refuses it or does not answer.
+    /// refuses it or does not answer; [`ClientError::OtherContent`] when the first execution with
+    /// its idempotency key has another kind, payload or policy.
     pub async fn start(&self, task: Task) -> Result<ExecutionId, ClientError> {
         let needs = self.needs([task.lane_id()], limits_of(std::slice::from_ref(&task)));
         let NewStart { call, start } = self.new_start(task)?;
@@ -141,6 +146,10 @@ impl Client {
         let partition = self.partitions().of_flow(id);
         let named: TaskIds =
             flow.names().map(|name| (name.to_owned(), member_id(partition, id, name))).collect();
+        let content = match flow.identity {
+            Identity::Fresh => String::new(),
+            Identity::Given(_) | Identity::Key(_) => content::digest(&flow),
+        };
         let mut tasks: Vec<Option<Task>> = flow.tasks.into_iter().map(Some).collect();
         let in_order = order.iter().filter_map(|&at| tasks.get_mut(at).and_then(Option::take));
         let tasks = in_order.map(|task| self.flow_task(id, task, &named)).collect();
@@ -151,6 +160,7 @@ impl Client {
             namespace: self.namespace().clone(),
             tasks,
             tags: flow.tags,
+            content,
             tasks_per_call: SubmitFlow::MEMBERS_MAX,
         };
         (submission, named)

@@ -8,7 +8,7 @@ use selvedge_core::capability::Capabilities;
 use selvedge_core::client::StartTime;
 use selvedge_core::id::{BudgetId, LaneId, QuotaPolicyId};
 use selvedge_core::policy::{
-    Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy,
+    Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy,
 };
 use selvedge_core::time::{DURATION_MAX, ServerTime};
 
@@ -155,6 +155,14 @@ impl Task {
         self
     }
 
+    /// How long it is kept after its end, instead of the retention of the deployment.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        let stream = self.policy_mut().stream_policy.get_or_insert_with(StreamPolicy::default);
+        stream.retention_ttl_ms = Some(millis(retention));
+        self
+    }
+
     /// Adds capabilities that a worker must have to run it.
     #[must_use]
     pub fn needs<T: Into<String>>(mut self, capabilities: impl IntoIterator<Item = T>) -> Self {
@@ -199,7 +207,8 @@ impl Task {
     }
 
     /// Makes [`Client::start`](super::Client::start) idempotent: for this long, the same key
-    /// returns the first execution. Ignored in a flow, which has a key of its own.
+    /// returns the first execution, and a task of another kind, payload or policy is refused.
+    /// Ignored in a flow, which has a key of its own.
     #[must_use]
     pub fn idempotency_key(mut self, key: impl Into<String>, remembered: Duration) -> Self {
         self.idempotency = Some((key.into(), remembered));
@@ -317,6 +326,10 @@ impl Task {
             ("pause between retries", pause),
             (ATTEMPT_TIMEOUT, timeouts.and_then(|limits| limits.attempt_timeout_ms)),
             (DEADLINE, self.deadline_ms()),
+            (
+                "retention",
+                self.policy.stream_policy.as_ref().and_then(|kept| kept.retention_ttl_ms),
+            ),
             (KEY_TTL, self.idempotency.as_ref().map(|(_, life)| millis(*life))),
         ];
         spans.into_iter().filter_map(|(what, ms)| ms.map(|ms| (what, ms)))

@@ -93,9 +93,10 @@ impl Driver {
                     Some(Input::LibraryLoaded)
                 }
             };
-            let alive = self.pushes.is_alive();
+            let (alive, refused) = (self.pushes.is_alive(), self.pushes.error());
             let mut record = self.parts.record.lock();
             record.push_alive = alive;
+            record.push_error = refused;
             record.on_activity(Instant::now(), self.machine.in_flight());
             drop(record);
             if let Some(input) = happened {

@@ -47,6 +47,8 @@ pub struct Health {
     pub slowest_scanner: ScannerName,
     /// Whether its push connection is up. Without pushes it works, but more slowly.
     pub push_alive: bool,
+    /// Why its push connection cannot be opened.
+    pub push_error: Option<String>,
     /// Whether no server lacks the function library.
     pub library_loaded: bool,
     /// The current error of the store, as the server reported it.
@@ -93,7 +95,8 @@ impl Health {
             return Some("a server lacks the function library".to_owned());
         }
         if !self.push_alive {
-            return Some("the push connection is down".to_owned());
+            let why = self.push_error.as_ref().map(|error| format!(": {error}"));
+            return Some(format!("the push connection is down{}", why.unwrap_or_default()));
         }
         (self.scan_lag > LAG_MAX).then(|| {
             let late = format!("{} is {} s behind", self.slowest_scanner, self.scan_lag.as_secs());
@@ -112,6 +115,7 @@ pub(crate) struct HealthRecord(Arc<Mutex<HealthState>>);
 pub(crate) struct HealthState {
     pub(crate) phase: Phase,
     pub(crate) push_alive: bool,
+    pub(crate) push_error: Option<String>,
     pub(crate) restarts: u64,
     pub(crate) in_flight: usize,
     last_activity: Instant,
@@ -149,6 +153,7 @@ impl HealthRecord {
         Self(Arc::new(Mutex::new(HealthState {
             phase: Phase::Running,
             push_alive: false,
+            push_error: None,
             restarts: 0,
             in_flight: 0,
             last_activity: now,
@@ -176,6 +181,7 @@ impl HealthRecord {
             scan_lag: slowest.map_or(Duration::ZERO, |(_, cycle)| lag(cycle)),
             slowest_scanner: slowest.map_or(ScannerName::LeaseExpiry, |(&name, _)| name),
             push_alive: state.push_alive,
+            push_error: state.push_error.clone(),
             library_loaded: state.library_missing.is_none(),
             store_error: connection_error.or(store_error),
             unreadable: unreadable

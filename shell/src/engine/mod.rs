@@ -21,6 +21,7 @@
 
 mod driver;
 mod health;
+pub(crate) mod registry;
 
 use std::fmt;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use thiserror::Error;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::AbortOnDropHandle;
+use uuid::Uuid;
 
 pub use health::{Health, Phase};
 pub use selvedge_core::engine::{
@@ -232,6 +234,8 @@ impl Probe {
 /// Runs the engine, and restarts it with backoff after a panic.
 async fn supervise(parts: Parts) {
     let mut backoff = Backoff::new(RESTART_FIRST, RESTART_LONGEST);
+    let engine = Uuid::new_v4();
+    let registered = AbortOnDropHandle::new(tokio::spawn(registry::keep(parts.clone(), engine)));
     while !parts.stop.is_cancelled() {
         let since = Instant::now();
         let driver = AbortOnDropHandle::new(tokio::spawn(driver::run(parts.clone())));
@@ -257,6 +261,8 @@ async fn supervise(parts: Parts) {
             () = parts.stop.cancelled() => {}
         }
     }
+    drop(registered);
+    registry::leave(&parts, engine).await;
     parts.record.lock().phase = Phase::Stopped;
 }
 

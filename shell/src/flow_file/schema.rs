@@ -37,6 +37,8 @@ struct TaskEntry {
     attempt_timeout: Option<Duration>,
     #[serde(default, deserialize_with = "duration")]
     deadline: Option<Duration>,
+    #[serde(default, deserialize_with = "duration")]
+    retention: Option<Duration>,
     retries: Option<Object<Retries>>,
     #[serde(default)]
     needs: Vec<String>,
@@ -175,6 +177,9 @@ impl TaskEntry {
         }
         if let Some(within) = self.deadline {
             task = task.deadline(within);
+        }
+        if let Some(kept) = self.retention {
+            task = task.retention(kept);
         }
         if let Some(Object(retries)) = self.retries {
             task = task.retries(retries.max, retries.pause.unwrap_or_default());

@@ -1,8 +1,7 @@
 //! Counts the index entries that each scanner would process, without changing anything.
 
 use selvedge_core::command::Command;
-use selvedge_core::engine::{ScannerName, ScannerSpec, Source, scanner_specs};
-use selvedge_core::id::LaneId;
+use selvedge_core::engine::{EngineConfig, ScannerName, ScannerSpec, Source, scanner_specs};
 use selvedge_core::key::Key;
 use selvedge_core::partition::{Family, Partition, PartitionCounts};
 use selvedge_core::time::ServerTime;
@@ -30,12 +29,12 @@ impl Client {
     ///
     /// # Errors
     /// When the store does not answer.
-    pub async fn due_counts(&self, lanes: &[LaneId]) -> Result<Vec<DueCount>, ClientError> {
+    pub async fn due_counts(&self, config: &EngineConfig) -> Result<Vec<DueCount>, ClientError> {
         let now = self.server_time().await?;
         let mut found: Vec<DueCount> = Vec::new();
         for spec in scanner_specs() {
             let reads: Vec<CountRead> = partitions(*self.partitions(), spec.family)
-                .flat_map(|partition| count_reads(spec, partition, lanes, now))
+                .flat_map(|partition| count_reads(spec, partition, config, now))
                 .collect();
             for some in reads.chunks(COUNTS_PER_PIPELINE) {
                 let commands = some.iter().map(|read| read.command.clone()).collect();
@@ -67,10 +66,10 @@ fn partitions(counts: PartitionCounts, family: Family) -> impl Iterator<Item = P
 fn count_reads(
     spec: &ScannerSpec,
     partition: Partition,
-    lanes: &[LaneId],
+    config: &EngineConfig,
     now: ServerTime,
 ) -> Vec<CountRead> {
-    let index = Key::index(partition);
+    let (index, lanes) = (Key::index(partition), &config.lanes);
     let mut reads = Vec::new();
     for source in spec.sources {
         let due_by = |key: &Key, lag_ms: u64| {
@@ -83,13 +82,13 @@ fn count_reads(
             Source::Members(whole) => {
                 add(false, Command::read("SCARD", &index.whole(whole), &[]));
             }
-            Source::DueInLane(of_lane, lag_ms) => {
+            Source::DueInLane(of_lane, age) => {
                 for lane in lanes {
-                    add(true, due_by(&index.lane(lane, of_lane), lag_ms));
+                    add(true, due_by(&index.lane(lane, of_lane), age.ms(config)));
                 }
             }
-            Source::SweepLane(of_lane, younger_ms) => {
-                let after = format!("({}", now.0.saturating_sub_unsigned(younger_ms));
+            Source::SweepLane(of_lane, age) => {
+                let after = format!("({}", now.0.saturating_sub_unsigned(age.ms(config)));
                 for lane in lanes {
                     let key = index.lane(lane, of_lane);
                     add(false, Command::read("ZCOUNT", &key, &[after.as_bytes(), b"+inf"]));

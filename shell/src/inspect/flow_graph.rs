@@ -6,9 +6,10 @@ use selvedge_core::command::Command;
 use selvedge_core::id::{EdgeId, ExecutionId, FlowId};
 use selvedge_core::key::Key;
 use selvedge_core::state::{MemberCounts, PublicState};
+use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 
-use crate::client::{Client, ClientError, FlowRecord, MemberCursor, NAME_TAG, fields, text};
+use crate::client::{Client, ClientError, FlowRecord, MemberCursor, NAME_TAG, fields, text_hash};
 
 /// A flow with its executions and their upstreams.
 #[derive(Clone, Debug)]
@@ -38,6 +39,12 @@ pub struct Node {
     pub upstreams_omitted: u64,
     /// How many upstreams must succeed.
     pub join: Join,
+    /// Its lane.
+    pub lane: String,
+    /// When it was created, when its first attempt started, and when it ended.
+    pub times: [Option<ServerTime>; 3],
+    /// Its tags, without the one that names the task.
+    pub tags: BTreeMap<String, String>,
 }
 
 /// How many upstreams must succeed.
@@ -158,11 +165,18 @@ impl Client {
             .iter()
             .flat_map(|id| {
                 let execution = Key::execution(id);
-                let core: [&[u8]; 2] = [b"execution_kind", b"public_state"];
+                let core: [&[u8]; 6] = [
+                    b"execution_kind",
+                    b"public_state",
+                    b"lane_id",
+                    b"created_at",
+                    b"started_at",
+                    b"completed_at",
+                ];
                 let group: [&[u8]; 2] = [b"policy_variant", b"k"];
                 [
                     Command::read("HMGET", &execution.core(), &core),
-                    Command::read("HGET", &execution.tags(), &[NAME_TAG.as_bytes()]),
+                    Command::read("HGETALL", &execution.tags(), &[]),
                     Command::read("HMGET", &keys.edge_group(id), &group),
                     Command::read("SRANDMEMBER", &keys.in_to(id), &[UPSTREAMS_MAX.as_bytes()]),
                     Command::read("SCARD", &keys.in_to(id), &[]),
@@ -173,19 +187,23 @@ impl Client {
         let mut nodes: Vec<(ExecutionId, Node)> = Vec::with_capacity(ids.len());
         let mut edges: Vec<(usize, EdgeId)> = Vec::new();
         for (at, (id, replies)) in ids.iter().zip(replies.chunks_exact(5)).enumerate() {
-            let [core, name, group, incoming, degree] = replies else { continue };
+            let [core, tags, group, incoming, degree] = replies else { continue };
             let (core, group) = (fields(core.clone()), fields(group.clone()));
             let field = |of: &[String], at: usize| of.get(at).cloned().unwrap_or_default();
             let incoming = fields(incoming.clone());
             let degree = if let Value::Int(degree) = degree { *degree } else { 0 };
             let degree = u64::try_from(degree).unwrap_or_default();
+            let mut tags = text_hash(tags.clone());
             let node = Node {
-                name: text(name.clone()),
+                name: tags.remove(NAME_TAG).unwrap_or_default(),
                 kind: field(&core, 0),
                 state: field(&core, 1),
                 upstreams: BTreeSet::new(),
                 upstreams_omitted: degree.saturating_sub(incoming.len() as u64),
                 join: parse_join(&field(&group, 0), &field(&group, 1)),
+                lane: field(&core, 2),
+                times: [3, 4, 5].map(|at| field(&core, at).parse().ok()),
+                tags,
             };
             nodes.push((id.clone(), node));
             edges.extend(

@@ -1,19 +1,25 @@
 //! Reads for operators: lanes, workers, flow graphs, explanations of what an execution waits for,
 //! and checks of the data. Reads are bounded and pipelined. Only [`scan_once`] writes.
 
+mod details;
 mod doctor;
 mod dry_run;
 mod due_counts;
+mod engines;
 mod explain;
 mod flow_graph;
+mod flow_progress;
 pub mod fsck;
 mod lane_counts;
 mod scan_once;
 mod workers;
 
+pub use details::{Attempt, ExecutionDetails};
 pub use doctor::examine;
 pub use due_counts::DueCount;
+pub use engines::EngineStatus;
 pub use flow_graph::{FlowGraph, Join, Node};
+pub use flow_progress::FlowProgress;
 pub use lane_counts::LaneCounts;
 pub use scan_once::{ScanReport, scan_once};
 pub use selvedge_core::doctor::{Finding, Severity};

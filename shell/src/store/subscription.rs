@@ -1,12 +1,13 @@
 //! [`Subscription`]: messages from channels, with a marker where messages may have been missed.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::aio::{PubSub, PubSubStream};
+use selvedge_core::error::ServerError;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, interval_at, timeout};
 use tokio_util::task::AbortOnDropHandle;
@@ -34,11 +35,15 @@ pub enum Push {
 /// Messages from some channels, over a connection of its own that is reopened when it ends.
 pub struct Subscription(pub(super) Source);
 
+/// Why the last try to connect failed.
+type Refused = Arc<Mutex<Option<String>>>;
+
 pub(super) enum Source {
     Memory(MemorySubscription),
     Servers {
         pushes: mpsc::Receiver<Push>,
         alive: Arc<AtomicBool>,
+        refused: Refused,
         _listener: AbortOnDropHandle<()>,
     },
 }
@@ -71,12 +76,29 @@ impl Subscription {
         }
     }
 
+    /// Why the last try to connect failed; `None` while it is connected.
+    #[must_use]
+    pub fn error(&self) -> Option<String> {
+        match &self.0 {
+            Source::Memory(_) => None,
+            Source::Servers { refused, .. } => {
+                refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+            }
+        }
+    }
+
     pub(super) fn start(topology: Arc<Topology>, channels: Vec<Vec<u8>>) -> Self {
         let (sender, pushes) = mpsc::channel(PUSHES_BUFFERED);
         let alive = Arc::new(AtomicBool::new(false));
-        let sender = PushSender { sender, alive: alive.clone(), gap_pending: false };
+        let refused = Refused::default();
+        let sender = PushSender {
+            sender,
+            alive: alive.clone(),
+            refused: refused.clone(),
+            gap_pending: false,
+        };
         let listener = AbortOnDropHandle::new(tokio::spawn(listen(topology, channels, sender)));
-        Self(Source::Servers { pushes, alive, _listener: listener })
+        Self(Source::Servers { pushes, alive, refused, _listener: listener })
     }
 }
 
@@ -84,10 +106,15 @@ impl Subscription {
 struct PushSender {
     sender: mpsc::Sender<Push>,
     alive: Arc<AtomicBool>,
+    refused: Refused,
     gap_pending: bool,
 }
 
 impl PushSender {
+    fn on_refused(&self, why: Option<String>) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = why;
+    }
+
     /// Tells of messages that did not fit, as soon as there is room: perhaps no other push comes.
     fn send_pending_gap(&mut self) {
         if self.gap_pending {
@@ -109,6 +136,7 @@ async fn listen(topology: Arc<Topology>, channels: Vec<Vec<u8>>, mut sender: Pus
         match subscribe(&topology, &channels).await {
             Ok(pubsub) => {
                 let since = Instant::now();
+                sender.on_refused(None);
                 sender.alive.store(true, Ordering::Relaxed);
                 sender.send(Push::Gap);
                 forward(pubsub, &mut sender).await;
@@ -118,7 +146,10 @@ async fn listen(topology: Arc<Topology>, channels: Vec<Vec<u8>>, mut sender: Pus
                     backoff.reset();
                 }
             }
-            Err(error) => tracing::warn!(%error, "cannot open push connection, retrying"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot open push connection, retrying");
+                sender.on_refused(Some(error));
+            }
         }
         backoff.wait().await;
     }
@@ -133,12 +164,24 @@ async fn subscribe(topology: &Topology, channels: &[Vec<u8>]) -> Result<PubSub, 
             topology.factory.connector.stream(&address).await.map_err(|error| named(&error))?;
         let credentials = topology.factory.connector.credentials();
         let mut pubsub = PubSub::new(&credentials, stream).await.map_err(|error| named(&error))?;
-        pubsub.subscribe(channels).await.map_err(|error| named(&error))?;
+        pubsub.subscribe(channels).await.map_err(|error| named(&server_words(&error)))?;
         Ok(pubsub)
     };
     timeout(within, opening)
         .await
         .unwrap_or_else(|_| Err(format!("no connection within {within:?}")))
+}
+
+/// An error in the words of the server, with the right that is missing.
+fn server_words(error: &redis::RedisError) -> String {
+    let text = match (error.code(), error.detail()) {
+        (Some(code), Some(detail)) => format!("{code} {detail}"),
+        _ => error.to_string(),
+    };
+    match ServerError::from_reply(text.as_str()).missing_right() {
+        Some(right) => format!("{text} (missing right: {right})"),
+        None => text,
+    }
 }
 
 /// Passes messages on until the connection ends or a ping is not answered.

@@ -74,7 +74,7 @@ impl World {
                 let needs = self.needs(by, lane(0), flow.policy);
                 lanes.clone_from(&needs.lanes);
                 let submit = Submit::new(needs, self.submission(flow));
-                boxed(submit, settings, seed, |()| Ended::Done)
+                boxed(submit, settings, seed, |_| Ended::Done)
             }
             Action::Build(flow) => {
                 let build = self.building(by, flow);

@@ -337,9 +337,12 @@ impl World {
             Err(Failure::Unavailable(_)) => true,
             // It may not have been created yet.
             Err(Failure::NotFound { .. }) => waits,
-            Err(Failure::Refused(_) | Failure::OtherCounts { .. } | Failure::Unreadable(_)) => {
-                false
-            }
+            Err(
+                Failure::Refused(_)
+                | Failure::OtherContent { .. }
+                | Failure::OtherCounts { .. }
+                | Failure::Unreadable(_),
+            ) => false,
         };
         if again {
             return self.try_again(by, number);

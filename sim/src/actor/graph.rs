@@ -200,6 +200,7 @@ impl World {
             namespace: tenant(self.tenant_of(&flow.name)),
             tasks: ids.into_iter().zip(edges).zip(groups).map(task).collect(),
             tags: Vec::new(),
+            content: String::new(),
             tasks_per_call: chunk.unwrap_or(SubmitFlow::MEMBERS_MAX),
         }
     }

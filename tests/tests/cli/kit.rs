@@ -63,15 +63,7 @@ impl Operator {
     }
 
     pub(crate) fn submit_bytes(&self, flow: &[u8]) -> Output {
-        let mut child = self
-            .command(&["flow", "submit", "-", "--json"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary is built");
-        child.stdin.take().expect("piped").write_all(flow).expect("it reads its input");
-        child.bounded_output()
+        fed(&mut self.command(&["flow", "submit", "-", "--json"]), flow)
     }
 
     pub(crate) fn submitted(&self, flow: &str) -> Value {
@@ -79,6 +71,25 @@ impl Operator {
         assert!(ran.status.success(), "{}", text(&ran.stderr));
         serde_json::from_slice(&ran.stdout).expect("an object")
     }
+}
+
+/// Runs a command with this input.
+pub(crate) fn fed(command: &mut Command, input: &[u8]) -> Output {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary is built");
+    child.stdin.take().expect("piped").write_all(input).expect("it reads its input");
+    child.bounded_output()
+}
+
+/// The same for a command that must succeed: what it prints.
+pub(crate) fn with_input(command: &mut Command, input: &str) -> String {
+    let ran = fed(command, input.as_bytes());
+    assert!(ran.status.success(), "{command:?}: {}{}", text(&ran.stdout), text(&ran.stderr));
+    text(&ran.stdout)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

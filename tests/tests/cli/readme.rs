@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use selvedge::{Client, Context, Engine, Failed, Task, Worker};
+use selvedge_core::value::Value;
 use selvedge_tests::bounded_output::BoundedOutput as _;
 use selvedge_tests::server::Server;
 use selvedge_tests::wait::Wait;
@@ -83,13 +85,66 @@ fn the_examples_end_well_without_a_server_and_with_one() {
 }
 
 #[test]
+fn sigterm_ends_every_example_well() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let store = format!("valkey://127.0.0.1:{}", server.port());
+    for name in ["embed_engine", "submit_flow", "worker_service"] {
+        // Nothing is answered, so that it cannot end by itself.
+        let child = Command::new(example(name))
+            .env("SELVEDGE_URL", &store)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let child = child.expect("it is built");
+        let subscribed = || {
+            let reply = server.connect().ok()?.call(&["PUBSUB", "CHANNELS"]).ok()?;
+            (reply != Value::Array(Vec::new())).then_some(())
+        };
+        assert!(Wait::at_most(LONG).until(subscribed).is_some(), "{name} does not begin");
+        let mut admin = server.connect().expect("it is up");
+        admin.call(&["CLIENT", "PAUSE", "1500", "ALL"]).expect("it answers");
+        let pid = child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
+        assert!(sent.success(), "{name} had ended");
+        let ended = child.bounded_output();
+        assert_eq!(ended.status.code(), Some(0), "{name}: {}", told(&ended));
+    }
+}
+
+/// The README says that `memory://` may be replaced by the URL of a server.
+#[test]
+fn the_first_example_works_on_an_empty_server() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let url = format!("valkey://127.0.0.1:{}", server.port());
+    assert!(README.contains("Engine::builder(client.store().clone()).start().await?"), "changed");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let result = runtime.expect("a runtime").block_on(async {
+        let client = Client::connect(&url).await.expect("it is up");
+        let engine = Engine::builder(client.store().clone()).start().await.expect("it starts");
+        let worker = Worker::builder(client.clone()).handler("word", |task: Context| async move {
+            Ok::<_, Failed>(task.payload().to_vec())
+        });
+        let worker = tokio::spawn(worker.run_until(std::future::pending()));
+        let id = client.start(Task::new("hello", "word").payload("Hello")).await.expect("taken");
+        let ended = client.wait_within(&id, LONG).await.expect("it ends");
+        worker.abort();
+        engine.shutdown(LONG).await.expect("it stops");
+        ended.result
+    });
+    assert_eq!(result, b"Hello");
+    let mut connection = server.connect().expect("it is up");
+    let there = connection.call(&["EXISTS", "ff:sec:{fp:7}:waitpoint_hmac"]).expect("it answers");
+    assert_eq!(there, Value::Int(1), "the secret is generated and stored");
+}
+
+#[test]
 fn the_library_is_taken_by_a_server_as_the_readme_pipes_it() {
     let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
     let text = Command::new(env!("CARGO_BIN_EXE_command")).arg("library").bounded_output();
     let text = String::from_utf8(text.stdout).expect("plain text");
     let mut connection = server.connect().expect("it is up");
     let reply = connection.call(&["FUNCTION", "LOAD", "REPLACE", &text]).expect("it answers");
-    assert_eq!(reply, selvedge_core::value::Value::Bulk(b"flowfabric".to_vec()));
+    assert_eq!(reply, Value::Bulk(b"flowfabric".to_vec()));
 }
 
 impl ConsoleSession {

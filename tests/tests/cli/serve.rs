@@ -1,6 +1,7 @@
 //! `selvedge serve` as the system that starts and ends it sees it.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -10,6 +11,8 @@ use selvedge_tests::wait::Wait;
 
 struct Daemon {
     child: Child,
+    /// Where it listens.
+    address: String,
 }
 
 impl Daemon {
@@ -31,8 +34,28 @@ impl Daemon {
         let mut line = String::new();
         let out = child.stdout.take().expect("piped");
         BufReader::new(out).read_line(&mut line).expect("it speaks");
-        assert!(line.starts_with("listening on http://127.0.0.1:"), "{line}");
-        Self { child }
+        let address = line.trim().strip_prefix("listening on http://").expect("an address");
+        Self { address: address.to_owned(), child }
+    }
+
+    /// What /readyz says.
+    fn readiness(&self) -> Option<String> {
+        let mut stream = TcpStream::connect(&self.address).ok()?;
+        write!(stream, "GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).ok()?;
+        Some(reply)
+    }
+
+    /// Waits until /readyz says all of this.
+    fn says(&self, words: &[&str]) {
+        let mut last = None;
+        let said = Wait::at_most(Duration::from_secs(60)).until(|| {
+            last = self.readiness();
+            let page = last.as_ref()?;
+            words.iter().all(|word| page.contains(word)).then_some(())
+        });
+        assert!(said.is_some(), "{words:?}: {last:?}");
     }
 
     fn signal(&self, name: &str) {
@@ -165,4 +188,41 @@ fn an_interrupted_initialisation_is_completed() {
     daemon.signal("-TERM");
     let (code, log) = daemon.end();
     assert_eq!(code, 0, "{log}");
+}
+
+#[test]
+fn a_right_that_a_function_lacks_is_named_and_waited_for() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let mut admin = server.connect().expect("it is up");
+    let mut call = |words: &[&str]| admin.call(words).expect("it answers");
+    call(&["ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all", "-hset"]);
+    let daemon = Daemon::start_as("app@", &server);
+    daemon.says(&["503", "no permissions to run the 'hset' command", "missing right: +hset"]);
+    call(&["ACL", "SETUSER", "app", "+hset"]);
+    daemon.says(&["200 OK"]);
+    daemon.signal("-TERM");
+    let (code, log) = daemon.end();
+    assert_eq!(code, 0, "{log}");
+    assert!(log.contains("missing right: +hset"), "{log}");
+}
+
+#[test]
+fn a_push_connection_that_is_refused_says_why() {
+    let server = Server::valkey().unwrap_or_else(|error| panic!("{error}"));
+    let mut admin = server.connect().expect("it is up");
+    let mut call = |words: &[&str]| admin.call(words).expect("it answers");
+    for (takes, gives, right) in [
+        (&["-subscribe"][..], &["+subscribe"][..], "missing right: +subscribe"),
+        (&["resetchannels"], &["&*"], "missing right: &ff:*"),
+    ] {
+        let user = ["ACL", "SETUSER", "app", "on", "nopass", "~*", "&*", "+@all"];
+        call(&[&user[..], takes].concat());
+        // Functions publish, which the second case forbids too; so it comes when all is prepared.
+        let daemon = Daemon::start_as("app@", &server);
+        daemon.says(&["503", "NOPERM", right]);
+        call(&[&user[..3], gives].concat());
+        daemon.says(&["200 OK"]);
+        daemon.signal("-TERM");
+        assert_eq!(daemon.end().0, 0);
+    }
 }

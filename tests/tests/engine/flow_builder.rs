@@ -250,6 +250,7 @@ fn chunk_of(
         edges,
         joins: Vec::new(),
         groups,
+        content: String::new(),
         seal,
     }
 }

@@ -40,6 +40,9 @@ pub struct SubmitFlow {
     pub joins: Vec<(ExecutionId, usize)>,
     /// Policies of their groups; a child without one needs all its edges.
     pub groups: Vec<(ExecutionId, GroupPolicy)>,
+    /// A digest of the whole flow, the same in every chunk: the library refuses another one. Empty
+    /// for none.
+    pub content: String,
     /// Whether this is the last chunk.
     pub seal: bool,
 }
@@ -91,10 +94,16 @@ pub enum Submission {
     Sealed {
         /// How many members the flow has.
         node_count: u64,
+        /// Whether it was so before this call.
+        before: bool,
     },
 }
 
 impl SubmitFlow {
+    /// The tag in which a flow keeps [`SubmitFlow::content`].
+    pub const CONTENT_TAG: &'static str = "selvedge.content";
+    /// The detail of the refusal of a flow that was submitted with other content.
+    pub const OTHER_CONTENT: &'static str = "flow was submitted with other content";
     /// Members that one call may bring.
     pub const MEMBERS_MAX: usize = 256;
     /// Edges that one call may bring.
@@ -144,7 +153,11 @@ impl SubmitFlow {
             .collect();
         let edges: Vec<Json> = self.edges.iter().map(describe_edge).collect();
         let groups: Vec<Json> = self.groups.iter().map(describe_group).collect();
-        json!({ "members": members, "edges": edges, "groups": groups }).to_string()
+        let mut document = json!({ "members": members, "edges": edges, "groups": groups });
+        if !self.content.is_empty() {
+            document["content"] = Json::from(self.content.as_str());
+        }
+        document.to_string()
     }
 }
 
@@ -227,7 +240,10 @@ impl Function for SubmitFlow {
         match word.as_str() {
             "open" => Ok(Submission::Open { waiting: count }),
             "sealing" => Ok(Submission::Sealing { waiting: count }),
-            "sealed" => Ok(Submission::Sealed { node_count: count }),
+            "sealed" => {
+                let before = envelope.status == "ALREADY_SATISFIED";
+                Ok(Submission::Sealed { node_count: count, before })
+            }
             _ => Err(broken("a stage of a submission", Value::Bulk(word.into_bytes()))),
         }
     }

@@ -56,6 +56,7 @@ fn payloads_travel_beside_the_document_and_are_numbered_as_they_come() {
         edges: Vec::new(),
         joins: vec![(first(), 500)],
         groups: vec![(second(), GroupPolicy::Quorum { k: 2, on_satisfied: OnSatisfied::LetRun })],
+        content: String::new(),
         seal: true,
     };
     let args = call.args();
@@ -74,9 +75,9 @@ fn a_submission_says_how_far_it_has_come() {
     let read = |texts: &[&str]| SubmitFlow::parse(reply(texts));
     assert_eq!(read(&["OK", "open", "2"]).unwrap(), Submission::Open { waiting: 2 });
     assert_eq!(read(&["OK", "sealing", "9"]).unwrap(), Submission::Sealing { waiting: 9 });
-    let sealed = Submission::Sealed { node_count: 4 };
-    assert_eq!(read(&["OK", "sealed", "4"]).unwrap(), sealed);
-    assert_eq!(read(&["ALREADY_SATISFIED", "sealed", "4"]).unwrap(), sealed);
+    let sealed = |before| Submission::Sealed { node_count: 4, before };
+    assert_eq!(read(&["OK", "sealed", "4"]).unwrap(), sealed(false));
+    assert_eq!(read(&["ALREADY_SATISFIED", "sealed", "4"]).unwrap(), sealed(true));
     assert!(read(&["OK", "closed", "4"]).is_err());
     assert!(read(&["DUPLICATE", "sealed", "4"]).is_err());
 }

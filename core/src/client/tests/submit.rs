@@ -6,6 +6,7 @@ use crate::call::execution::CreateExecution;
 use crate::call::flow::{Edge, NewMember, SubmitFlow};
 use crate::client::{
     FlowSubmission, FlowTask, Limits, Needs, NewStart, Start, StartMany, StartTime, Submit,
+    Submitted,
 };
 use crate::id::{FlowId, LaneId, Namespace};
 use crate::partition::{Partition, PartitionCounts};
@@ -46,6 +47,7 @@ fn flow(tasks: u8, per_call: usize) -> FlowSubmission {
         namespace: Namespace::new("n"),
         tasks: (0..tasks).map(task).collect(),
         tags: Vec::new(),
+        content: String::new(),
         tasks_per_call: per_call,
     }
 }
@@ -64,7 +66,7 @@ fn a_small_flow_is_one_call() {
     let mut run = Run::begin(Submit::new(known(), flow(3, 256)));
     assert_eq!(run.asks(), ["submit_flow"]);
     run.reply([ok(&["sealed", "3"])]);
-    assert_eq!(run.result(), Some(Ok(())));
+    assert_eq!(run.result(), Some(Ok(Submitted { before: false })));
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn chunks_follow_each_other_and_the_last_seals() {
     run.reply([ok(&["sealing", "2"])]);
     assert_eq!(run.result(), None);
     run.reply([ok(&["sealed", "5"])]);
-    assert_eq!(run.result(), Some(Ok(())));
+    assert_eq!(run.result(), Some(Ok(Submitted { before: false })));
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn limits_counts_and_lanes_come_first_and_tags_last() {
     run.reply([ok(&["sealed", "2"])]);
     assert_eq!(run.asks(), ["set_flow_tags"]);
     run.reply([ok(&["1"])]);
-    assert_eq!(run.result(), Some(Ok(())));
+    assert_eq!(run.result(), Some(Ok(Submitted { before: false })));
 }
 
 /// A join of so many edges, all from the first task.
@@ -171,7 +173,7 @@ fn the_edges_of_a_wide_join_are_spread_over_calls_after_those_of_its_upstreams()
         let sealed = sent.ends_with(" 1");
         run.reply([ok(if sealed { &["sealed", "2"] } else { &["open", "2"] })]);
     }
-    assert_eq!(run.result(), Some(Ok(())));
+    assert_eq!(run.result(), Some(Ok(Submitted { before: false })));
 }
 
 #[test]
@@ -221,12 +223,46 @@ fn a_delay_counts_from_the_time_of_the_server_that_owns_the_slot() {
 
 #[test]
 fn a_start_at_once_is_one_call_and_a_duplicate_gives_the_first() {
+    let duplicate = |last| {
+        Value::Array(vec![Value::Int(1), bulk("DUPLICATE"), bulk(&execution(last).to_string())])
+    };
     let mut run = Run::begin(creation(StartTime::AtOnce));
     assert_eq!(run.asks(), ["create_execution"]);
-    let first =
-        Value::Array(vec![Value::Int(1), bulk("DUPLICATE"), bulk(&execution(9).to_string())]);
-    run.reply([first]);
-    assert_eq!(run.result(), Some(Ok(execution(9))));
+    run.reply([duplicate(1)]);
+    assert_eq!(run.result(), Some(Ok(execution(1))), "its own first try");
+    let other = Failure::OtherContent { kind: "execution", id: execution(9).to_string() };
+    for (kind, input, result) in [
+        (bulk("work"), Value::Nil, Ok(execution(9))),
+        (bulk("rest"), Value::Nil, Err(other.clone())),
+        (bulk("work"), bulk("other"), Err(other)),
+        (Value::Nil, Value::Nil, Ok(execution(9))),
+    ] {
+        let mut run = Run::begin(creation(StartTime::AtOnce));
+        run.reply([duplicate(9)]);
+        assert_eq!(run.asks(), ["HMGET", "GET", "GET"]);
+        let lane = bulk(LaneId::default_lane().as_str());
+        run.reply([Value::Array(vec![kind, lane]), input, Value::Nil]);
+        assert_eq!(run.result(), Some(result));
+    }
+}
+
+#[test]
+fn a_flow_that_was_there_says_so_unless_it_may_be_this_one() {
+    let there = || {
+        let words = ["ALREADY_SATISFIED", "sealed", "1"].map(bulk);
+        Value::Array([Value::Int(1)].into_iter().chain(words).collect())
+    };
+    let mut run = Run::begin(Submit::new(known(), flow(1, 2)));
+    run.reply([there()]);
+    assert_eq!(run.result(), Some(Ok(Submitted { before: true })));
+    let mut run = Run::begin(Submit::new(known(), flow(1, 2)));
+    run.silence();
+    run.wake();
+    run.reply([there()]);
+    assert_eq!(run.result(), Some(Ok(Submitted { before: false })));
+    let mut run = Run::begin(Submit::new(known(), flow(1, 2)));
+    run.reply([refused(&["invalid_input", SubmitFlow::OTHER_CONTENT])]);
+    assert!(matches!(run.result(), Some(Err(Failure::OtherContent { kind: "flow", .. }))));
 }
 
 /// Creates so many executions in each of two partitions, the first of them later.
@@ -273,6 +309,9 @@ fn many_are_started_with_one_pipeline_for_each_slot_in_their_order() {
     let first_of =
         |last| vec![Value::Int(1), bulk("DUPLICATE"), bulk(&execution(last).to_string())];
     run.reply([created(0, 0), Value::Array(first_of(99)), created(0, 2)]);
+    assert_eq!(run.asks(), ["HMGET", "GET", "GET"], "is it the same?");
+    let lane = LaneId::default_lane();
+    run.reply([fields(&["work", lane.as_str()]), Value::Nil, Value::Nil]);
     let ids = run.result().unwrap().unwrap();
     let expected = |partition, number| other_partition(&execution(number), partition);
     assert_eq!(ids[..3], [expected(0, 0), expected(1, 0), execution(99)]);

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
+use super::{Age, Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
 use crate::call::scheduling::{PromoteDelayed, Promotion};
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::key::LaneIndex;
@@ -15,7 +15,7 @@ const SPEC: ScannerSpec = ScannerSpec {
     interval: Duration::from_millis(750),
     interval_variable: "FF_DELAYED_PROMOTER_INTERVAL_MS",
     family: Family::Flow,
-    sources: &[Source::DueInLane(LaneIndex::Delayed, 0)],
+    sources: &[Source::DueInLane(LaneIndex::Delayed, Age::Ms(0))],
     batch: 50,
     filtered: true,
 };

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::index_reconciler::repair;
-use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
+use super::{Age, Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
 use crate::call::lease::{Requeue, RequeueLostLease};
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::key::{LaneIndex, PartitionIndex};
@@ -25,7 +25,7 @@ const SPEC: ScannerSpec = ScannerSpec {
     family: Family::Flow,
     sources: &[
         Source::Due(PartitionIndex::LeaseExpiry),
-        Source::DueInLane(LaneIndex::Active, ACTIVE_LAG_MS),
+        Source::DueInLane(LaneIndex::Active, Age::Ms(ACTIVE_LAG_MS)),
     ],
     batch: 50,
     filtered: true,

@@ -78,16 +78,36 @@ wire_enum! {
     }
 }
 
+/// How far in the past a score is.
+#[derive(Clone, Copy, Debug)]
+pub enum Age {
+    /// So many milliseconds.
+    Ms(u64),
+    /// The retention of the deployment.
+    Retention,
+}
+
+impl Age {
+    /// In milliseconds, with this configuration.
+    #[must_use]
+    pub fn ms(self, config: &EngineConfig) -> u64 {
+        match self {
+            Self::Ms(ms) => ms,
+            Self::Retention => config.retention_ms(),
+        }
+    }
+}
+
 /// Where candidates come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// Members of a partition's sorted set whose score is in the past.
     Due(PartitionIndex),
-    /// The same for an index of each lane, with scores at least this many milliseconds in the past.
-    DueInLane(LaneIndex, u64),
-    /// The members of an index of each lane whose scores are less than this many milliseconds in
-    /// the past, a few pages at a time: a slow sweep for what is rarely of interest.
-    SweepLane(LaneIndex, u64),
+    /// The same for an index of each lane, with scores at least this far in the past.
+    DueInLane(LaneIndex, Age),
+    /// The members of an index of each lane whose scores are less than this far in the past, a few
+    /// pages at a time: a slow sweep for what is rarely of interest.
+    SweepLane(LaneIndex, Age),
     /// Every member of an index of each lane, whatever its score.
     AllInLane(LaneIndex),
     /// Every member of a partition's set.

@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
+use super::{Age, Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
 use crate::call::execution::{Purge, PurgeExecution};
 use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::error::Code;
@@ -13,8 +13,6 @@ use crate::partition::Family;
 
 pub(super) struct RetentionTrimmer;
 
-/// Default retention.
-const RETENTION_MS: u64 = 86_400_000;
 /// Records deleted by one call.
 const RECORDS_PER_STEP: u32 = 100;
 /// Most calls for one execution in one scan; a larger one goes on with the next scan.
@@ -26,8 +24,8 @@ const SPEC: ScannerSpec = ScannerSpec {
     interval_variable: "FF_RETENTION_TRIMMER_INTERVAL_S",
     family: Family::Flow,
     sources: &[
-        Source::DueInLane(LaneIndex::Terminal, RETENTION_MS),
-        Source::SweepLane(LaneIndex::Terminal, RETENTION_MS),
+        Source::DueInLane(LaneIndex::Terminal, Age::Retention),
+        Source::SweepLane(LaneIndex::Terminal, Age::Retention),
     ],
     batch: 20,
     filtered: true,
@@ -46,7 +44,7 @@ impl Scanner for RetentionTrimmer {
         let call = PurgeExecution {
             execution_id: candidate.execution(context)?,
             lane: candidate.lane()?,
-            retention_ms: Some(RETENTION_MS),
+            retention_ms: Some(context.config.retention_ms()),
             limit: Some(RECORDS_PER_STEP),
         };
         Ok(purge(call, 1))

@@ -89,7 +89,8 @@ impl Scanning {
         {
             let mut requests = Vec::new();
             for scanner in scanners {
-                let pages = page::first_pages(scanner, partition, &self.lanes, &self.cursors);
+                let pages =
+                    page::first_pages(scanner, partition, &self.lanes, &self.cursors, &self.config);
                 self.states.begin(scanner, partition, pages.len(), now);
                 // Without a lane there is nothing to read, and the scan is over.
                 self.end_scan_if_done(now, scanner, partition);

@@ -10,6 +10,7 @@ use crate::call::Function;
 use crate::call::library::{PageMode, PageQuery, Pages, ScanPartition};
 use crate::command::Command;
 use crate::command::Reply;
+use crate::engine::config::EngineConfig;
 use crate::engine::scanners::{SCANNERS, Source};
 use crate::error::{CallError, ServerError};
 use crate::id::LaneId;
@@ -54,13 +55,14 @@ pub(super) fn first_pages(
     partition: Partition,
     lanes: &[LaneId],
     cursors: &Cursors,
+    config: &EngineConfig,
 ) -> Vec<PageRequest> {
     let spec = SCANNERS[scanner].spec();
     let index = Key::index(partition);
     let mut requests = Vec::new();
     for (at, source) in spec.sources.iter().enumerate() {
         let (pages_max, younger_than_ms) = match *source {
-            Source::SweepLane(_, older_ms) => (SWEEP_PAGES_MAX, Some(older_ms)),
+            Source::SweepLane(_, age) => (SWEEP_PAGES_MAX, Some(age.ms(config))),
             Source::Due(_) | Source::DueInLane(..) | Source::AllInLane(_) | Source::Members(_) => {
                 (PAGES_MAX, None)
             }
@@ -81,9 +83,9 @@ pub(super) fn first_pages(
         match *source {
             Source::Due(whole) => add(index.whole(whole), PageMode::Due, 0, None),
             Source::Members(whole) => add(index.whole(whole), PageMode::Members, 0, None),
-            Source::DueInLane(of_lane, lag_ms) => {
+            Source::DueInLane(of_lane, age) => {
                 for lane in lanes {
-                    add(index.lane(lane, of_lane), PageMode::Due, lag_ms, Some(lane));
+                    add(index.lane(lane, of_lane), PageMode::Due, age.ms(config), Some(lane));
                 }
             }
             Source::SweepLane(of_lane, _) | Source::AllInLane(of_lane) => {

@@ -305,7 +305,8 @@ mod tests {
         let mut states = ScanStates::new(&cadence, LocalTime(0));
         let (partition, lanes) = (Partition::flow(0), ["default".parse().unwrap()]);
         let scanner = scanners::position(ScannerName::LeaseExpiry);
-        let pages = first_pages(scanner, partition, &lanes, &Cursors::default());
+        let config = EngineConfig::default();
+        let pages = first_pages(scanner, partition, &lanes, &Cursors::default(), &config);
         let lagged = pages.iter().find(|page| page.query.lag_ms > 0).unwrap();
         states.begin(scanner, partition, 1, LocalTime(0));
         let page = Page { size: 1, next: Some(9_000), members: Vec::new() };

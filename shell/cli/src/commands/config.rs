@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::failure::Failure;
+use crate::settings::RETENTION;
 
 /// The subcommands.
 #[derive(Subcommand)]
@@ -31,6 +32,8 @@ async fn show(context: &Context) -> Result<(), Failure> {
     let mut rows = of_store(context);
     let listen = context.settings.listen.to_string();
     rows.push(Row::new("listen", listen, "SELVEDGE_LISTEN"));
+    let retention = humantime::format_duration(engine.retention).to_string();
+    rows.push(Row::new("retention", retention, RETENTION));
     rows.extend(counts(engine.partitions, stored(context).await));
     let lanes: Vec<String> = engine.lanes.iter().map(ToString::to_string).collect();
     rows.push(Row::new("lanes", lanes.join(","), "FF_LANES"));

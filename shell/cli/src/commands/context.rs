@@ -3,12 +3,13 @@
 use crate::misspelt_variables;
 use crate::settings::Settings;
 use clap::Args;
-use selvedge::client::Client;
+use selvedge::client::{Client, Execution};
 use selvedge::store::{LibraryUse, Store};
+use selvedge_core::id::{ExecutionId, FlowId};
 use serde_json::json;
 
-use super::failure::Failure;
-use super::output::Output;
+use super::failure::{Exit, Failure};
+use super::output::{Output, escape_control};
 
 /// Options of all commands.
 #[derive(Args)]
@@ -21,15 +22,21 @@ pub(crate) struct Global {
     /// Print JSON, one object per line.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Namespace of the flows to submit and list. Default: SELVEDGE_NAMESPACE, or `default`.
+    /// Namespace of the flows, executions and workers to work on. Default: SELVEDGE_NAMESPACE, or
+    /// `default`. An id of another namespace is refused.
     #[arg(long, global = true, value_name = "NAME")]
     namespace: Option<String>,
+    /// Work on flows and executions of all namespaces.
+    #[arg(long, global = true)]
+    all_namespaces: bool,
 }
 
 /// The settings of one invocation.
 pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) namespace: String,
+    /// Whether ids and lists of other namespaces are allowed.
+    pub(crate) all_namespaces: bool,
     /// Which of them come from flags.
     pub(crate) by_flag: ByFlag,
     pub(crate) output: Output,
@@ -55,7 +62,45 @@ impl Context {
             let sentence = format!("selvedge: {name} is not a setting; did you mean {meant}?");
             output.note(&sentence, json!({ "unknown_variable": name, "did_you_mean": meant }));
         }
-        Ok(Self { settings, namespace, by_flag, output })
+        let all_namespaces = global.all_namespaces;
+        Ok(Self { settings, namespace, all_namespaces, by_flag, output })
+    }
+
+    /// Whether this command works on this namespace. A record without one belongs to all.
+    pub(crate) fn covers(&self, namespace: &str) -> bool {
+        self.all_namespaces || namespace.is_empty() || namespace == self.namespace
+    }
+
+    /// Refuses what belongs to another namespace.
+    pub(crate) fn check_namespace(
+        &self,
+        kind: &str,
+        id: &dyn std::fmt::Display,
+        namespace: &str,
+    ) -> Result<(), Failure> {
+        if self.covers(namespace) {
+            return Ok(());
+        }
+        let (theirs, ours) = (escape_control(namespace), escape_control(&self.namespace));
+        let sentence = format!("{kind} {id} is in namespace {theirs}, not in {ours}");
+        Err(Failure::new(Exit::Refused, sentence)
+            .hint(format!("name it with --namespace {theirs}, or allow all with --all-namespaces")))
+    }
+
+    /// Reads an execution of this namespace.
+    pub(crate) async fn execution(
+        &self,
+        client: &Client,
+        id: &ExecutionId,
+    ) -> Result<Execution, Failure> {
+        let execution = client.execution(id).await?;
+        self.check_namespace("execution", id, &execution.namespace)?;
+        Ok(execution)
+    }
+
+    /// Refuses a flow of another namespace.
+    pub(crate) async fn check_flow(&self, client: &Client, id: FlowId) -> Result<(), Failure> {
+        self.check_namespace("flow", &id, &client.flow(id).await?.namespace)
     }
 
     /// A client for a store that outlives this command.

@@ -7,16 +7,16 @@ use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal
 use selvedge_core::call::signal::SignalEffect;
 use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
 use selvedge_core::state::TerminalOutcome;
-use selvedge_core::time::ServerTime;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::context::Context;
+use super::exec_show;
 use super::failure::{Exit, Failure};
 
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Options {
-    /// Show its state, attempt, lease, progress and tags.
+    /// Show its state, payload, result, attempts, limits, output and tags.
     Show(Target),
     /// Cancel it in any state but an ended one.
     Cancel(Cancel),
@@ -104,10 +104,10 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
     };
     let client = context.client_unless(dry_run).await?;
     match options {
-        Options::Show(target) => show(context, &client, &target.id).await,
+        Options::Show(target) => exec_show::run(context, &client, &target.id).await,
         Options::Cancel(cancel) => {
             let id = &cancel.change.id;
-            let execution = client.execution(id).await?;
+            let execution = context.execution(&client, id).await?;
             if execution.outcome == Some(TerminalOutcome::Cancelled) {
                 let what = format!("{id} was cancelled before: nothing to do");
                 return Err(Failure::new(Exit::Refused, what));
@@ -121,6 +121,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
         }
         Options::Replay(replay) => {
             let id = &replay.change.id;
+            let execution = context.execution(&client, id).await?;
             if replay.with_upstreams && !replay.change.dry_run {
                 for replayed in client.replay_with_upstreams(id).await? {
                     done(context, "replayed", &replayed)?;
@@ -128,7 +129,6 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
                 return Ok(());
             }
             if replay.change.dry_run {
-                let execution = client.execution(id).await?;
                 let tried = client.dry_run(id).await?.replay(id).await;
                 return would(context, "replay", &execution, tried);
             }
@@ -150,45 +150,13 @@ fn replay_failure(id: &ExecutionId, error: ClientError) -> Failure {
     failure.hint(format!("`selvedge exec replay '{id}' --with-upstreams` replays them first"))
 }
 
-async fn show(context: &Context, client: &Client, id: &ExecutionId) -> Result<(), Failure> {
-    let execution = client.execution(id).await?;
-    let time = |at: Option<ServerTime>| at.map_or(Value::Null, |at| Value::from(at.0));
-    let lane = execution.lane.as_ref().map_or(Value::Null, |lane| Value::from(lane.as_str()));
-    let state = state_of(&execution);
-    let text = |text: String| if text.is_empty() { Value::Null } else { Value::from(text) };
-    // The record says `none` when nothing blocks it; then the field is left out.
-    let blocked_by = Some(execution.blocking_reason).filter(|word| word != "none");
-    let blocked_by = blocked_by.unwrap_or_default();
-    let tags: Vec<String> =
-        execution.tags.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    Ok(context.output.record(vec![
-        ("id", Value::from(execution.id.to_string())),
-        ("kind", Value::from(execution.kind)),
-        ("lane", lane),
-        ("state", Value::from(state)),
-        ("outcome", execution.outcome.map_or(Value::Null, |word| Value::from(word.as_str()))),
-        ("reason", text(execution.reason)),
-        ("blocked by", text(blocked_by)),
-        ("blocked because", text(execution.blocking_detail)),
-        ("flow", execution.flow.map_or(Value::Null, |flow| Value::from(flow.to_string()))),
-        ("attempt", execution.attempt.map_or(Value::Null, |index| Value::from(index.0))),
-        ("worker", execution.worker.map_or(Value::Null, |name| Value::from(name.to_string()))),
-        ("lease expires at", time(execution.lease_expires_at)),
-        ("priority", Value::from(execution.priority)),
-        ("retries", Value::from(execution.retries)),
-        ("reclaims", Value::from(execution.reclaims)),
-        ("replays", Value::from(execution.replays)),
-        ("progress percent", execution.progress_percent.map_or(Value::Null, Value::from)),
-        ("progress", text(execution.progress_message)),
-        ("created at", time(execution.created_at)),
-        ("started at", time(execution.started_at)),
-        ("completed at", time(execution.completed_at)),
-        ("tags", Value::from(tags)),
-    ])?)
-}
-
 async fn signal(context: &Context, client: &Client, send: Send) -> Result<(), Failure> {
     let id = &send.change.id;
+    match context.execution(client, id).await {
+        // A signal says itself that there is no such execution.
+        Err(failure) if failure.exit != Exit::NotFound => return Err(failure),
+        Ok(_) | Err(_) => {}
+    }
     let ticket = match &send.ticket {
         Some(text) => {
             let ticket = text.parse::<SignalTicket>().map_err(Failure::usage)?;
@@ -275,7 +243,7 @@ fn would(
 }
 
 /// Its public state; `unknown` and what the record holds, if this version does not know it.
-fn state_of(execution: &Execution) -> String {
+pub(super) fn state_of(execution: &Execution) -> String {
     let unknown = || {
         let stored = execution.record.get("public_state").map_or("", String::as_str);
         format!("unknown: {stored:?}")

@@ -107,10 +107,16 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let names_server = names_server(&error);
         let failure = Self { names_server, ..Self::new(exit_of(&error), &error) };
-        match store_advice(&error).or_else(|| error.server().map(advice)) {
-            Some((exit, hint)) => Self { exit, ..failure }.hint(hint),
-            None => failure,
+        if let Some((exit, hint)) = store_advice(&error) {
+            return Self { exit, ..failure }.hint(hint);
         }
+        let Some(server) = error.server() else { return failure };
+        let (exit, hint) = advice(server);
+        let hint = match server.missing_right() {
+            Some(right) => format!("missing right: {right}; {hint}"),
+            None => hint.to_owned(),
+        };
+        Self { exit, ..failure }.hint(hint)
     }
 }
 
@@ -172,7 +178,7 @@ fn advice(error: &ServerError) -> (Exit, &'static str) {
             (Exit::Usage, "this server is no cluster: leave ?cluster=true out, and other hosts")
         }
         ("WRONGTYPE", _) => {
-            (Exit::Refused, "a Selvedge key has the wrong type; run `selvedge fsck`")
+            (Exit::Refused, "another program wrote to this key; run `selvedge fsck`")
         }
         ("OOM", _) => (
             Exit::Refused,
@@ -224,6 +230,7 @@ fn exit_of(error: &ClientError) -> Exit {
             Exit::NotFound
         }
         ClientError::Refused(_)
+        | ClientError::OtherContent { .. }
         | ClientError::NeedsUpstreams { .. }
         | ClientError::Deployment(DeploymentError::Counts { .. }) => Exit::Refused,
         _ => Exit::Error,

@@ -4,26 +4,29 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use futures_util::future::join_all;
-use selvedge::client::{Client, ClientError, Flow, FlowCursor};
+use selvedge::client::{Client, ClientError, Flow, FlowOutcome, SubmittedFlow, TerminalOutcome};
 use selvedge::flow_file::{self, Format};
-use selvedge::inspect::{FlowGraph, Node};
+use selvedge::inspect::{FlowGraph, Join, Node};
+use selvedge_core::error::Code;
 use selvedge_core::id::FlowId;
 use serde_json::{Value, json};
 
 use super::context::Context;
+use super::exec_show::data;
 use super::failure::{Exit, Failure};
 use super::output::escape_control;
-use super::{file, tree};
+use super::{file, flow_list, tree};
 
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Options {
-    /// Submit a flow from a TOML or JSON file.
+    /// Submit a flow from a TOML or JSON file; `--help` describes its fields.
+    #[command(after_long_help = flow_file::REFERENCE)]
     Submit(Submit),
     /// Show a flow as a tree of its tasks.
     Show(Show),
-    /// List the flows that have not ended. `flow show` also shows ended ones.
+    /// List the flows that have not ended, as they are now; of flows beyond 1,000 tasks the counts
+    /// are those of the engine's last round. `flow show` also shows ended flows.
     List(List),
     /// Cancel a flow and all its tasks.
     Cancel(Cancel),
@@ -95,7 +98,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
     match options {
         Options::Submit(submit) => self::submit(context, &submit).await,
         Options::Show(show) => self::show(context, &show).await,
-        Options::List(list) => self::list(context, &list).await,
+        Options::List(list) => flow_list::run(context, list.limit).await,
         Options::Cancel(cancel) => self::cancel(context, &cancel).await,
         Options::Replay(replay) => self::replay(context, &replay).await,
     }
@@ -131,11 +134,16 @@ async fn submit(context: &Context, submit: &Submit) -> Result<(), Failure> {
         .iter()
         .map(|(name, id)| (name.clone(), Value::from(id.to_string())))
         .collect();
-    let sentence = format!("flow {} with {}", submitted.id, tasks_of(tasks.len()));
-    let object = json!({ "flow_id": submitted.id.to_string(), "tasks": tasks });
+    let before = if submitted.before { " was submitted before; nothing was changed" } else { "" };
+    let sentence = format!("flow {} with {}{before}", submitted.id, tasks_of(tasks.len()));
+    let object = json!({
+        "flow_id": submitted.id.to_string(),
+        "submitted_before": submitted.before,
+        "tasks": tasks,
+    });
     context.output.message(&sentence, object)?;
     if submit.wait {
-        wait(context, &client, submitted.id, submit.timeout).await?;
+        wait(context, &client, &submitted, submit.timeout).await?;
     }
     Ok(())
 }
@@ -156,9 +164,10 @@ fn tasks_of(count: usize) -> String {
 async fn wait(
     context: &Context,
     client: &Client,
-    id: FlowId,
+    submitted: &SubmittedFlow,
     timeout: Option<Duration>,
 ) -> Result<(), Failure> {
+    let id = submitted.id;
     let ended = match timeout {
         Some(limit) => client.wait_flow_within(id, limit).await,
         None => client.wait_flow(id).await,
@@ -177,13 +186,48 @@ async fn wait(
         .iter()
         .map(|(id, outcome)| (id.to_string(), Value::from(outcome.as_str())))
         .collect();
-    let object = json!({ "flow_id": id.to_string(), "outcomes": outcomes });
     let graph = client.flow_graph(id, 1_000).await?;
-    context.output.message(&tree::tree(&graph), object)?;
+    let results = results(client, submitted, &ended).await?;
+    let mut text = tree::tree(&graph);
+    for (name, result) in &results {
+        let shown = data(result, false);
+        let shown = escape_control(shown.as_str().unwrap_or_default());
+        text.push_str(&format!("\n  {}: {shown}", escape_control(name)));
+    }
+    let left_out = ended.tasks.len().saturating_sub(RESULTS_MAX);
+    if left_out > 0 {
+        text.push_str(&format!("\n  the results of {left_out} more tasks: `selvedge exec show`"));
+    }
+    let results: serde_json::Map<String, Value> =
+        results.into_iter().map(|(name, result)| (name.to_owned(), data(&result, true))).collect();
+    let object = json!({
+        "flow_id": id.to_string(),
+        "outcomes": outcomes,
+        "results": results,
+        "results_left_out": left_out,
+    });
+    context.output.message(&text, object)?;
     if ended.is_success() {
         return Ok(());
     }
     Err(Failure::new(Exit::Error, format!("flow {id} ended with failed or expired tasks")))
+}
+
+/// The results of the first tasks that have one, by task name.
+async fn results<'a>(
+    client: &Client,
+    submitted: &'a SubmittedFlow,
+    ended: &FlowOutcome,
+) -> Result<Vec<(&'a str, Vec<u8>)>, Failure> {
+    let mut results = Vec::new();
+    for (name, id) in submitted.executions.iter().take(RESULTS_MAX) {
+        if ended.tasks.get(id) == Some(&TerminalOutcome::Success)
+            && let Some(result) = client.result(id).await?
+        {
+            results.push((name.as_str(), result));
+        }
+    }
+    Ok(results)
 }
 
 fn read(path: &Path) -> Result<Flow, Failure> {
@@ -193,6 +237,7 @@ fn read(path: &Path) -> Result<Flow, Failure> {
 
 async fn show(context: &Context, show: &Show) -> Result<(), Failure> {
     let client = context.reader().await?;
+    context.check_flow(&client, show.id).await?;
     let mut drawn = String::new();
     loop {
         let graph = client.flow_graph(show.id, show.limit).await?;
@@ -228,6 +273,18 @@ async fn has_ended(client: &Client, graph: &FlowGraph) -> Result<bool, Failure> 
     }
 }
 
+/// How many upstreams must succeed; `null` without any.
+fn join(node: &Node) -> Value {
+    let of = (node.upstreams.len() as u64).saturating_add(node.upstreams_omitted);
+    match node.join {
+        _ if of == 0 => Value::Null,
+        Join::All => json!({ "kind": "all", "needed": of, "of": of }),
+        Join::Any => json!({ "kind": "any", "needed": 1, "of": of }),
+        Join::Quorum(k) => json!({ "kind": "quorum", "needed": k, "of": of }),
+        _ => json!({ "kind": "unknown", "needed": Value::Null, "of": of }),
+    }
+}
+
 fn as_json(graph: &FlowGraph) -> Value {
     let tasks: Vec<Value> = graph
         .nodes
@@ -239,6 +296,12 @@ fn as_json(graph: &FlowGraph) -> Value {
                 "name": node.name,
                 "kind": node.kind,
                 "state": node.state,
+                "lane": node.lane,
+                "join": join(node),
+                "created_at": node.times[0].map(|at| at.0),
+                "started_at": node.times[1].map(|at| at.0),
+                "completed_at": node.times[2].map(|at| at.0),
+                "tags": node.tags,
                 "after": upstreams,
                 "upstreams_omitted": node.upstreams_omitted,
             })
@@ -246,63 +309,21 @@ fn as_json(graph: &FlowGraph) -> Value {
         .collect();
     json!({
         "flow_id": graph.flow.id.to_string(),
+        "namespace": graph.flow.namespace,
         "kind": graph.flow.kind,
         "state": graph.state(),
+        "created_at": graph.flow.created_at.map(|at| at.0),
+        "tags": graph.flow.tags,
         "is_truncated": graph.is_truncated,
         "omitted": graph.omitted(),
         "tasks": tasks,
     })
 }
 
-async fn list(context: &Context, list: &List) -> Result<(), Failure> {
-    let client = context.reader().await?;
-    let (flows, next) = client.flows(FlowCursor::default(), list.limit).await?;
-    let looks = join_all(flows.iter().map(|id| client.flow(*id))).await;
-    let (mut rows, mut of_others) = (Vec::new(), 0);
-    for (id, look) in flows.into_iter().zip(looks) {
-        let flow = match look {
-            Ok(flow) => flow,
-            // It was purged after it was listed.
-            Err(ClientError::NotFound { .. }) => continue,
-            Err(error) => return Err(error.into()),
-        };
-        if flow.namespace != client.namespace().as_str() {
-            of_others += 1;
-            continue;
-        }
-        let count = |name: &str| {
-            let counted = flow.summary.get(name).and_then(|count| count.parse::<u64>().ok());
-            counted.map_or(Value::Null, Value::from)
-        };
-        rows.push(vec![
-            Value::from(id.to_string()),
-            Value::from(flow.kind.clone()),
-            Value::from(flow.public_state()),
-            Value::from(flow.node_count),
-            count("members_completed"),
-            count("members_failed"),
-            flow.created_at.map_or(Value::Null, |at| Value::from(at.0)),
-        ]);
-    }
-    let columns = ["flow", "kind", "state", "tasks", "completed", "failed", "created at"];
-    context.output.rows(&columns, rows)?;
-    if of_others > 0 {
-        let sentence = format!("{of_others} of other namespaces; name theirs with --namespace");
-        context.output.note(&sentence, json!({ "of_other_namespaces": of_others }));
-    }
-    // The partitions behind the cursor may hold no flow.
-    if let Some(next) = next
-        && !client.flows(next, 1).await?.0.is_empty()
-    {
-        let sentence = "there are more; raise --limit to see them";
-        context.output.note(sentence, json!({ "is_truncated": true }));
-    }
-    Ok(())
-}
-
 async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
     let client = context.client_unless(cancel.dry_run).await?;
     let id = cancel.id;
+    context.check_flow(&client, id).await?;
     if cancel.dry_run {
         let graph = client.flow_graph(id, 10_000).await?;
         if graph.flow.state != "open" {
@@ -323,7 +344,13 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
         });
         return Ok(context.output.message(&sentence, object)?);
     }
-    let done = client.cancel_flow(id, &cancel.reason).await?;
+    let done = match client.cancel_flow(id, &cancel.reason).await {
+        Err(ClientError::Refused(refusal)) if refusal.code == Code::FlowAlreadyTerminal => {
+            let sentence = format!("flow {id} is {}: nothing to do", client.flow(id).await?.state);
+            return Err(Failure::new(Exit::Refused, sentence));
+        }
+        done => done?,
+    };
     let sentence = format!(
         "cancelled flow {id}: {} tasks cancelled, {} had ended, {} are left to the engine",
         done.cancelled, done.ended_before, done.left_to_engine
@@ -337,6 +364,8 @@ async fn cancel(context: &Context, cancel: &Cancel) -> Result<(), Failure> {
     Ok(context.output.message(&sentence, object)?)
 }
 
+/// Most tasks whose results are shown after a wait.
+const RESULTS_MAX: usize = 100;
 /// How long to wait for the end of a flow that is only drawn in part.
 const READ_EVERY: Duration = Duration::from_secs(10);
 /// How often a watched flow is read.

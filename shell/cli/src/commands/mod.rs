@@ -1,18 +1,23 @@
 //! The command line: one module per command.
 
+mod budget;
 mod completions;
 mod config;
 mod context;
 mod demo;
 mod doctor;
+mod engines;
 mod exec;
+mod exec_show;
 mod failure;
 mod file;
 mod flow;
+mod flow_list;
 mod fsck;
 mod lanes;
 mod library;
 mod output;
+mod quota;
 mod scan;
 mod secret;
 mod serve;
@@ -51,6 +56,12 @@ enum Command {
     /// Show, cancel, replay and signal one execution.
     #[command(subcommand)]
     Exec(exec::Options),
+    /// Create, show, reset and delete budgets, which bound what tasks spend.
+    #[command(subcommand)]
+    Budget(budget::Options),
+    /// Create, show, reset and delete quotas, which bound how many tasks start and run.
+    #[command(subcommand)]
+    Quota(quota::Options),
     /// Explain what an execution waits for, who acts next, and by when.
     Why(why::Options),
     /// Check the consistency of the data, and repair it.
@@ -61,7 +72,9 @@ enum Command {
     Scan(scan::Options),
     /// Count the executions of every lane by state, over all namespaces.
     Lanes,
-    /// List the registered workers.
+    /// List the engines: who runs, since when, and how far behind.
+    Engines,
+    /// List the registered workers of the namespace.
     Workers,
     /// Rotate and list the keys that sign waitpoint tokens.
     #[command(subcommand)]
@@ -147,6 +160,8 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Completions(options) => completions::run(&context, &options)?,
         Command::Flow(options) => wait_for(flow::run(&context, options))?,
         Command::Exec(options) => wait_for(exec::run(&context, options))?,
+        Command::Budget(options) => wait_for(budget::run(&context, options))?,
+        Command::Quota(options) => wait_for(quota::run(&context, options))?,
         Command::Why(options) => wait_for(why::run(&context, &options))?,
         Command::Doctor(options) => wait_for(doctor::run(&context, &options))?,
         Command::Fsck(options) => wait_for(fsck::run(&context, &options))?,
@@ -154,6 +169,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Secret(options) => wait_for(secret::run(&context, &options))?,
         Command::Config(options) => wait_for(config::run(&context, &options))?,
         Command::Lanes => wait_for(lanes::run(&context))?,
+        Command::Engines => wait_for(engines::run(&context))?,
         Command::Workers => wait_for(workers::run(&context))?,
         Command::Serve(options) => serve::run(&context, &options)?,
     }

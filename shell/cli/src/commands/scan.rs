@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
 /// Prints what the scanners would find. Entries without a due time are counted as to be visited:
 /// only the scanner finds out whether there is anything to do.
 async fn would(context: &Context, client: &Client) -> Result<(), Failure> {
-    let found = client.due_counts(&config(context, client).await?.lanes).await?;
+    let found = client.due_counts(&config(context, client).await?).await?;
     let (due, visited) =
         found.iter().fold((0, 0), |(due, visited), at| (due + at.due, visited + at.visited));
     let rows = found.iter().map(|at| {

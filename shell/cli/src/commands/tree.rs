@@ -1,5 +1,7 @@
 //! A flow's graph for people: as a tree, and as a Mermaid diagram.
 
+use std::collections::BTreeSet;
+
 use selvedge::inspect::{FlowGraph, Join, Node};
 use selvedge_core::id::ExecutionId;
 
@@ -8,8 +10,8 @@ use super::output::escape_control;
 /// The tree, one execution per line.
 pub(crate) fn tree(graph: &FlowGraph) -> String {
     let flow = &graph.flow;
-    let mut text =
-        format!("flow {} {} ({})", flow.id, escape_control(flow.kind.as_str()), graph.state());
+    let (kind, namespace) = (escape_control(&flow.kind), escape_control(&flow.namespace));
+    let mut text = format!("flow {} {kind} ({})  namespace {namespace}", flow.id, graph.state());
     for (depth, id) in graph.tree() {
         let Some(node) = graph.nodes.get(id) else { continue };
         let indent = "  ".repeat(depth.min(DEPTH_DRAWN) + 1);
@@ -39,12 +41,11 @@ pub(crate) fn mermaid(graph: &FlowGraph) -> String {
     let number = |id: &ExecutionId| numbers.iter().position(|known| *known == id);
     let mut text = "graph TD".to_owned();
     for (at, (id, node)) in graph.nodes.iter().enumerate() {
-        let label: String = graph
-            .label(id)
-            .chars()
-            .map(|c| if c == '"' || c.is_control() { '\'' } else { c })
-            .collect();
-        text.push_str(&format!("\n  n{at}[\"{label}<br/>{}\"]:::{}", node.state, node.state));
+        let (label, state) = (mermaid_text(graph.label(id)), mermaid_text(&node.state));
+        text.push_str(&format!("\n  n{at}[\"{label}<br/>{state}\"]"));
+        if style(&node.state).is_some() {
+            text.push_str(&format!(":::{}", node.state));
+        }
     }
     for (at, node) in graph.nodes.values().enumerate() {
         let label = match node.join {
@@ -64,7 +65,41 @@ pub(crate) fn mermaid(graph: &FlowGraph) -> String {
     if let Some(cut) = cut(graph) {
         text.push_str(&format!("\n  cut[\"{cut}\"]"));
     }
+    let states: BTreeSet<&str> = graph.nodes.values().map(|node| node.state.as_str()).collect();
+    for (state, style) in states.iter().filter_map(|state| Some((state, style(state)?))) {
+        text.push_str(&format!("\n  classDef {state} {style}"));
+    }
     text
+}
+
+/// How a node of this state is drawn; none for an unknown state.
+fn style(state: &str) -> Option<&'static str> {
+    match state {
+        "completed" => Some("fill:#d3f0d8,stroke:#2c7a3f,color:#000"),
+        "failed" | "expired" => Some("fill:#f6d1d1,stroke:#a32222,color:#000"),
+        "cancelled" | "skipped" => Some("fill:#e4e4e4,stroke:#777,color:#000"),
+        "active" => Some("fill:#cfe4fb,stroke:#1f5fa8,color:#000,stroke-width:3px"),
+        "waiting" | "resumable" => Some("fill:#fff,stroke:#1f5fa8,color:#000"),
+        "delayed" | "rate_limited" | "suspended" | "waiting_children" => {
+            Some("fill:#fdf3cf,stroke:#9a7b14,color:#000,stroke-dasharray:4 3")
+        }
+        _ => None,
+    }
+}
+
+/// Text inside of a Mermaid label: what Mermaid or HTML would interpret becomes an entity.
+fn mermaid_text(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '"' | '#' | '&' | '<' | '>' | '`' | '\\' | '|' | '[' | ']' | '{' | '}' | '(' | ')' => {
+                shown.push_str(&format!("#{};", u32::from(letter)));
+            }
+            _ if letter.is_control() => shown.push(' '),
+            _ => shown.push(letter),
+        }
+    }
+    shown
 }
 
 /// How many upstreams a node has, drawn or not.

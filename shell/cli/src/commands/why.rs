@@ -22,6 +22,7 @@ pub(crate) struct Options {
 pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Failure> {
     let client = context.reader().await?;
     // The engines may run elsewhere; assume that they have the settings of this environment.
+    context.execution(&client, &options.id).await?;
     let why = client.explain(&options.id, &context.settings.engine).await?;
     let now = client.store().server_time().await?;
     if context.output.json {

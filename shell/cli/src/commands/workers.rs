@@ -6,12 +6,18 @@ use super::context::Context;
 use super::failure::Failure;
 
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
+    if context.all_namespaces {
+        return Err(Failure::usage("workers are registered by namespace, and namespaces are not")
+            .hint("name one with --namespace"));
+    }
     let client = context.reader().await?;
+    let namespace = client.namespace().to_string();
     let now = client.store().server_time().await?;
     let rows = client.workers().await?.into_iter().map(|worker| {
         let age = worker.heartbeat_at.map(|at| now.0.saturating_sub(at.0).max(0));
         vec![
             Value::from(worker.instance.to_string()),
+            Value::from(namespace.as_str()),
             Value::from(worker.worker),
             Value::from(if worker.alive { "alive" } else { "expired" }),
             Value::from(worker.lanes),
@@ -19,6 +25,7 @@ pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
             age.map_or(Value::Null, Value::from),
         ]
     });
-    let columns = ["instance", "worker", "state", "lanes", "capabilities", "heartbeat ms ago"];
+    let columns =
+        ["instance", "namespace", "worker", "state", "lanes", "capabilities", "heartbeat ms ago"];
     Ok(context.output.rows(&columns, rows.collect())?)
 }

@@ -76,6 +76,7 @@ impl HistoryState {
             edges: edges.clone(),
             joins: Vec::new(),
             groups: vec![(execution(z), policy(shape))],
+            content: String::new(),
             seal: !choice.is_multiple_of(3),
         });
         if submission.is_some() {
@@ -99,6 +100,7 @@ impl HistoryState {
             edges: Vec::new(),
             joins: Vec::new(),
             groups: Vec::new(),
+            content: String::new(),
             seal: true,
         });
     }

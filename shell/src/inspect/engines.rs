@@ -1,0 +1,67 @@
+//! Lists the engines that registered themselves.
+
+use selvedge_core::command::Command;
+use selvedge_core::key::Key;
+use selvedge_core::reply::fields;
+use selvedge_core::time::ServerTime;
+
+use crate::client::{Client, ClientError};
+use crate::engine::registry;
+
+/// An engine that registered itself within the last hour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineStatus {
+    /// The id of this run of it.
+    pub id: String,
+    /// The machine it runs on.
+    pub host: String,
+    /// The id of its process.
+    pub pid: u32,
+    /// The version of the crate.
+    pub version: String,
+    /// When it started.
+    pub started_at: ServerTime,
+    /// When it renewed its registration.
+    pub seen_at: ServerTime,
+    /// How far its slowest scanner is behind, in milliseconds.
+    pub lag_ms: u64,
+    /// Its slowest scanner.
+    pub slowest_scanner: String,
+    /// Why it is not ready; `None` if it is.
+    pub why_not_ready: Option<String>,
+    /// Whether it renewed its registration in the last 15 seconds.
+    pub is_alive: bool,
+}
+
+impl Client {
+    /// The engines that registered themselves, those that started first before others.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn engines(&self) -> Result<Vec<EngineStatus>, ClientError> {
+        let now = self.server_time().await?;
+        let reply = self.read_one(Command::read("HGETALL", &Key::Engines, &[])).await?;
+        let silent_after = 3 * registry::RENEW_EVERY.as_millis();
+        let mut engines: Vec<EngineStatus> = registry::pairs(fields(reply))
+            .into_iter()
+            .map(|(id, found)| {
+                let age = u128::try_from(now.0.saturating_sub(found.seen_at)).unwrap_or(0);
+                EngineStatus {
+                    id,
+                    host: found.host,
+                    pid: found.pid,
+                    version: found.version,
+                    started_at: ServerTime(found.started_at),
+                    seen_at: ServerTime(found.seen_at),
+                    lag_ms: found.lag_ms,
+                    slowest_scanner: found.slowest_scanner,
+                    why_not_ready: found.why_not_ready,
+                    is_alive: age <= silent_after,
+                }
+            })
+            .collect();
+        engines.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));
+        Ok(engines)
+    }
+}
