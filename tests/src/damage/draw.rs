@@ -144,7 +144,10 @@ async fn read(store: &Store, key: &str, words: &[&str]) -> Result<Vec<String>, S
     argv.extend(words[1..].iter().map(|word| word.as_bytes().to_vec()));
     Ok(match send(store, key, argv).await? {
         Value::Array(items) => items.iter().map(shown).collect(),
-        one => vec![shown(&one)],
+        one
+        @ (Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Error(_)) => {
+            vec![shown(&one)]
+        }
     })
 }
 

@@ -104,7 +104,7 @@ impl SubmittedFlow {
         loop {
             machine.handle(LocalTime(0), input);
             if let Some(result) = machine.take_result() {
-                return result.map(|()| cost).map_err(|error| error.to_string());
+                return result.map(|_| cost).map_err(|error| error.to_string());
             }
             let Some(Effect::Send { ticket, batch, .. }) = machine.next_effect() else {
                 return Err("a submission does nothing but call".to_owned());
@@ -133,6 +133,7 @@ impl SubmittedFlow {
             namespace: Namespace::new("ledger"),
             tasks: tasks.iter().enumerate().map(task).collect(),
             tags: Vec::new(),
+            content: String::new(),
             tasks_per_call: SubmitFlow::MEMBERS_MAX,
         }
     }
