@@ -83,9 +83,10 @@ fn an_end_without_a_reply_is_repeated_while_the_lease_of_its_claim_may_stand() {
 
 #[test]
 fn an_end_that_was_applied_without_a_claim_is_found_and_its_target_asked_again() {
-    let mut bench = Bench::new(1, 1);
+    let mut bench = Bench::new(1, 2);
     let lease = bench.start(0, "");
     bench.answer_all("claim_many", |_| ok(&["empty"]));
+    assert!(!bench.is_sent("claim_many"), "its target is not queued");
     bench.end(lease, done());
     let first = bench.lose("end_and_claim");
     bench.pass(100);
@@ -95,6 +96,38 @@ fn an_end_that_was_applied_without_a_claim_is_found_and_its_target_asked_again()
     assert!(bench.observed(|fact| matches!(fact, Observation::ReportFound(_))));
     assert_eq!(bench.outcomes(), [AttemptOutcome::Ok]);
     assert!(bench.is_sent("claim_many"));
+}
+
+#[test]
+fn the_target_of_an_end_whose_claim_has_lapsed_is_asked_again() {
+    let mut bench = Bench::new(1, 2);
+    let lease = bench.start(0, "");
+    bench.answer_all("claim_many", |_| ok(&["empty"]));
+    bench.end(lease, done());
+    bench.lose("end_and_claim");
+    bench.pass(100);
+    assert!(!bench.is_sent("claim_many"));
+    bench.answer("end_and_claim", |_| ended_and("completed", ok(&["lapsed"])));
+    assert_eq!(bench.outcomes(), [AttemptOutcome::Ok]);
+    assert!(bench.is_sent("claim_many"));
+}
+
+#[test]
+fn an_end_by_others_is_not_taken_for_that_of_a_report_without_a_reply() {
+    for (by, outcome) in
+        [("cancelled", AttemptOutcome::Cancelled), ("expired", AttemptOutcome::Timeout)]
+    {
+        let mut bench = Bench::new(1, 1);
+        let lease = bench.start(0, "");
+        bench.end(lease, done());
+        let first = bench.lose("end_and_claim");
+        bench.pass(100);
+        let attempt = argument(&first[0], 3);
+        let ended = ["execution_not_active", by, "1", "terminal", &attempt];
+        bench.answer("end_and_claim", |_| refused(&ended));
+        assert!(!bench.observed(|fact| matches!(fact, Observation::ReportFound(_))));
+        assert_eq!(bench.outcomes(), [outcome]);
+    }
 }
 
 #[test]

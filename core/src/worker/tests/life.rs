@@ -45,6 +45,22 @@ fn a_renewal_without_a_reply_is_repeated_until_the_lease_is_over() {
 }
 
 #[test]
+fn a_lease_counts_from_when_its_claim_was_sent() {
+    let mut bench = Bench::new(1, 1);
+    bench.ready(0);
+    let (ticket, batch) = bench.take("claim_many");
+    let lease = lease_of(&batch[0]);
+    bench.pass(1_000);
+    let late = vec![Answer::Applied(claimed(&batch[0], 0, ""))];
+    bench.feed(Input::Settled { ticket, answers: late });
+    assert!(bench.started(lease));
+    bench.pass(10_999);
+    assert_eq!(cancelled(&bench, lease), None);
+    bench.pass(1);
+    assert_eq!(cancelled(&bench, lease), Some(CancelReason::LeaseExpired));
+}
+
+#[test]
 fn an_answer_that_came_in_time_saves_a_lease_after_a_pause_of_the_process() {
     let mut bench = Bench::new(1, 1);
     let lease = bench.start(0, "");
@@ -74,6 +90,21 @@ fn a_completion_is_repeated_after_silence_and_found_under_its_lease() {
     assert_eq!(bench.outcomes(), [AttemptOutcome::Ok]);
     bench.answer("release_admission", |_| ok(&["released"]));
     assert!(bench.observed(|fact| matches!(fact, Observation::SlotReleased(_))));
+}
+
+#[test]
+fn the_slot_of_a_failure_found_after_silence_is_kept_until_the_record_was_read() {
+    let mut bench = Bench::new(1, 1);
+    let lease = bench.start(0, POLICY);
+    bench.end(lease, HandlerOutcome::Panicked("it broke".to_string()));
+    let first = bench.lose("end_and_claim");
+    bench.pass(100);
+    let attempt = argument(&first[0], 3);
+    let retried = ["execution_not_active", "none", "1", "runnable", &attempt];
+    bench.answer("end_and_claim", |_| refused(&retried));
+    assert!(bench.observed(|fact| matches!(fact, Observation::ReportFound(_))));
+    assert!(!bench.is_sent("release_admission"), "the retry may have the same slot");
+    assert!(bench.is_sent("HMGET"));
 }
 
 #[test]
