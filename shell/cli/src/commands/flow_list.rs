@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, limit: u32) -> Result<(), Failure> {
         && !client.flows(next, 1).await?.0.is_empty()
     {
         let sentence = "there are more; raise --limit to see them";
-        context.output.note(sentence, json!({ "is_cut": true }));
+        context.output.note(sentence, json!({ "is_truncated": true }));
     }
     Ok(())
 }
