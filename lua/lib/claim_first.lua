@@ -59,6 +59,10 @@ function claim.plan_first(a, taker, tag, id, now, ttl)
     "lane_id", "terminal_outcome", "total_attempt_count", "current_lease_epoch",
     "last_transition_at", "execution_kind", "flow_id",
     "required_capabilities", "budget_ids", "quota_policy_id")
+  if v.err then
+    guard.refusal(v)
+    return nil, v
+  end
   local flow_id = v[11] or ""
   if not is_usual(v, a.lane) or flow_id ~= "" and not flow_goes_on(tag, flow_id) then
     return nil, v
@@ -77,11 +81,24 @@ function claim.plan_first(a, taker, tag, id, now, ttl)
   }
 end
 
+-- Sorts executions as the index `entering` will list them; those of other lanes come last.
+local function sort_as_listed(ids, entering)
+  local into, scores = entering and entering.into or NOTHING, {}
+  for i = 1, #into, 2 do
+    scores[into[i + 1]] = tonumber(into[i])
+  end
+  table.sort(ids, function(one, other)
+    local first, second = scores[one] or math.huge, scores[other] or math.huge
+    return first < second or first == second and one < other
+  end)
+end
+
 -- Claims children that the call has made eligible, as far as `takers` are left and the claim is a
 -- usual one. They leave `moves`; the plans join those of `found`. Whether any was claimed.
 function claim.take_released(k, a, found, takers, tag, released, moves, now, ttl)
   local plans = found.plans
   local before = #plans
+  if #released > 1 then sort_as_listed(released, moves[k.eligible]) end
   for i = 1, #released do
     local taker = takers[#plans + 1]
     if not taker then break end

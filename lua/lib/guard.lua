@@ -93,6 +93,12 @@ function guard.named(refused, key)
   return redis.error_reply(refused.err .. ": " .. key)
 end
 
+-- The reply to a command, nil if its key holds another type. Any other failure is raised.
+function guard.reply(...)
+  local reply = try(...)
+  return not guard.refusal(reply) and reply or nil
+end
+
 -- The server's own refusal if `key` holds, or is used in this call as, another type than `kind`;
 -- nil if it fits, does not exist or was not passed.
 function guard.mismatch(key, kind)

@@ -79,8 +79,8 @@ local function as_set(list)
   return set
 end
 
--- If the verdict over a child that still waits is that it cannot run, one lost edge is opened again,
--- so that resolving it ends the child.
+-- If the verdict over a child that still waits is that it cannot run, one lost edge is opened
+-- again, so that resolving it ends the child.
 local function reopen_one(c, edges)
   if not c.waits then
     return

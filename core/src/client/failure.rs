@@ -28,8 +28,8 @@ pub enum Failure {
         /// The stored number of quota partitions.
         quota: String,
     },
-    /// It was submitted before with other content, under the same id or idempotency key. Nothing was
-    /// written.
+    /// It was submitted before with other content, under the same id or idempotency key. Nothing
+    /// was written.
     #[error("{kind} {id} was submitted before with other content")]
     OtherContent {
         /// `flow` or `execution`.

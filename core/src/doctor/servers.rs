@@ -139,8 +139,8 @@ fn stream_nodes(server: &ServerFacts, settings: &Fields) -> Option<Finding> {
     if (1..=STREAM_NODE_BYTES_ADVISED).contains(&bytes) {
         return Some(Finding::ok(CHECK, what));
     }
-    let why = "every execution has a lease history of a few entries, and the server reserves a \
-               whole node of up to 4 kB for it; smaller nodes save most of that per execution";
+    let why = "the lease history of an execution has a few entries at most, and the server \
+               reserves a whole node of up to 4 kB for each; smaller nodes save most of that";
     let advised = STREAM_NODE_BYTES_ADVISED.to_string();
     Some(Finding::note(CHECK, what).because(why).set(server, "stream-node-max-bytes", &advised))
 }

@@ -1,8 +1,8 @@
 -- Resolves one edge of a child whose upstream has lost its record for good: deleted by hand, or
 -- evicted. The engine never deletes the record of an upstream that a child waits for. The last
--- attempt of the upstream says whether it succeeded; unless it did, the edge counts as failed, and a
--- child that this ends says why. An upstream that may never have had a record is not lost: it may be
--- created yet. An added function.
+-- attempt of the upstream says whether it succeeded; unless it did, the edge counts as failed, and
+-- a child that this ends says why. An upstream that may never have had a record is not lost: it may
+-- be created yet. An added function.
 -- Keys: upstream_core (hash)
 -- Arguments: execution_id (the upstream), edge_id, downstream_eid
 -- Replies: resolved, skipped, released, left
@@ -14,15 +14,15 @@
 -- lists the edge, or is listed in its partition. A record is written before, or with, any of these.
 local function had_record(tag, id, flow_id, edge_id)
   local prefix = flow.prefix(tag, text.present(flow_id, ""))
-  return try("SISMEMBER", prefix .. ":members", id) == 1
+  return guard.reply("SISMEMBER", prefix .. ":members", id) == 1
     or record.peek(dependency.front(tag, id) .. ":deps:awaited", edge_id) ~= nil
-    or try("SISMEMBER", lane.partition_index(tag, "all_executions"), id) == 1
+    or guard.reply("SISMEMBER", lane.partition_index(tag, "all_executions"), id) == 1
 end
 
 -- How an execution ended that has no record.
 local function last_outcome(tag, id)
-  local attempts = try("ZRANGE", dependency.front(tag, id) .. ":attempts", -1, -1)
-  local index = type(attempts) == "table" and not attempts.err and attempts[1]
+  local attempts = guard.reply("ZRANGE", dependency.front(tag, id) .. ":attempts", -1, -1)
+  local index = attempts and attempts[1]
   local ended = index and record.peek(attempt.key(tag, id, index), "attempt_state")
   return ended == "ended_success" and "success" or "failed"
 end

@@ -37,7 +37,7 @@ local function remove_strays(k, core, keys, id, report)
   for i = 2, #keys do
     local key = keys[i]
     local is_index = not own[key] and key:sub(1, #front) == front
-    if is_index and (try("ZREM", key, id) == 1 or try("SREM", key, id) == 1) then
+    if is_index and (guard.reply("ZREM", key, id) == 1 or guard.reply("SREM", key, id) == 1) then
       report.changes[#report.changes + 1] = "-" .. key
     end
   end

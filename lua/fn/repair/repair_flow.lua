@@ -52,7 +52,8 @@ local function plan_edge(c, edge_id, child, upstream)
   local dep = dependency.front(c.tag, child) .. ":dep:" .. edge_id
   local from = record.peek(dep, "upstream_execution_id")
   out = text.set(from) and c.prefix .. ":out:" .. from or out
-  local listed = try("SISMEMBER", into, edge_id) == 1 or try("SISMEMBER", out, edge_id) == 1
+  local listed = guard.reply("SISMEMBER", into, edge_id) == 1
+    or guard.reply("SISMEMBER", out, edge_id) == 1
   if text.set(from) and listed then
     c.writes[#c.writes + 1] = { edge = key, dep = dep, id = edge_id, from = from, to = child }
     c.changes[#c.changes + 1] = "+" .. key

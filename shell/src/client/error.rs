@@ -56,8 +56,8 @@ pub enum ClientError {
         /// What it needs.
         needs: Vec<ReplayNeed>,
     },
-    /// It was submitted before with other content, under the same id or idempotency key; nothing was
-    /// written.
+    /// It was submitted before with other content, under the same id or idempotency key; nothing
+    /// was written.
     #[error("{kind} {id} was submitted before with other content; use another idempotency key")]
     OtherContent {
         /// `flow` or `execution`.

@@ -390,9 +390,7 @@ mod tests {
             (client.create_quota(QuotaSpec::new().rate(0, minute)).await.err(), "rate"),
             (client.create_quota(QuotaSpec::new().concurrency(0)).await.err(), "concurrency"),
         ] {
-            let error = error.unwrap_or_else(|| panic!("{what}: created"));
-            let text = error.to_string();
-            assert_eq!(error.code(), "invalid_input", "{text}");
+            let text = error.unwrap_or_else(|| panic!("{what}: created")).to_string();
             assert!(text.contains(what) && text.contains("above zero"), "{text}");
         }
         let one = QuotaSpec::new().rate(1, minute).concurrency(1);

@@ -11,8 +11,8 @@ use selvedge_core::value::Value;
 use super::{Client, ClientError};
 
 impl Client {
-    /// Deletes a budget and what was spent under it. Tasks that name it are no longer limited by it;
-    /// new ones cannot name it.
+    /// Deletes a budget and what was spent under it. Tasks that name it are no longer limited by
+    /// it; new ones cannot name it.
     ///
     /// # Errors
     /// [`ClientError::NotFound`] when it does not exist; otherwise when the store does not answer.

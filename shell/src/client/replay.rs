@@ -72,9 +72,9 @@ impl Client {
         Ok(order)
     }
 
-    /// Goes on with a flow from the tasks that failed or timed out: replays them, and then the tasks
-    /// that were skipped because of them. Returns all of them in the order of their replays; none
-    /// if no task failed.
+    /// Goes on with a flow from the tasks that failed or timed out: replays them, and then the
+    /// tasks that were skipped because of them. Returns all of them in the order of their replays;
+    /// none if no task failed.
     ///
     /// # Errors
     /// As for [`Client::replay`]. Those before the one that failed are replayed then.

@@ -50,8 +50,8 @@ impl Client {
     /// # Errors
     /// When the flow is invalid, a budget or quota of a task does not exist, or the store refuses
     /// it or does not answer; [`ClientError::OtherContent`] when another flow was submitted under
-    /// this id or idempotency key. A flow with an id or an idempotency key may then be submitted again:
-    /// the submission continues where it stopped.
+    /// this id or idempotency key. A flow with an id or an idempotency key may then be submitted
+    /// again: the submission continues where it stopped.
     pub async fn submit(&self, flow: Flow) -> Result<SubmittedFlow, ClientError> {
         let order = flow.order()?;
         let id = self.flow_id(&flow.identity);

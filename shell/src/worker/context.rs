@@ -140,8 +140,8 @@ impl Context {
     /// not retried: the handler may send it again and accept a duplicate.
     ///
     /// # Errors
-    /// When the kind is not a name, the lease is lost, the frame is too large, or the store does not
-    /// answer.
+    /// When the kind is not a name, the lease is lost, the frame is too large, or the store does
+    /// not answer.
     pub async fn frame(&self, kind: &str, payload: impl Into<Vec<u8>>) -> Result<(), ClientError> {
         check_name(kind).map_err(|why| {
             ClientError::InvalidInput(format!("the kind of the frame cannot be used: {why}"))

@@ -98,8 +98,8 @@ impl Context {
     /// again from the start, as the same attempt.
     ///
     /// # Errors
-    /// When a signal name is invalid or none is given, the timeout is zero or too long, the lease is
-    /// lost, no waitpoint secret is installed, or the store does not answer.
+    /// When a signal name is invalid or none is given, the timeout is zero or too long, the lease
+    /// is lost, no waitpoint secret is installed, or the store does not answer.
     pub async fn suspend(&self, suspend: Suspend) -> Result<SignalTicket, ClientError> {
         suspend.check()?;
         let suspension = Suspension {

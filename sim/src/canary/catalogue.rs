@@ -251,7 +251,7 @@ canaries! {
     lost_upstream_left_at_rest: "NoLostUpstream", PlantedBug::Engine(EngineBug::NeverCalls("resolve_lost")),
         "bound 200s\nfault RecordLost at 1s about F1.0\ntask F1.0 does slow\nat 0s caller-1 submit F1 chain 2\n";
     edges_never_resolved: "AllSettle", PlantedBug::Engine(EngineBug::NeverCalls("resolve_outgoing")),
-        "bound 60s\nat 0s caller-1 submit F1 chain 2\n";
+        "bound 60s\nat 0s caller-1 submit F1 fan_out 9\n";
     partition_never_claimed: "OldestAgeBounded", PlantedBug::World(WorldBug::PartitionNotClaimed),
         "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:0\nat 0s caller-1 create E2 in fp:1\nat 30s caller-1 create E3 in fp:0 delay 5s\n";
     one_batch_for_all_nodes: "CadenceKept", PlantedBug::World(WorldBug::OneBatchAtATime),

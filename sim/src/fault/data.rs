@@ -135,8 +135,8 @@ impl World {
         self.command(Self::partition_of(&key), &["DEL", &text]);
     }
 
-    /// Deletes the record of an execution: the one that the plan names, or one that others wait for,
-    /// or any.
+    /// Deletes the record of an execution: the one that the plan names, or one that others wait
+    /// for, or any.
     fn lose_record(&mut self, rule: &FaultRule) {
         let named = rule.subject.as_ref().map(|name| self.clients.names.execution(name));
         let core = |id: &ExecutionId| Key::execution(id).core();

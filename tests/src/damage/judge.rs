@@ -88,8 +88,8 @@ async fn why(
     Ok((if named { Fate::NamedByWhy } else { Fate::Silent }, told))
 }
 
-/// Those that a finding or a loss mentions, or whose flow it mentions, and those whose partition has a damaged key that they
-/// share with others: an index, the secret, a budget or a quota.
+/// Those that a finding or a loss mentions, or whose flow it mentions, and those whose partition
+/// has a damaged key that they share with others: an index, the secret, a budget or a quota.
 fn name_found(
     fates: &mut Fates,
     executions: &BTreeMap<ExecutionId, FlowId>,

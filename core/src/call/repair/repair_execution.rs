@@ -2,10 +2,12 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::call::args::{ToArg, args};
+use crate::call::envelope::broken;
 use crate::call::{Envelope, Function};
 use crate::error::CallError;
 use crate::id::{AttemptIndex, EdgeId, ExecutionId};
 use crate::key::Key;
+use crate::value::Value;
 
 /// Makes the sets, counters and group of an execution's edges, and the list of its attempts, agree
 /// with the records that are left, and removes it from indexes that its record does not name.
@@ -56,11 +58,30 @@ impl Function for RepairExecution {
         let mut fields = envelope.ok()?;
         let _word = fields.text()?;
         let count: u64 = fields.parse("a count")?;
-        let lost = (0..count).map(|_| fields.text()).collect::<Result<_, _>>()?;
+        // The count is the sender's claim: a list that ends before it is broken.
+        let lost = (0..count).map(|_| match fields.is_empty() {
+            false => fields.text(),
+            true => Err(broken("as many records as are counted", Value::Nil)),
+        });
+        let lost = lost.collect::<Result<_, _>>()?;
         let mut changes = Vec::new();
         while !fields.is_empty() {
             changes.push(fields.text()?);
         }
         Ok(ExecutionRepair { lost, changes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_nothing_follows_is_broken_at_once() {
+        let texts = ["OK", "repaired", "18446744073709551615", "attempt"];
+        let texts = texts.map(|text| Value::Bulk(text.as_bytes().to_vec()));
+        let reply = core::iter::once(Value::Int(1)).chain(texts).collect();
+        let read = RepairExecution::parse(Value::Array(reply));
+        assert!(matches!(read, Err(CallError::Broken(_))), "{read:?}");
     }
 }

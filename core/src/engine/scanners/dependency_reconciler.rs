@@ -152,8 +152,9 @@ impl Child {
         })
     }
 
-    /// Resolves the edges of upstreams that have ended, or that have no record; a call about another
-    /// would be refused. The call itself decides whether a record is gone or not created yet.
+    /// Resolves the edges of upstreams that have ended, or that have no record; a call about
+    /// another would be refused. The call itself decides whether a record is gone or not created
+    /// yet.
     fn read_upstreams(
         mut self,
         cursor: String,

@@ -130,8 +130,8 @@ fn loss(subject: &str, lost: &str) -> Loss {
     Loss { subject: subject.to_owned(), what }
 }
 
-/// The reply; none if the function refuses, for example because a key holds a value of another type:
-/// then the violation stays.
+/// The reply; none if the function refuses, for example because a key holds a value of another
+/// type: then the violation stays.
 async fn unless_refused<F: Function>(
     client: &Client,
     call: &F,
@@ -154,12 +154,12 @@ async fn list_lanes(client: &Client, in_use: BTreeSet<LaneId>) -> Result<usize, 
 }
 
 /// Gives up what these subjects of violations have lost: an execution that cannot go on ends as
-/// cancelled, a value of another type and a key that belongs to nothing are deleted, a field that is
-/// no number is removed. Repair and check afterwards.
+/// cancelled, a value of another type and a key that belongs to nothing are deleted, a field that
+/// is no number is removed. Repair and check afterwards.
 ///
 /// # Errors
-/// [`ClientError::NotFound`] when nothing is wrong with a subject; otherwise when the store does not
-/// answer.
+/// [`ClientError::NotFound`] when nothing is wrong with a subject; otherwise when the store does
+/// not answer.
 pub async fn accept(
     client: &Client,
     subjects: &[String],
