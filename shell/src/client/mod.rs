@@ -49,11 +49,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use selvedge_core::call::Function;
-use selvedge_core::client::{Call, Limits, Needs, Procedure, Read, ReadTime, RegisterLanes};
+use selvedge_core::client::{Call, Limits, Needs, Procedure, Read, RegisterLanes};
 use selvedge_core::command::Command;
 use selvedge_core::id::{LaneId, Namespace};
 use selvedge_core::partition::PartitionCounts;
-use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 
 pub use error::ClientError;
@@ -80,7 +79,6 @@ pub use submit::SubmittedFlow;
 pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
 
 pub(crate) use limits::deltas;
-#[cfg(feature = "inspect")]
 pub(crate) use selvedge_core::reply::text;
 pub(crate) use selvedge_core::reply::{as_bytes, fields, text_hash};
 #[cfg(feature = "inspect")]
@@ -247,9 +245,10 @@ impl Client {
         self.run(Read::new(batch)).await
     }
 
+    #[cfg(feature = "inspect")]
     /// The time by the store's clock, with retries.
-    pub(crate) async fn server_time(&self) -> Result<ServerTime, ClientError> {
-        self.run(ReadTime { slot: 0 }).await
+    pub(crate) async fn server_time(&self) -> Result<selvedge_core::time::ServerTime, ClientError> {
+        self.run(selvedge_core::client::ReadTime { slot: 0 }).await
     }
 
     /// [`Client::read`] for one command.

@@ -38,12 +38,12 @@ impl Client {
         self.run(ReplayNeeds::new(id.clone())).await
     }
 
-    /// Replays an execution and, before it, every upstream that it needs, and what those need.
-    /// Returns all of them in the order of their replays.
+    /// Replays an execution and every upstream that it needs, and what those need.
+    /// Returns all of them, upstreams first.
     ///
     /// # Errors
     /// [`ClientError::NeedsUpstreams`] when the record of one of them is gone; otherwise as
-    /// [`Client::replay`]. Those before the one that failed are replayed then.
+    /// [`Client::replay`]. Those behind the one that failed are replayed then.
     pub async fn replay_with_upstreams(
         &self,
         id: &ExecutionId,
@@ -66,18 +66,25 @@ impl Client {
                 }
             }
         }
-        for id in &order {
-            self.run(Replay::new(id.clone())).await?;
-        }
+        self.replay_last_first(&order).await?;
         Ok(order)
     }
 
+    /// Replays a list that begins with upstreams from its end on: an upstream that is replayed may
+    /// end again at once, and a child that is replayed after that would wait for a further replay.
+    async fn replay_last_first(&self, order: &[ExecutionId]) -> Result<(), ClientError> {
+        for id in order.iter().rev() {
+            self.run(Replay::new(id.clone())).await?;
+        }
+        Ok(())
+    }
+
     /// Goes on with a flow from the tasks that failed or timed out: replays them, and then the
-    /// tasks that were skipped because of them. Returns all of them in the order of their replays;
+    /// tasks that were skipped because of them. Returns all of them, upstreams first;
     /// none if no task failed.
     ///
     /// # Errors
-    /// As for [`Client::replay`]. Those before the one that failed are replayed then.
+    /// As for [`Client::replay`]. Those behind the one that failed are replayed then.
     pub async fn replay_flow(&self, id: FlowId) -> Result<Vec<ExecutionId>, ClientError> {
         let mut skipped = BTreeSet::new();
         let mut replayed = Vec::new();
@@ -96,21 +103,22 @@ impl Client {
         }
         replayed.sort();
         replayed.dedup();
-        for task in &replayed {
-            self.run(Replay::new(task.clone())).await?;
-        }
         let mut queue: VecDeque<ExecutionId> = replayed.iter().cloned().collect();
         while let Some(upstream) = queue.pop_front() {
             for child in self.children_of(id, &upstream).await? {
-                // It is looked at again when the next of its upstreams is replayed.
-                if skipped.contains(&child) && self.replay_needs(&child).await?.is_empty() {
-                    self.run(Replay::new(child.clone())).await?;
+                if !skipped.contains(&child) {
+                    continue;
+                }
+                // It is looked at again when the next of its upstreams is listed.
+                let needs = self.replay_needs(&child).await?;
+                if needs.iter().all(|need| replayed.contains(&need.upstream)) {
                     skipped.remove(&child);
                     replayed.push(child.clone());
                     queue.push_back(child);
                 }
             }
         }
+        self.replay_last_first(&replayed).await?;
         Ok(replayed)
     }
 
