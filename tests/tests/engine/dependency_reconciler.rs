@@ -19,7 +19,7 @@ fn unresolved(child: usize) -> String {
 }
 
 /// Child 2 waits for member 1, which has ended and was not dispatched.
-fn unheard() -> Harness {
+pub(crate) fn unheard() -> Harness {
     let mut harness = Harness::new();
     harness.submit(&Graph::new().roots([1]).all_of(2, [1]));
     harness.complete(1);
@@ -28,7 +28,7 @@ fn unheard() -> Harness {
 }
 
 /// Removes what other scanners would find, so that the trace is about this one.
-fn quiet(harness: &mut Harness) {
+pub(crate) fn quiet(harness: &mut Harness) {
     for index in ["all_executions", "flow_index", "lane:default:terminal"] {
         harness.run(&format!("DEL ff:idx:{{fp:0}}:{index}"));
     }

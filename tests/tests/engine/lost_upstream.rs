@@ -4,26 +4,11 @@ use selvedge_core::engine::ScannerName;
 use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
 
+use crate::dependency_reconciler::{quiet, unheard};
 use crate::fixtures::{ClientCalls, core, execution, only};
 use crate::flow_builder::{Flows, Graph, of_flow};
 
 const NAME: ScannerName = ScannerName::DependencyReconciler;
-
-/// Child 2 waits for member 1, which has ended and was not dispatched.
-fn unheard() -> Harness {
-    let mut harness = Harness::new();
-    harness.submit(&Graph::new().roots([1]).all_of(2, [1]));
-    harness.complete(1);
-    quiet(&mut harness);
-    harness
-}
-
-/// Removes what other scanners would find, so that the trace is about this one.
-fn quiet(harness: &mut Harness) {
-    for index in ["all_executions", "flow_index", "lane:default:terminal"] {
-        harness.run(&format!("DEL ff:idx:{{fp:0}}:{index}"));
-    }
-}
 
 /// The record of an upstream was deleted: nobody will ever resolve its edge by it.
 #[test]
