@@ -1,12 +1,18 @@
-//! The phases of a drain: handlers may end, then they are told to stop, then they are dropped.
+//! A drain: nothing more is claimed, handlers may end, then they are told to stop, then they are
+//! dropped.
 //!
 //! ```text
-//! Open ──Drain──> Draining: drain time ──> Stop ──> Abort ──> End ──> Drained
-//!                     └─────────────nothing is left──────────────────────┘
+//! Open ──Input::Drain──> Draining ──nothing runs and nothing is awaited──> Drained
+//!
+//! while draining:  drain_within ──> Stop ──STOP_WITHIN──> Abort ──> End
+//!                  LINGER ──> Linger: calls without an answer are not waited for any longer
 //! ```
 
 use core::time::Duration;
 
+use super::io::Alarm;
+use super::releases::Slot;
+use super::{Observation, Worker};
 use crate::time::LocalTime;
 
 /// What is due in a drain.
@@ -54,6 +60,55 @@ pub(super) const END_WITHIN: Duration = Duration::from_secs(5);
 pub(super) const LINGER: Duration = Duration::from_secs(5);
 
 const _: () = assert!(STOP_WITHIN.as_millis() < END_WITHIN.as_millis());
+
+impl Worker {
+    pub(super) fn begin_drain(&mut self) {
+        if !self.phase.is_open() {
+            return;
+        }
+        let now = self.io.now;
+        self.phase = Phase::Draining(now);
+        let drain_within = self.attempts.config.drain_within;
+        self.io.set(Alarm::Drain(Step::Stop), now.after(drain_within));
+        self.io.set(Alarm::Drain(Step::Linger), now.after(LINGER));
+        let events = self.claiming.drain(&mut self.io);
+        self.on_claiming(events);
+        for (execution, quota) in self.admissions.drain(&mut self.io) {
+            self.release(Some(Slot { execution, quota, ended: false }));
+        }
+        self.attempts.drain(&mut self.io);
+    }
+
+    pub(super) fn on_drain_step(&mut self, step: Step) {
+        let now = self.io.now;
+        match step {
+            Step::Stop => {
+                self.io.observe(Observation::DrainTimeOver);
+                self.attempts.stop_handlers(&mut self.io);
+                self.io.set(Alarm::Drain(Step::Abort), now.after(STOP_WITHIN));
+                self.io.set(Alarm::Drain(Step::End), now.after(END_WITHIN));
+            }
+            Step::Abort => {
+                for slot in self.attempts.abort_handlers(&mut self.io) {
+                    self.release(Some(slot));
+                }
+            }
+            Step::End => self.attempts.clear(&mut self.io),
+            Step::Linger => {}
+        }
+    }
+
+    pub(super) fn check_drained(&mut self) {
+        if self.is_drained() {
+            return;
+        }
+        let waits = self.claiming.is_busy() || self.releases.is_busy();
+        if self.phase.is_over(self.io.now, !self.attempts.is_empty(), waits) {
+            self.phase = Phase::Drained;
+            self.io.observe(Observation::Drained);
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

@@ -34,7 +34,7 @@
 //! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
 //! | `releases` | quota slots to give back |
-//! | `drain` | the phases of a drain |
+//! | `drain` | how a drain goes: its phases and what is due in them |
 //! | `io` | requests in flight, timers, effects, random numbers |
 
 mod admissions;
@@ -71,7 +71,7 @@ pub use reports::{PANIC, PERMANENT, RESULT_BYTES_MAX};
 use admissions::Admissions;
 use attempts::Attempts;
 use claiming::Claiming;
-use drain::{END_WITHIN, LINGER, Phase, STOP_WITHIN, Step};
+use drain::Phase;
 use end_claims::EndClaim;
 use handler_requests::HandlerRequests;
 use io::{Alarm, Continuation, Io};
@@ -146,7 +146,7 @@ impl Worker {
                 handler_requests.open(io, attempts, lease, id, request);
             }
             Input::Capacity(capacity) => self.capacity = capacity,
-            Input::Drain => self.drain(),
+            Input::Drain => self.begin_drain(),
         }
         if settled {
             self.on_alarms();
@@ -239,7 +239,7 @@ impl Worker {
                 }
                 Alarm::HandlerRequest(request) => self.handler_requests.send(io, request),
                 Alarm::Release(number) => self.releases.send(io, number),
-                Alarm::Drain(step) => self.drain_step(step),
+                Alarm::Drain(step) => self.on_drain_step(step),
             }
         }
     }
@@ -332,53 +332,6 @@ impl Worker {
     fn release(&mut self, slot: Option<Slot>) {
         if let Some(slot) = slot {
             self.releases.begin(&mut self.io, slot);
-        }
-    }
-
-    fn drain(&mut self) {
-        if !self.phase.is_open() {
-            return;
-        }
-        let now = self.io.now;
-        self.phase = Phase::Draining(now);
-        let drain_within = self.attempts.config.drain_within;
-        self.io.set(Alarm::Drain(Step::Stop), now.after(drain_within));
-        self.io.set(Alarm::Drain(Step::Linger), now.after(LINGER));
-        let events = self.claiming.drain(&mut self.io);
-        self.on_claiming(events);
-        for (execution, quota) in self.admissions.drain(&mut self.io) {
-            self.release(Some(Slot { execution, quota, ended: false }));
-        }
-        self.attempts.drain(&mut self.io);
-    }
-
-    fn drain_step(&mut self, step: Step) {
-        let now = self.io.now;
-        match step {
-            Step::Stop => {
-                self.io.observe(Observation::DrainTimeOver);
-                self.attempts.stop_handlers(&mut self.io);
-                self.io.set(Alarm::Drain(Step::Abort), now.after(STOP_WITHIN));
-                self.io.set(Alarm::Drain(Step::End), now.after(END_WITHIN));
-            }
-            Step::Abort => {
-                for slot in self.attempts.abort_handlers(&mut self.io) {
-                    self.release(Some(slot));
-                }
-            }
-            Step::End => self.attempts.clear(&mut self.io),
-            Step::Linger => {}
-        }
-    }
-
-    fn check_drained(&mut self) {
-        if self.is_drained() {
-            return;
-        }
-        let waits = self.claiming.is_busy() || self.releases.is_busy();
-        if self.phase.is_over(self.io.now, !self.attempts.is_empty(), waits) {
-            self.phase = Phase::Drained;
-            self.io.observe(Observation::Drained);
         }
     }
 }
