@@ -18,10 +18,10 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::claim_queue::{ClaimQueue, ClaimTarget, TargetKey};
+use super::claim_replies::Found;
 use super::config::WorkerConfig;
 use super::io::{Alarm, Continuation, Io};
 use super::observe::Observation;
-use super::rounds::Found;
 use crate::call::scheduling::{ClaimMany, ClaimTerms, ClaimedWork, NewLease, NewLeases};
 use crate::capability::fnv1a;
 use crate::id::{ExecutionId, LaneId, QuotaPolicyId};

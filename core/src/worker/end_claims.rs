@@ -9,9 +9,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::claim_queue::{ClaimTarget, TargetKey};
+use super::claim_replies::{Answered, Found};
 use super::claiming::{Claiming, Event, new_lease};
 use super::io::Io;
-use super::rounds::{Answered, Found};
 use crate::call::scheduling::{ClaimManyReply, NewLease};
 use crate::time::LocalTime;
 

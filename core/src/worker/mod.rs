@@ -29,7 +29,7 @@
 //!
 //! | part | what it owns |
 //! | --- | --- |
-//! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `rounds`: what their answers mean; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
+//! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `claim_replies`: what their answers mean; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
 //! | `admissions` | executions whose budgets and quota are being asked |
 //! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
@@ -40,6 +40,7 @@
 mod admissions;
 mod attempts;
 mod claim_queue;
+mod claim_replies;
 mod claiming;
 mod config;
 mod drain;
@@ -51,7 +52,6 @@ mod leases;
 mod observe;
 mod releases;
 mod reports;
-mod rounds;
 mod survey;
 #[cfg(test)]
 mod tests;

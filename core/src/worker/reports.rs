@@ -13,13 +13,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::attempts::{Attempt, Attempts, Stage};
+use super::claim_replies::perhaps_applied;
 use super::claiming::terms;
 use super::end_claims::EndClaim;
 use super::inputs_and_effects::HandlerOutcome;
 use super::io::{Alarm, Continuation, Io, later, only, read_time};
 use super::observe::{AttemptOutcome, Observation};
 use super::releases::Slot;
-use super::rounds::perhaps_applied;
 use crate::call::execution::{
     Authority, CompleteExecution, DelayExecution, FailExecution, Failure, Running,
 };

@@ -1,4 +1,4 @@
-//! Rounds: the calls that claim executions of one target, and what follows from their answers.
+//! What the answers of claim calls mean: works, refusals, and answers that never came.
 
 use alloc::vec::Vec;
 
