@@ -136,6 +136,13 @@ impl QuotaTerms {
         i64::try_from(self.window_seconds.saturating_mul(1_000)).unwrap_or(i64::MAX)
     }
 
+    /// When there is room for another start once the one of this time has to leave the window: one
+    /// millisecond after its last.
+    #[must_use]
+    pub fn frees_at(&self, started_at: i64) -> i64 {
+        started_at.saturating_add(self.window_ms()).saturating_add(1)
+    }
+
     /// How many more it admits now, with so many running and so many started within the window.
     #[must_use]
     pub const fn room(&self, running: u64, started: u64) -> u64 {

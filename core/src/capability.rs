@@ -55,6 +55,16 @@ impl Capabilities {
     }
 }
 
+/// Whether a worker that registered this list may have all of `needs`. A list that cannot be read
+/// may hold them: the claim compares again. An empty one is of a worker that has none, or is gone.
+#[must_use]
+pub fn may_cover(registered: &str, needs: &Capabilities) -> bool {
+    match registered.parse::<Capabilities>() {
+        Ok(offered) => needs.missing_from(&offered).is_empty(),
+        Err(_) => true,
+    }
+}
+
 /// FNV-1a over 64 bits; the contract uses it for digests and for the offset of a worker's scan.
 #[must_use]
 pub fn fnv1a(bytes: &[u8]) -> u64 {

@@ -15,7 +15,7 @@ use super::{Candidate, ScanContext, Scanner, ScannerName, ScannerSpec, Source};
 use crate::admission::{QuotaTerms, budget_ids, budget_reads, exhausted};
 use crate::call::budget::{HoldReason, UnblockExecution};
 use crate::call::quota::ADMISSION_DIMENSION;
-use crate::capability::Capabilities;
+use crate::capability::{Capabilities, may_cover};
 use crate::command::Command;
 use crate::command::Reply;
 use crate::engine::reply::{hash, number, text, texts};
@@ -213,10 +213,9 @@ impl Held {
             if terms.rate == 0 {
                 return outcome.into();
             }
-            // There is room one millisecond after the last of the oldest entry. Without an entry,
-            // another execution was just released and will be the oldest.
-            let left_ms = oldest.unwrap_or(now).saturating_add(lag_ms).saturating_sub(now);
-            let left_ms = u64::try_from(left_ms).unwrap_or(0).saturating_add(1);
+            // Without an entry, another execution was just released and will be the oldest.
+            let left_ms = terms.frees_at(oldest.unwrap_or(now)).saturating_sub(now);
+            let left_ms = u64::try_from(left_ms).unwrap_or(0).max(1);
             outcome.retry_in(Duration::from_millis(left_ms)).into()
         })
     }
@@ -278,11 +277,7 @@ impl Held {
 /// when the store could not answer now.
 fn covers(offer: Reply, needs: &Capabilities) -> Result<bool, CandidateOutcome> {
     match text(Some(offer)) {
-        // A worker that registered none, or is gone.
-        Ok(csv) if csv.is_empty() => Ok(false),
-        Ok(csv) => Ok(csv
-            .parse::<Capabilities>()
-            .map_or(true, |offered| needs.missing_from(&offered).is_empty())),
+        Ok(csv) => Ok(may_cover(&csv, needs)),
         Err(CandidateOutcome { kind: OutcomeKind::Failed(_), .. }) => Ok(true),
         Err(outcome) => Err(outcome),
     }
