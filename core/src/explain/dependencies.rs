@@ -4,22 +4,23 @@ use alloc::borrow::ToOwned;
 use alloc::format;
 use alloc::string::String;
 
-use super::reads::{open_edges, upstream_of};
-use super::{DueBy, Explainer, UnblockedBy};
+use super::reads::{edges_of, upstream_of};
+use super::{DueBy, Explainer, Reason, UnblockedBy};
 use crate::engine::ScannerName;
 use crate::id::{EdgeId, ExecutionId, FlowId};
 use crate::key::Key;
 use crate::state::LifecyclePhase;
+use crate::time::ServerTime;
 
 impl Explainer<'_> {
     pub(super) fn blocked_by_dependencies(&mut self) -> String {
         if !self.execution.core.text("unsealed").is_empty() {
-            let on = "the rest of its flow to be submitted".to_owned();
-            self.wait(on, UnblockedBy::Submitter, DueBy::Unknown);
+            let on = "the rest of its flow to be submitted";
+            self.wait(Reason::Submission, on, UnblockedBy::Submitter, DueBy::Unknown);
             return "its flow is not submitted completely: the client has not sent the rest"
                 .to_owned();
         }
-        let edges = open_edges(self.snapshot, self.execution.id);
+        let edges = edges_of(self.snapshot, &self.execution);
         for edge in &edges {
             match upstream_of(self.snapshot, self.execution.id, *edge) {
                 Some(upstream) if self.outlived(*edge, &upstream) => {
@@ -27,19 +28,21 @@ impl Explainer<'_> {
                         "{upstream} to be replayed and to succeed: it had not succeeded when this \
                          execution was replayed"
                     );
-                    self.wait(on, UnblockedBy::Operator, DueBy::Unknown);
+                    self.wait(Reason::Replay, on, UnblockedBy::Operator, DueBy::Unknown);
                 }
                 Some(upstream) => self.wait_for_upstream(upstream),
                 None => {
                     let on = format!("edge {edge}, whose record is missing");
-                    self.wait(on, UnblockedBy::Nobody, DueBy::Unknown);
+                    self.wait(Reason::Damage, on, UnblockedBy::Nobody, DueBy::Unknown);
                 }
             }
         }
         if edges.is_empty() {
-            let by = self.within(ScannerName::DependencyReconciler);
+            let at = self.edges_changed_at();
+            let by = self.since(at, ScannerName::DependencyReconciler);
             let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
-            self.wait("to be released: all its edges are resolved".to_owned(), unblocked_by, by);
+            let on = "to be released: all its edges are resolved";
+            self.wait(Reason::Release, on, unblocked_by, by);
         }
         format!("it waits for {}", self.group(edges.len()))
     }
@@ -64,17 +67,27 @@ impl Explainer<'_> {
         let ended = record.core.text("lifecycle_phase") == LifecyclePhase::Terminal.as_str();
         if ended {
             // The completion was pushed; if the push is lost, the reconciler finds it.
-            let by = self.within(ScannerName::DependencyReconciler);
+            let at = record.core.number("completed_at").max(self.edges_changed_at());
+            let by = self.since(at, ScannerName::DependencyReconciler);
             let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
-            self.wait(
-                format!("the completion of {upstream} ({state}) to be dispatched"),
-                unblocked_by,
-                by,
-            );
+            let on = format!("the completion of {upstream} ({state}) to be dispatched");
+            self.wait(Reason::Dispatch, on, unblocked_by, by);
         } else {
             let on = format!("{upstream} ({state}) to end");
-            self.wait(on, UnblockedBy::Upstream(upstream), DueBy::Unknown);
+            self.wait(Reason::Upstream, on, UnblockedBy::Upstream(upstream), DueBy::Unknown);
         }
+    }
+
+    /// When an edge was last added or resolved; 0 if that is not recorded.
+    fn edges_changed_at(&self) -> i64 {
+        let meta = self.snapshot.hash(&Key::execution(self.execution.id).dependency_meta());
+        meta.map_or(0, |meta| meta.number("last_dependency_update_at"))
+    }
+
+    /// By when a scanner visits after a recorded time, or from now on if none is recorded.
+    fn since(&self, at: i64, scanner: ScannerName) -> DueBy {
+        let at = if at > 0 { ServerTime(at) } else { self.snapshot.now() };
+        self.after(at, scanner)
     }
 
     /// An upstream without a record: it is lost if it is a member of the flow, and created yet
@@ -87,7 +100,8 @@ impl Explainer<'_> {
         });
         if !is_member {
             let on = format!("{upstream}, which does not exist: it has to be created");
-            return self.wait(on, UnblockedBy::Submitter, DueBy::Unknown);
+            self.wait(Reason::Submission, on, UnblockedBy::Submitter, DueBy::Unknown);
+            return;
         }
         let by = self.within(ScannerName::DependencyReconciler);
         let unblocked_by = UnblockedBy::Scanner(ScannerName::DependencyReconciler);
@@ -95,7 +109,7 @@ impl Explainer<'_> {
             "{upstream}, whose record is lost: its last attempt decides, and unless that \
              succeeded, this edge counts as failed"
         );
-        self.wait(on, unblocked_by, by);
+        self.wait(Reason::Dispatch, on, unblocked_by, by);
     }
 
     /// Which of its edges must succeed.

@@ -1,12 +1,19 @@
 //! Why an execution is in its state: what it waits for, who or which scanner can change that, and
 //! by when.
 //!
-//! [`explain`] is a pure function of a [`Snapshot`] that holds only what the answer needs.
-//! [`reads()`] lists what to read next; call it again with what was read until it lists nothing
-//! new.
+//! [`explain`] is a pure function of a [`Snapshot`] that holds only what the answer needs, and of
+//! the [`Present`]: who runs. [`reads()`] lists what to read next; call it again with what was read
+//! until it lists nothing new.
 
+mod answer;
+mod causes;
 mod dependencies;
+mod ended;
+mod held;
+mod present;
 mod reads;
+mod ready;
+mod running;
 mod suspension;
 #[cfg(test)]
 mod tests;
@@ -17,102 +24,54 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::time::Duration;
 
+pub use answer::{DueBy, Explanation, FullLimit, LostCause, Reason, UnblockedBy, Urgency, Wait};
+pub use causes::{Cause, Causes, causes};
+pub use present::{Engines, Present, WorkerOffer};
 pub use reads::{EDGES_MAX, Read, reads};
 
 use crate::audit::{Execution, Snapshot};
 use crate::engine::{EngineConfig, ScannerName, scanner_specs};
 use crate::id::{ExecutionId, FlowId, LaneId};
 use crate::key::{Key, LaneIndex, PartitionIndex};
-use crate::state::{
-    EligibilityState, LifecyclePhase, OwnershipState, StateVector, TerminalOutcome,
-};
+use crate::state::{EligibilityState, LifecyclePhase, StateVector};
 use crate::time::ServerTime;
-
-/// Why an execution is in its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Explanation {
-    /// The execution.
-    pub execution_id: ExecutionId,
-    /// Its state in one sentence.
-    pub headline: String,
-    /// What must happen before it continues: all of these, unless an entry says otherwise.
-    pub waits: Vec<Wait>,
-    /// Timeouts and deadlines that end or move it whatever happens to `waits`.
-    pub limits: Vec<Wait>,
-}
-
-/// One thing that an execution waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Wait {
-    /// What it waits for.
-    pub on: String,
-    /// Who can make it happen.
-    pub unblocked_by: UnblockedBy,
-    /// By when it happens.
-    pub by: DueBy,
-}
-
-/// Who can change the state of an execution.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum UnblockedBy {
-    /// A worker.
-    Worker(String),
-    /// The holder of a waitpoint token.
-    Signaller(String),
-    /// A scanner of any engine.
-    Scanner(ScannerName),
-    /// Another execution, when it ends.
-    Upstream(ExecutionId),
-    /// The client that submits the flow.
-    Submitter,
-    /// An operator.
-    Operator,
-    /// Nobody: the record is inconsistent; `selvedge fsck` tells more.
-    Nobody,
-}
-
-/// By when something happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DueBy {
-    /// By this time of the server's clock, as long as an engine runs.
-    Time(ServerTime),
-    /// It was due at this time of the server's clock; probably no engine runs.
-    Overdue(ServerTime),
-    /// No time is known.
-    Unknown,
-}
 
 /// Explains the state of an execution; none if it has no record.
 #[must_use]
-pub fn explain(
-    snapshot: &Snapshot,
-    id: &ExecutionId,
-    config: &EngineConfig,
-) -> Option<Explanation> {
+pub fn explain(snapshot: &Snapshot, id: &ExecutionId, present: Present<'_>) -> Option<Explanation> {
     let execution = snapshot.execution(id)?;
-    let mut explainer =
-        Explainer { snapshot, config, execution, waits: Vec::new(), limits: Vec::new() };
-    let headline = match execution.vector() {
-        Ok(vector) => explainer.headline(vector),
+    let mut explainer = Explainer {
+        snapshot,
+        present,
+        execution,
+        waits: Vec::new(),
+        limits: Vec::new(),
+        skipped_for: Vec::new(),
+    };
+    let vector = execution.vector();
+    let headline = match &vector {
+        Ok(vector) => explainer.headline(*vector),
         Err(unknown) => {
-            explainer.wait(
-                "its record to be repaired".to_owned(),
-                UnblockedBy::Operator,
-                DueBy::Unknown,
-            );
+            let on = "its record to be repaired";
+            explainer.wait(Reason::Damage, on, UnblockedBy::Operator, DueBy::Unknown);
             match explainer.empty_fields() {
                 Some(fields) => format!("its record is damaged: it lacks {fields}"),
                 None => format!("its record cannot be read: {unknown}"),
             }
         }
     };
+    let moved_at = execution.core.number("last_transition_at");
     Some(Explanation {
         execution_id: id.clone(),
+        namespace: execution.core.text("namespace").to_owned(),
+        at: snapshot.now(),
+        state: vector.ok(),
+        moved_at: (moved_at > 0).then_some(ServerTime(moved_at)),
+        engines: present.engines,
         headline,
         waits: explainer.waits,
         limits: explainer.limits,
+        skipped_for: explainer.skipped_for,
     })
 }
 
@@ -121,35 +80,38 @@ pub fn explain(
 pub fn explain_missing(
     snapshot: &Snapshot,
     id: &ExecutionId,
-    config: &EngineConfig,
+    present: Present<'_>,
     (lane, index): (&LaneId, LaneIndex),
 ) -> Option<Explanation> {
-    let mut explanation = explain(snapshot, id, config)?;
+    let mut explanation = explain(snapshot, id, present)?;
     explanation.headline.push_str(&format!(
         ", but it is missing from the {index} index of lane {lane}, so nothing finds it"
     ));
     let scanner = ScannerName::IndexReconciler;
-    let by = DueBy::Time(latest_visit(config, snapshot.now(), scanner));
+    let by = DueBy::Time(latest_visit(present.config, snapshot.now(), scanner));
     let on = "its index entry to be restored; `selvedge fsck --repair` does so at once";
-    explanation
-        .waits
-        .insert(0, Wait { on: on.to_owned(), unblocked_by: UnblockedBy::Scanner(scanner), by });
+    let scanner = UnblockedBy::Scanner(scanner);
+    explanation.waits.insert(0, Wait::new(Reason::IndexEntry, on.to_owned(), scanner, by));
     Some(explanation)
 }
 
 /// Builds one explanation.
 struct Explainer<'a> {
     snapshot: &'a Snapshot,
-    config: &'a EngineConfig,
+    present: Present<'a>,
     execution: Execution<'a>,
     waits: Vec<Wait>,
     limits: Vec<Wait>,
+    skipped_for: Vec<LostCause>,
 }
 
 impl Explainer<'_> {
     fn headline(&mut self, vector: StateVector) -> String {
         if vector.phase != LifecyclePhase::Terminal {
             self.deadline();
+            if vector.home() != Some(LaneIndex::Eligible) {
+                self.coming_cancel();
+            }
         }
         match vector.phase {
             LifecyclePhase::Submitted | LifecyclePhase::Runnable => self.runnable(vector),
@@ -168,40 +130,14 @@ impl Explainer<'_> {
             | EligibilityState::BlockedByQuota
             | EligibilityState::BlockedByRoute => self.blocked_by_admission(vector),
             EligibilityState::BlockedByLaneState | EligibilityState::BlockedByOperator => {
-                self.wait("to be unblocked".to_owned(), UnblockedBy::Operator, DueBy::Unknown);
+                let operator = UnblockedBy::Operator;
+                self.wait(Reason::Operator, "to be unblocked", operator, DueBy::Unknown);
                 format!("an operator blocked it{}", self.detail())
             }
             EligibilityState::NotApplicable => {
-                self.wait(
-                    "its record to be repaired".to_owned(),
-                    UnblockedBy::Nobody,
-                    DueBy::Unknown,
-                );
+                self.damaged();
                 "it is runnable but neither eligible nor blocked".to_owned()
             }
-        }
-    }
-
-    fn eligible(&mut self) -> String {
-        if let Some(cancelled) = self.cancelled_flow() {
-            let by = self.within(ScannerName::CancelReconciler);
-            let on = format!("the cancellation of flow {cancelled} to reach it");
-            self.wait(on, UnblockedBy::Scanner(ScannerName::CancelReconciler), by);
-            return "its flow was cancelled while it was ready; no worker can claim it".to_owned();
-        }
-        let lane = self.lane();
-        let needs = self.execution.core.text("required_capabilities");
-        let who = match needs {
-            "" => format!("any worker of lane {lane}"),
-            needs => format!("a worker of lane {lane} that offers {needs}"),
-        };
-        self.wait("a free worker".to_owned(), UnblockedBy::Worker(who.clone()), DueBy::Unknown);
-        let grant = self.snapshot.hash(&Key::execution(self.execution.id).claim_grant());
-        match grant.map(|grant| grant.text("worker_id")) {
-            Some(holder) if !holder.is_empty() => {
-                format!("it is ready and granted to worker {holder}")
-            }
-            _ => format!("it is ready to run and waits for {who}"),
         }
     }
 
@@ -213,135 +149,85 @@ impl Explainer<'_> {
         let due = self.snapshot.zset(&index).get(&member).map_or(recorded, |score| whole(*score));
         let by = self.after(ServerTime(due), ScannerName::DelayedPromoter);
         let promoter = UnblockedBy::Scanner(ScannerName::DelayedPromoter);
-        self.wait(format!("the time {due}"), promoter, by);
+        self.wait(Reason::Delay, format!("the time {due}"), promoter, by);
         format!("it is delayed ({}){}", vector.reason, self.detail())
     }
 
-    /// Blocked by a budget, a quota or missing capabilities: the unblock scanner handles all three.
-    fn blocked_by_admission(&mut self, vector: StateVector) -> String {
-        let core = self.execution.core;
-        let on = match vector.eligibility {
-            EligibilityState::BlockedByBudget => {
-                format!("room in budget {}", core.text("budget_ids"))
-            }
-            EligibilityState::BlockedByQuota => {
-                format!("room in quota {}", core.text("quota_policy_id"))
-            }
-            EligibilityState::EligibleNow
-            | EligibilityState::NotEligibleUntilTime
-            | EligibilityState::BlockedByDependencies
-            | EligibilityState::BlockedByRoute
-            | EligibilityState::BlockedByLaneState
-            | EligibilityState::BlockedByOperator
-            | EligibilityState::NotApplicable => {
-                format!("a live worker that offers {}", core.text("required_capabilities"))
-            }
-        };
-        self.wait(on, UnblockedBy::Scanner(ScannerName::Unblock), DueBy::Unknown);
-        format!("it is blocked ({}){}", vector.reason, self.detail())
+    /// Waits to be cancelled with its flow.
+    fn wait_for_cancel(&mut self, flow: FlowId) {
+        let on = format!("the cancellation of flow {flow} to reach it");
+        let by = self.cancel_due(flow).unwrap_or(DueBy::Unknown);
+        let scanner = UnblockedBy::Scanner(ScannerName::CancelReconciler);
+        self.wait(Reason::Cancellation, on, scanner, by);
     }
 
-    fn active(&mut self, ownership: OwnershipState) -> String {
-        let core = self.execution.core;
-        let holder = match core.text("current_worker_instance_id") {
-            "" => core.text("current_worker_id"),
-            instance => instance,
-        };
-        let ends = ServerTime(core.number("lease_expires_at"));
-        let scanner = UnblockedBy::Scanner(ScannerName::LeaseExpiry);
-        match ownership {
-            OwnershipState::Leased if ends >= self.snapshot.now() => {
-                let worker = UnblockedBy::Worker(holder.to_owned());
-                self.wait("its worker to finish".to_owned(), worker, DueBy::Unknown);
-                self.attempt_timeout();
-                let back = self.after(ends, ScannerName::LeaseExpiry);
-                let on = "the end of its lease, unless it is renewed".to_owned();
-                self.limits.push(Wait { on, unblocked_by: scanner, by: back });
-                format!("worker {holder} runs it under a lease until {ends}")
-            }
-            OwnershipState::Leased => {
-                let by = self.after(ends, ScannerName::LeaseExpiry);
-                self.wait("its expired lease to be detected".to_owned(), scanner, by);
-                format!("the lease of worker {holder} expired at {ends}")
-            }
-            OwnershipState::LeaseExpiredReclaimable | OwnershipState::LeaseRevoked => {
-                let lost = ServerTime(core.number("last_transition_at"));
-                let by = self.after(lost, ScannerName::LeaseExpiry);
-                self.wait("to be requeued".to_owned(), scanner, by);
-                format!("worker {holder} lost its lease ({ownership})")
-            }
-            OwnershipState::Unowned => {
-                self.wait(
-                    "its record to be repaired".to_owned(),
-                    UnblockedBy::Nobody,
-                    DueBy::Unknown,
-                );
-                "it is active but no worker owns it".to_owned()
-            }
+    /// Adds the cancel of its flow, if that is going to reach it.
+    fn coming_cancel(&mut self) {
+        let flow = self.execution.core.text("flow_id").parse().ok();
+        if let Some((flow, by)) = flow.and_then(|flow| Some((flow, self.cancel_due(flow)?))) {
+            let on = format!("the cancellation of flow {flow} to reach it");
+            let scanner = UnblockedBy::Scanner(ScannerName::CancelReconciler);
+            self.limit(Reason::Cancellation, on, scanner, by);
         }
     }
 
-    fn ended(&mut self, vector: StateVector) -> String {
-        let core = self.execution.core;
-        let reason = [core.text("failure_reason"), core.text("cancellation_reason")]
-            .into_iter()
-            .find(|reason| !reason.is_empty())
-            .filter(|_| vector.outcome != TerminalOutcome::Success)
-            .map(|reason| match reason.strip_prefix("upstream_lost:") {
-                Some(lost) => format!(": it needed {lost}, whose record was deleted too early"),
-                None => format!(": {reason}"),
-            });
-        let on = "the end of its retention".to_owned();
-        let trimmer = UnblockedBy::Scanner(ScannerName::RetentionTrimmer);
-        self.limits.push(Wait { on, unblocked_by: trimmer, by: DueBy::Unknown });
-        let ended = match vector.outcome {
-            TerminalOutcome::None => "it ended without an outcome",
-            TerminalOutcome::Success => "it succeeded",
-            TerminalOutcome::Failed => "it failed",
-            TerminalOutcome::Cancelled => "it was cancelled",
-            TerminalOutcome::Expired => "it timed out",
-            TerminalOutcome::Skipped => "it was skipped",
-        };
-        format!("{ended} at {}{}", core.text("completed_at"), reason.unwrap_or_default())
+    /// By when an engine cancels it with its flow; none if the flow does not list it for that.
+    fn cancel_due(&self, flow: FlowId) -> Option<DueBy> {
+        let partition = self.execution.partition();
+        let pending = self.snapshot.set(&Key::flow(partition, flow).pending_cancels());
+        let due = self.snapshot.index(partition, PartitionIndex::CancelBacklog);
+        let due = due.get(&flow.to_string()).map(|score| ServerTime(whole(*score)));
+        let is_listed = pending.contains(self.execution.id.as_str());
+        due.filter(|_| is_listed).map(|due| self.after(due, ScannerName::CancelReconciler))
     }
 
     fn deadline(&mut self) {
-        self.limit(
-            "its deadline",
-            PartitionIndex::ExecutionDeadline,
-            ScannerName::ExecutionDeadline,
-        );
+        let index = PartitionIndex::ExecutionDeadline;
+        self.alarm(Reason::Deadline, "its deadline", index, ScannerName::ExecutionDeadline);
     }
 
     fn attempt_timeout(&mut self) {
-        self.limit(
-            "the time allowed for this attempt",
-            PartitionIndex::AttemptTimeout,
-            ScannerName::AttemptTimeout,
-        );
+        let on = "the time allowed for this attempt";
+        let index = PartitionIndex::AttemptTimeout;
+        self.alarm(Reason::AttemptTimeout, on, index, ScannerName::AttemptTimeout);
     }
 
     /// Adds the limit for which the execution has an entry in `index`, if it has one.
-    fn limit(&mut self, on: &str, index: PartitionIndex, scanner: ScannerName) {
+    fn alarm(&mut self, reason: Reason, on: &str, index: PartitionIndex, scanner: ScannerName) {
         let member = self.execution.id.to_string();
         let index = self.snapshot.index(self.execution.partition(), index);
         if let Some(score) = index.get(&member) {
             let at = ServerTime(whole(*score));
             let by = self.after(at, scanner);
-            let on = format!("{on}, {at}");
-            self.limits.push(Wait { on, unblocked_by: UnblockedBy::Scanner(scanner), by });
+            self.limit(reason, format!("{on}, {at}"), UnblockedBy::Scanner(scanner), by);
         }
     }
 
-    fn wait(&mut self, on: String, unblocked_by: UnblockedBy, by: DueBy) {
-        self.waits.push(Wait { on, unblocked_by, by });
+    /// Adds a wait, and returns it for what else is known about it.
+    fn wait(
+        &mut self,
+        reason: Reason,
+        on: impl Into<String>,
+        unblocked_by: UnblockedBy,
+        by: DueBy,
+    ) -> &mut Wait {
+        self.waits.push_mut(Wait::new(reason, on.into(), unblocked_by, by))
     }
 
-    /// Its flow, if that was cancelled: then no member can be claimed.
-    fn cancelled_flow(&self) -> Option<FlowId> {
-        let flow: FlowId = self.execution.core.text("flow_id").parse().ok()?;
-        let core = self.snapshot.hash(&Key::flow(self.execution.partition(), flow).core())?;
-        (core.text("public_flow_state") == "cancelled").then_some(flow)
+    fn limit(
+        &mut self,
+        reason: Reason,
+        on: impl Into<String>,
+        unblocked_by: UnblockedBy,
+        by: DueBy,
+    ) {
+        self.limits.push(Wait::new(reason, on.into(), unblocked_by, by));
+    }
+
+    /// Its record contradicts itself, and no engine repairs it.
+    fn damaged(&mut self) {
+        let on = "its record to be repaired";
+        self.wait(Reason::Damage, on, UnblockedBy::Nobody, DueBy::Unknown);
     }
 
     /// The blocking detail in the record, as the end of a sentence.
@@ -372,7 +258,7 @@ impl Explainer<'_> {
     }
 
     fn latest_visit(&self, at: ServerTime, scanner: ScannerName) -> ServerTime {
-        latest_visit(self.config, at, scanner)
+        latest_visit(self.present.config, at, scanner)
     }
 
     /// The fields of the state vector that are empty in the record.

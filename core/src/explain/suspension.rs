@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{DueBy, Explainer, UnblockedBy, Wait};
+use super::{DueBy, Explainer, Reason, UnblockedBy};
 use crate::audit::Fields;
 use crate::engine::ScannerName;
 use crate::id::WaitpointId;
@@ -17,7 +17,7 @@ impl Explainer<'_> {
         let suspension = self.snapshot.hash(&Key::execution(self.execution.id).suspension());
         let open = suspension.filter(|record| record.text("closed_at").is_empty());
         let Some(open) = open else {
-            self.wait("its record to be repaired".to_owned(), UnblockedBy::Nobody, DueBy::Unknown);
+            self.damaged();
             return "it is suspended without an open suspension".to_owned();
         };
         let can_be_signalled = self.waitpoint(&open);
@@ -27,14 +27,11 @@ impl Explainer<'_> {
             let on = format!("its timeout at {at} ({})", open.text("timeout_behavior"));
             let unblocked_by = UnblockedBy::Scanner(ScannerName::SuspensionTimeout);
             let by = self.after(at, ScannerName::SuspensionTimeout);
-            self.limits.push(Wait { on, unblocked_by, by });
+            self.limit(Reason::SuspensionTimeout, on, unblocked_by, by);
         }
         if !can_be_signalled && timeout_at <= 0 {
-            self.wait(
-                "nothing: it has neither an open waitpoint nor a timeout".to_owned(),
-                UnblockedBy::Nobody,
-                DueBy::Unknown,
-            );
+            let on = "nothing: it has neither an open waitpoint nor a timeout";
+            self.wait(Reason::Damage, on, UnblockedBy::Nobody, DueBy::Unknown);
         }
         format!("it is suspended ({})", open.text("reason_code"))
     }
@@ -50,7 +47,8 @@ impl Explainer<'_> {
             return false;
         }
         let who = format!("the holder of the token of waitpoint {}", record.text("waitpoint_key"));
-        self.wait(missing(&condition), UnblockedBy::Signaller(who), DueBy::Unknown);
+        let by = UnblockedBy::Signaller(who);
+        self.wait(Reason::Signal, missing(&condition), by, DueBy::Unknown);
         true
     }
 }

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use selvedge_core::command::Command;
 use selvedge_core::error::ServerError;
+#[cfg(feature = "inspect")]
+use selvedge_core::explain::Engines;
 use selvedge_core::key::Key;
 use selvedge_core::reply::{fields, text};
 use selvedge_core::time::ServerTime;
@@ -81,10 +83,40 @@ pub(crate) fn pairs(flat: Vec<String>) -> Vec<(String, Registration)> {
     all
 }
 
-/// Removes the registration of an engine that stops.
+#[cfg(feature = "inspect")]
+/// Whether an engine runs, by the registrations in the reply of an `HGETALL`.
+pub(crate) fn presence(now: ServerTime, flat: Vec<String>) -> Engines {
+    let known = pairs(flat);
+    let runs = |(name, one): &&(String, Registration)| name != STOPPED && one.is_alive(now);
+    let alive = known.iter().filter(runs).count();
+    let last = known.iter().map(|(_, one)| one.seen_at).max().filter(|at| *at > 0);
+    match (alive, last) {
+        (0, Some(at)) => Engines::GoneSince(ServerTime(at)),
+        (0, None) => Engines::Never,
+        (alive, _) => Engines::Alive(alive),
+    }
+}
+
+#[cfg(feature = "inspect")]
+impl Registration {
+    /// Whether it was renewed lately.
+    pub(crate) fn is_alive(&self, now: ServerTime) -> bool {
+        let age = u128::try_from(now.0.saturating_sub(self.seen_at)).unwrap_or(0);
+        age <= 3 * RENEW_EVERY.as_millis()
+    }
+}
+
+/// Removes the registration of an engine that stops, and notes when it did.
 pub(super) async fn leave(parts: &Parts, engine: Uuid) {
     let name = engine.to_string();
-    let gone = parts.store.command(Command::write("HDEL", &Key::Engines, &[name.as_bytes()]));
+    let gone = async {
+        let seen_at = parts.store.server_time().await?.0;
+        let stopped = Registration { seen_at, ..Registration::default() };
+        let json = serde_json::to_vec(&stopped).unwrap_or_default();
+        let stopped = Command::write("HSET", &Key::Engines, &[STOPPED.as_bytes(), &json]);
+        parts.store.command(stopped).await?;
+        parts.store.command(Command::write("HDEL", &Key::Engines, &[name.as_bytes()])).await
+    };
     if let Ok(Ok(reply)) = timeout(LEAVE_WITHIN, gone).await {
         tracing::debug!(removed = text(reply), "engine registration removed");
     }
@@ -97,6 +129,8 @@ fn host() -> String {
     named.map(|name| name.trim().to_owned()).unwrap_or_default()
 }
 
+/// The field that says when the last engine stopped that did so by itself.
+pub(crate) const STOPPED: &str = "stopped";
 /// How often a registration is renewed. One that is older than three times this is of an engine
 /// that does not run, or cannot reach the store.
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(5);

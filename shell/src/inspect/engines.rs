@@ -42,23 +42,20 @@ impl Client {
     pub async fn engines(&self) -> Result<Vec<EngineStatus>, ClientError> {
         let now = self.server_time().await?;
         let reply = self.read_one(Command::read("HGETALL", &Key::Engines, &[])).await?;
-        let silent_after = 3 * registry::RENEW_EVERY.as_millis();
         let mut engines: Vec<EngineStatus> = registry::pairs(fields(reply))
             .into_iter()
-            .map(|(id, found)| {
-                let age = u128::try_from(now.0.saturating_sub(found.seen_at)).unwrap_or(0);
-                EngineStatus {
-                    id,
-                    host: found.host,
-                    pid: found.pid,
-                    version: found.version,
-                    started_at: ServerTime(found.started_at),
-                    seen_at: ServerTime(found.seen_at),
-                    lag_ms: found.lag_ms,
-                    slowest_scanner: found.slowest_scanner,
-                    why_not_ready: found.why_not_ready,
-                    is_alive: age <= silent_after,
-                }
+            .filter(|(id, _)| id != registry::STOPPED)
+            .map(|(id, found)| EngineStatus {
+                is_alive: found.is_alive(now),
+                id,
+                host: found.host,
+                pid: found.pid,
+                version: found.version,
+                started_at: ServerTime(found.started_at),
+                seen_at: ServerTime(found.seen_at),
+                lag_ms: found.lag_ms,
+                slowest_scanner: found.slowest_scanner,
+                why_not_ready: found.why_not_ready,
             })
             .collect();
         engines.sort_by(|a, b| (a.started_at, &a.id).cmp(&(b.started_at, &b.id)));

@@ -7,21 +7,28 @@ mod dry_run;
 mod due_counts;
 mod engines;
 mod explain;
+mod explain_flow;
 mod flow_graph;
 mod flow_progress;
 pub mod fsck;
 mod lane_counts;
 mod scan_once;
+mod stalled;
 mod workers;
 
 pub use details::{Attempt, ExecutionDetails};
 pub use doctor::examine;
 pub use due_counts::DueCount;
 pub use engines::EngineStatus;
+pub use explain_flow::FlowExplanation;
 pub use flow_graph::{FlowGraph, Join, Node};
 pub use flow_progress::FlowProgress;
 pub use lane_counts::LaneCounts;
 pub use scan_once::{ScanReport, scan_once};
 pub use selvedge_core::doctor::{Finding, Severity};
-pub use selvedge_core::explain::{DueBy, Explanation, UnblockedBy, Wait};
+pub use selvedge_core::explain::{
+    Cause, Causes, DueBy, Engines, Explanation, FullLimit, LostCause, Reason, UnblockedBy, Urgency,
+    Wait,
+};
+pub use stalled::{Scope, Stalled};
 pub use workers::WorkerStatus;

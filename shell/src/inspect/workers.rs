@@ -1,7 +1,7 @@
 //! Lists the workers in the worker registry.
 
 use selvedge_core::command::Command;
-use selvedge_core::id::WorkerInstanceId;
+use selvedge_core::id::{Namespace, WorkerInstanceId};
 use selvedge_core::key::Key;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
@@ -32,22 +32,33 @@ impl Client {
     /// # Errors
     /// When the store does not answer.
     pub async fn workers(&self) -> Result<Vec<WorkerStatus>, ClientError> {
-        let key = Key::Workers(self.namespace().clone());
+        self.workers_of(self.namespace()).await
+    }
+
+    /// The workers of a namespace.
+    pub(crate) async fn workers_of(
+        &self,
+        namespace: &Namespace,
+    ) -> Result<Vec<WorkerStatus>, ClientError> {
+        let key = Key::Workers(namespace.clone());
         let mut names = fields(self.read_one(Command::read("SMEMBERS", &key, &[])).await?);
         names.sort();
         let mut workers = Vec::new();
         for names in names.chunks(WORKERS_PER_PIPELINE) {
-            workers.extend(self.read_workers(names).await?);
+            workers.extend(self.read_workers(namespace, names).await?);
         }
         Ok(workers)
     }
 
-    async fn read_workers(&self, names: &[String]) -> Result<Vec<WorkerStatus>, ClientError> {
+    async fn read_workers(
+        &self,
+        namespace: &Namespace,
+        names: &[String],
+    ) -> Result<Vec<WorkerStatus>, ClientError> {
         let instances: Vec<WorkerInstanceId> = names.iter().map(WorkerInstanceId::new).collect();
         let reads = instances
             .iter()
             .flat_map(|instance| {
-                let namespace = self.namespace();
                 [
                     Command::read("EXISTS", &Key::worker_alive(namespace, instance), &[]),
                     Command::read("HGETALL", &Key::worker_capabilities(namespace, instance), &[]),

@@ -16,3 +16,4 @@ mod see;
 mod serve;
 mod settings;
 mod signals;
+mod why;

@@ -22,6 +22,7 @@ fn ids_of_other_namespaces_are_refused_with_the_namespace() {
         &["exec", "replay", task],
         &["exec", "signal", task, "go"],
         &["why", task],
+        &["why", flow],
     ] {
         let says = ["is in namespace tenant-b, not in default", "--all-namespaces"];
         operator.fails(&mut operator.command(arguments), 4, &says);

@@ -15,3 +15,4 @@ mod quota;
 mod replay;
 mod server_faults;
 mod stores;
+mod why;

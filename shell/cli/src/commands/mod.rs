@@ -62,7 +62,7 @@ enum Command {
     /// Create, show, reset and delete quotas, which bound how many tasks start and run.
     #[command(subcommand)]
     Quota(quota::Options),
-    /// Explain what an execution waits for, who acts next, and by when.
+    /// Explain what an execution, a flow or the namespace waits for, who acts next, and by when.
     Why(why::Options),
     /// Check the consistency of the data, and repair it.
     Fsck(fsck::Options),

@@ -80,13 +80,18 @@ fn display(name: &str, value: &Value) -> String {
 /// A sentence with its times as people read them. Times are in milliseconds since
 /// 1970: thirteen digits, for some centuries, and no other number of a sentence has so many.
 pub(crate) fn with_times(sentence: &str) -> String {
+    with_times_as(sentence, as_time)
+}
+
+/// The same, with each time as `shown_as` writes it.
+pub(crate) fn with_times_as(sentence: &str, shown_as: impl Fn(u64) -> Option<String>) -> String {
     let mut shown = String::new();
     let mut rest = sentence;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
         let (before, from) = rest.split_at(start);
         let end = from.find(|c: char| !c.is_ascii_digit()).unwrap_or(from.len());
         let (digits, after) = from.split_at(end);
-        let time = digits.parse().ok().filter(|_| digits.len() == 13).and_then(as_time);
+        let time = digits.parse().ok().filter(|_| digits.len() == 13).and_then(&shown_as);
         shown.push_str(before);
         shown.push_str(time.as_deref().unwrap_or(digits));
         rest = after;

@@ -1,5 +1,11 @@
+mod present;
+
+use alloc::collections::BTreeMap;
+
 use super::*;
 use crate::audit::{Entry, Stored};
+use crate::id::Namespace;
+use crate::partition::PartitionCounts;
 
 const ID: &str = "{fp:7}:550e8400-e29b-41d4-a716-446655440000";
 const UPSTREAM: &str = "{fp:7}:550e8400-e29b-41d4-a716-446655440001";
@@ -22,7 +28,7 @@ struct Records(Snapshot);
 impl Records {
     fn new(vector: &str, more: &[(&str, &str)]) -> Self {
         let mut records = Self(Snapshot::new(NOW));
-        records.execution(ID, vector, more);
+        records.execution(ID, vector, &[&[("namespace", "default")], more].concat());
         records
     }
 
@@ -45,8 +51,22 @@ impl Records {
     }
 
     fn why(&self) -> Explanation {
-        explain(&self.0, &id(), &EngineConfig::default()).expect("it has a record")
+        self.why_with(Engines::Alive(1), &[])
     }
+
+    fn why_with(&self, engines: Engines, workers: &[(&str, &str)]) -> Explanation {
+        let offer = |(lanes, capabilities): &(&str, &str)| WorkerOffer {
+            lanes: lanes.split(',').map(ToOwned::to_owned).collect(),
+            capabilities: (*capabilities).to_owned(),
+        };
+        let workers = [(Namespace::new("default"), workers.iter().map(offer).collect())].into();
+        let present = Present { config: &EngineConfig::default(), engines, workers: &workers };
+        explain(&self.0, &id(), present).expect("it has a record")
+    }
+}
+
+fn read(snapshot: &Snapshot) -> Vec<Read> {
+    reads(snapshot, &id(), PartitionCounts::DEFAULT)
 }
 
 fn id() -> ExecutionId {
@@ -60,16 +80,19 @@ fn scanned(scanner: ScannerName, by: i64) -> (UnblockedBy, DueBy) {
 #[test]
 fn nothing_is_said_about_a_stranger() {
     let empty = Snapshot::new(NOW);
-    assert_eq!(explain(&empty, &id(), &EngineConfig::default()), None);
-    assert_eq!(reads(&empty, &id()).len(), 1);
+    let (config, workers) = (EngineConfig::default(), BTreeMap::new());
+    let present = Present { config: &config, engines: Engines::Never, workers: &workers };
+    assert_eq!(explain(&empty, &id(), present), None);
+    assert_eq!(read(&empty).len(), 7, "what the id names");
 }
 
 #[test]
 fn an_entry_that_is_missing_is_put_back_by_the_index_reconciler() {
     let records = Records::new(READY, &[]);
     let place = (&"default".parse().expect("a lane"), LaneIndex::Eligible);
-    let config = EngineConfig::default();
-    let why = explain_missing(&records.0, &id(), &config, place).expect("it has a record");
+    let (config, workers) = (EngineConfig::default(), BTreeMap::new());
+    let present = Present { config: &config, engines: Engines::Alive(1), workers: &workers };
+    let why = explain_missing(&records.0, &id(), present, place).expect("it has a record");
     assert!(why.headline.contains("missing from the eligible index of lane default"), "{why:?}");
     assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Scanner(ScannerName::IndexReconciler));
     assert_eq!(why.waits[1..], records.why().waits);
@@ -146,7 +169,7 @@ fn a_blocked_child_names_its_upstream_or_who_brings_its_word() {
     records.execution(UPSTREAM, RUNNING, &[]);
     let upstream: ExecutionId = UPSTREAM.parse().expect("an id");
     assert_eq!(records.why().waits[0].unblocked_by, UnblockedBy::Upstream(upstream.clone()));
-    assert!(reads(&records.0, &id()).contains(&Read::Hash(Key::execution(&upstream).core())));
+    assert!(read(&records.0).contains(&Read::Hash(Key::execution(&upstream).core())));
 
     records.execution(UPSTREAM, DONE, &[]);
     let why = records.why();
@@ -184,7 +207,7 @@ fn a_lost_upstream_is_told_from_one_that_is_not_created_yet() {
     records.hash(&dependency, &[("upstream_execution_id", UPSTREAM)]);
     let members: Key = format!("ff:flow:{{fp:7}}:{FLOW}:members").parse().expect("a key");
     let asked = Read::Member(members.clone(), UPSTREAM.to_owned());
-    assert!(reads(&records.0, &id()).contains(&asked));
+    assert!(read(&records.0).contains(&asked));
     assert_eq!(records.why().waits[0].unblocked_by, UnblockedBy::Submitter);
     records.put(&members.to_string(), Stored::Set([UPSTREAM.to_owned()].into()));
     let why = records.why();
