@@ -21,7 +21,7 @@
 
 mod driver;
 mod health;
-pub(crate) mod registry;
+pub(crate) mod registration;
 
 use std::fmt;
 use std::time::Duration;
@@ -235,7 +235,8 @@ impl Probe {
 async fn supervise(parts: Parts) {
     let mut backoff = Backoff::new(RESTART_FIRST, RESTART_LONGEST);
     let engine = Uuid::new_v4();
-    let registered = AbortOnDropHandle::new(tokio::spawn(registry::keep(parts.clone(), engine)));
+    let registered =
+        AbortOnDropHandle::new(tokio::spawn(registration::keep(parts.clone(), engine)));
     while !parts.stop.is_cancelled() {
         let since = Instant::now();
         let driver = AbortOnDropHandle::new(tokio::spawn(driver::run(parts.clone())));
@@ -262,7 +263,7 @@ async fn supervise(parts: Parts) {
         }
     }
     drop(registered);
-    registry::leave(&parts, engine).await;
+    registration::leave(&parts, engine).await;
     parts.record.lock().phase = Phase::Stopped;
 }
 

@@ -6,7 +6,7 @@ use selvedge_core::reply::fields;
 use selvedge_core::time::ServerTime;
 
 use crate::client::{Client, ClientError};
-use crate::engine::registry;
+use crate::engine::registration;
 
 /// An engine that registered itself within the last hour.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,9 +42,9 @@ impl Client {
     pub async fn engines(&self) -> Result<Vec<EngineStatus>, ClientError> {
         let now = self.server_time().await?;
         let reply = self.read_one(Command::read("HGETALL", &Key::Engines, &[])).await?;
-        let mut engines: Vec<EngineStatus> = registry::pairs(fields(reply))
+        let mut engines: Vec<EngineStatus> = registration::pairs(fields(reply))
             .into_iter()
-            .filter(|(id, _)| id != registry::STOPPED)
+            .filter(|(id, _)| id != registration::STOPPED)
             .map(|(id, found)| EngineStatus {
                 is_alive: found.is_alive(now),
                 id,

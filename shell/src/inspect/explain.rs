@@ -15,7 +15,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 
 use crate::client::{Client, ClientError, fields as texts};
-use crate::engine::registry;
+use crate::engine::registration;
 
 impl Client {
     /// Explains the state of an execution: what it waits for, what can change that, and by when.
@@ -79,7 +79,7 @@ impl Client {
         let engines = texts(replies.next().unwrap_or(Value::Nil));
         records.snapshot = Snapshot::new(now);
         records.note(&reads, replies);
-        Ok((records, registry::presence(now, engines)))
+        Ok((records, registration::presence(now, engines)))
     }
 
     /// Everything else, round by round.

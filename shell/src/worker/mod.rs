@@ -36,7 +36,7 @@ mod driver;
 mod handler;
 mod invalid_worker;
 mod observe;
-mod registry;
+mod registration;
 mod suspend;
 
 use std::fmt;
@@ -149,13 +149,13 @@ impl Worker {
     pub async fn run_until(self, stop: impl Future<Output = ()> + Send) -> Result<(), ClientError> {
         // Boxed, so that the worker is compiled once and not again for every kind of future.
         let stop: Stop<'_> = Box::pin(stop);
-        let registered = registry::register(&self.shared).await?;
-        let registry = registry::send_heartbeats(self.shared.clone(), registered);
+        let registered = registration::register(&self.shared).await?;
+        let heartbeats = registration::send_heartbeats(self.shared.clone(), registered);
         tokio::select! {
             () = driver::run(self.shared.clone(), stop) => {}
-            () = registry => {}
+            () = heartbeats => {}
         }
-        registry::deregister(&self.shared).await;
+        registration::deregister(&self.shared).await;
         Ok(())
     }
 }
