@@ -5,15 +5,17 @@
 //! | module | what is in it |
 //! | --- | --- |
 //! | [`settings`] | the environment variables |
-//! | [`serve`] | an engine as a daemon, with metrics and health over HTTP |
+//! | [`daemon`] | an engine as a daemon |
+//! | `http` | its metrics and health over HTTP |
 //! | [`logging`] | log lines on standard error |
 //! | [`demo`] | sample flows and workers |
 
 mod commands;
+pub mod daemon;
 pub mod demo;
+mod http;
 pub mod logging;
 mod misspelt_variables;
-pub mod serve;
 pub mod settings;
 
 pub use commands::run;

@@ -12,7 +12,7 @@ use selvedge::deployment::DeploymentError;
 use selvedge::engine::{Engine, Phase};
 use selvedge::secret::{self, SecretError, SecretSource};
 use selvedge::store::StoreUrl;
-use selvedge_cli::serve::serve;
+use selvedge_cli::daemon::serve;
 use selvedge_cli::settings::Settings;
 use selvedge_core::engine::Observation;
 use selvedge_core::partition::PartitionCounts;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::serve::{self, ServeError};
+use crate::daemon::{self, ServeError};
 use clap::Args;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, options: &Options) -> Result<(), Failure> {
     runtime.block_on(async {
         let stop = CancellationToken::new();
         tokio::spawn(stop_on_signal(stop.clone()));
-        serve::serve(settings, stop, |address| {
+        daemon::serve(settings, stop, |address| {
             let url = format!("http://{address}");
             // A closed standard output does not keep it from serving.
             let _ =

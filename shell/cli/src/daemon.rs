@@ -1,32 +1,20 @@
-//! An engine as a daemon: metrics and health over HTTP, a start that waits for the store, and a
+//! An engine as a daemon: a start that waits for the store, metrics and health over HTTP, and a
 //! graceful shutdown.
-//!
-//! | path | answer |
-//! | --- | --- |
-//! | `/metrics` | all metrics in the Prometheus text format |
-//! | `/livez` | 200 while the engine runs, else 503: restart the process |
-//! | `/readyz` | 200 while work gets done, else 503; the reason as JSON |
 
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use selvedge_core::retry::RetryDelays;
-use serde_json::{Value as Json, json};
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
+use crate::http::{EngineStage, HttpState, router};
 use crate::settings::Settings;
 use selvedge::deployment::DeploymentError;
-use selvedge::engine::{Engine, Health, Probe, ShutdownTimeout};
+use selvedge::engine::{Engine, Probe, ShutdownTimeout};
 use selvedge::low_level::{Idempotency, Retry};
 use selvedge::observe::{QueueSampler, metric_names, publish_engine_gauges};
 use selvedge::store::{Store, StoreError};
@@ -58,19 +46,6 @@ pub enum ServeError {
     Shutdown(#[from] ShutdownTimeout),
 }
 
-/// The state behind the HTTP handlers.
-#[derive(Clone)]
-struct HttpState {
-    stage: Arc<RwLock<EngineStage>>,
-    metrics: PrometheusHandle,
-}
-
-enum EngineStage {
-    /// Not started yet, with the last error.
-    Starting(Option<String>),
-    Running(Probe),
-}
-
 /// Runs an engine and the HTTP server until `stop` fires. `ready` is called with the address as
 /// soon as the server listens.
 ///
@@ -86,10 +61,7 @@ pub async fn serve(
     let listening = |error| ServeError::Listen { address, error };
     let listener = TcpListener::bind(address).await.map_err(listening)?;
     ready(listener.local_addr().map_err(listening)?);
-    let state = HttpState {
-        stage: Arc::new(RwLock::new(EngineStage::Starting(None))),
-        metrics: record_metrics()?,
-    };
+    let state = HttpState::new(record_metrics()?);
     let http_stop = CancellationToken::new();
     let http = tokio::spawn(
         axum::serve(listener, router(state.clone()))
@@ -214,78 +186,6 @@ fn record_metrics() -> Result<PrometheusHandle, ServeError> {
     metrics::set_global_recorder(recorder).map_err(|error| refused(&error))?;
     selvedge::observe::describe();
     Ok(handle)
-}
-
-fn router(state: HttpState) -> Router {
-    Router::new()
-        .route("/metrics", get(metrics_page))
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .with_state(state)
-}
-
-async fn metrics_page(State(state): State<HttpState>) -> Response {
-    if let EngineStage::Running(probe) = &*state.stage() {
-        publish_engine_gauges(probe);
-    }
-    state.metrics.run_upkeep();
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], state.metrics.render()).into_response()
-}
-
-async fn livez(State(state): State<HttpState>) -> Response {
-    let live = match &*state.stage() {
-        EngineStage::Starting(_) => true,
-        EngineStage::Running(probe) => probe.health().is_live(),
-    };
-    if live {
-        (StatusCode::OK, "live\n").into_response()
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the engine does not respond\n").into_response()
-    }
-}
-
-async fn readyz(State(state): State<HttpState>) -> Response {
-    let body = match &*state.stage() {
-        EngineStage::Starting(error) => {
-            json!({ "ready": false, "phase": "starting", "why": error, "last_error": error })
-        }
-        EngineStage::Running(probe) => describe(&probe.health()),
-    };
-    let status = match body["ready"] == Json::Bool(true) {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
-    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
-}
-
-/// Health as JSON.
-#[must_use]
-pub fn describe(health: &Health) -> Json {
-    let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    json!({
-        "ready": health.is_ready(),
-        "live": health.is_live(),
-        "phase": health.phase.as_str(),
-        "why": health.why_not_ready(),
-        "scan_lag_ms": millis(health.scan_lag),
-        "slowest_scanner": health.slowest_scanner.as_str(),
-        "push_alive": health.push_alive,
-        "library_loaded": health.library_loaded,
-        "last_error": health.last_error.as_ref().map(|(text, _)| text),
-        "last_error_ago_ms": health.last_error.as_ref().map(|(_, ago)| millis(*ago)),
-        "restarts": health.restarts,
-        "in_flight": health.in_flight,
-    })
-}
-
-impl HttpState {
-    fn set(&self, stage: EngineStage) {
-        *self.stage.write().unwrap_or_else(PoisonError::into_inner) = stage;
-    }
-
-    fn stage(&self) -> std::sync::RwLockReadGuard<'_, EngineStage> {
-        self.stage.read().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// How often queues are sampled; one sample takes some hundred calls.
