@@ -1,12 +1,11 @@
 //! [`Flow`]: the description of a flow to submit.
 
-use std::collections::BTreeMap;
-
 use selvedge_core::id::FlowId;
 
 use super::invalid_flow::InvalidFlow;
 use super::names::{check_tags, check_text};
 use super::task::Task;
+use super::task_order::task_order;
 
 /// A flow to submit: tasks, and the upstreams each waits for. Submit it with
 /// [`Client::submit`](super::Client::submit).
@@ -118,49 +117,10 @@ impl Flow {
             check_text("the idempotency key", key)?;
         }
         check_tags(self.tags.iter().map(|(name, _)| name))?;
-        let mut by_name = BTreeMap::new();
-        for (at, task) in self.tasks.iter().enumerate() {
+        for task in &self.tasks {
             task.check()?;
-            if by_name.insert(task.name.as_str(), at).is_some() {
-                return Err(InvalidFlow::DuplicateTask { task: task.name.clone() });
-            }
         }
-        let mut waits_for = vec![0_usize; self.tasks.len()];
-        let mut feeds: Vec<Vec<usize>> = vec![Vec::new(); self.tasks.len()];
-        for (at, task) in self.tasks.iter().enumerate() {
-            for upstream in &task.upstreams {
-                let Some(&from) = by_name.get(upstream.as_str()) else {
-                    let (task, upstream) = (task.name.clone(), upstream.clone());
-                    return Err(InvalidFlow::UnknownUpstream { task, upstream });
-                };
-                feeds[from].push(at);
-                waits_for[at] += 1;
-            }
-        }
-        self.sort(waits_for, &feeds)
-    }
-
-    fn sort(
-        &self,
-        mut waits_for: Vec<usize>,
-        feeds: &[Vec<usize>],
-    ) -> Result<Vec<usize>, InvalidFlow> {
-        let mut order: Vec<usize> = (0..waits_for.len()).filter(|&at| waits_for[at] == 0).collect();
-        let mut next = 0;
-        while next < order.len() {
-            for &child in &feeds[order[next]] {
-                waits_for[child] -= 1;
-                if waits_for[child] == 0 {
-                    order.push(child);
-                }
-            }
-            next += 1;
-        }
-        if order.len() == self.tasks.len() {
-            return Ok(order);
-        }
-        let stuck = (0..waits_for.len()).filter(|&at| waits_for[at] > 0);
-        Err(InvalidFlow::Cycle { tasks: stuck.map(|at| self.tasks[at].name.clone()).collect() })
+        task_order(&self.tasks)
     }
 }
 
@@ -181,25 +141,6 @@ mod tests {
 
     fn task(name: &str) -> Task {
         Task::new(name, "work")
-    }
-
-    #[test]
-    fn upstream_tasks_come_first() {
-        let flow = Flow::new("f")
-            .task(task("c").after(["b"]))
-            .task(task("b").after(["a"]))
-            .task(task("a"));
-        assert_eq!(flow.order(), Ok(vec![2, 1, 0]));
-    }
-
-    #[test]
-    fn a_cycle_is_named() {
-        let flow = Flow::new("f")
-            .task(task("a").after(["b"]))
-            .task(task("b").after(["a"]))
-            .task(task("c"));
-        let tasks = vec!["a".to_owned(), "b".to_owned()];
-        assert_eq!(flow.check(), Err(InvalidFlow::Cycle { tasks }));
     }
 
     #[test]

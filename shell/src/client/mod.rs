@@ -41,6 +41,7 @@ mod replay;
 mod signal;
 mod submit;
 mod task;
+mod task_order;
 mod wait;
 
 use std::collections::BTreeSet;
