@@ -1,14 +1,14 @@
-//! What the answers of claim calls mean: works, refusals, and answers that never came.
+//! What the replies to claims mean: works, refusals, and errors.
 
 use alloc::vec::Vec;
 
 use super::claim_queue::{ClaimTarget, TargetKey};
-use super::claiming::{Candidate, Claiming, Event, Granted, Round, RoundKey};
+use super::claim_repeats::perhaps_applied;
+use super::claiming::{Candidate, ClaimKey, Claiming, Event, Granted, PendingClaim};
 use super::io::{Alarm, Io, only};
 use super::observe::Observation;
 use crate::call::scheduling::{ClaimMany, ClaimManyReply};
 use crate::command::Reply;
-use crate::error::{Applied, CallError};
 use crate::time::LocalTime;
 
 /// What claims found on their target.
@@ -39,41 +39,41 @@ pub(super) struct Answered {
 }
 
 impl Claiming {
-    /// The reply to a round is there.
-    pub(super) fn on_round(
+    /// The reply to a claim is there.
+    pub(super) fn on_claim_reply(
         &mut self,
         io: &mut Io,
-        key: &RoundKey,
+        key: &ClaimKey,
         replies: Vec<Reply>,
     ) -> Vec<Event> {
-        let Some(round) = self.remove(io, key) else { return Vec::new() };
-        let partition = round.target.partition;
+        let Some(claim) = self.remove(io, key) else { return Vec::new() };
+        let partition = claim.target.partition;
         let reply = match only::<ClaimMany>(replies) {
             Ok(reply) => reply,
             Err(error) => {
                 self.back_off(io, partition);
                 let repeats =
-                    perhaps_applied(&error) && round.since.after(self.config.lease_ttl) > io.now;
+                    perhaps_applied(&error) && claim.since.after(self.config.lease_ttl) > io.now;
                 io.observe(Observation::ClaimFailed { partition, error });
                 if repeats {
-                    self.keep_to_repeat(io, key, round);
+                    self.keep_to_repeat(io, key, claim);
                     return Vec::new();
                 }
-                return self.requeue(key, round, &Found::Unknown, Vec::new());
+                return self.requeue(key, claim, &Found::Unknown, Vec::new());
             }
         };
         self.backoffs.remove(&partition);
         let answered = Answered {
-            key: round.target.key(),
-            offset: round.target.offset,
-            wanted: round.wanted(),
-            since: round.since,
+            key: claim.target.key(),
+            offset: claim.target.offset,
+            wanted: claim.wanted(),
+            since: claim.since,
             turn: io.now,
-            repeated: round.repeated,
-            has_permit: !round.lent,
+            repeated: claim.repeated,
+            has_permit: !claim.lent,
         };
         let (found, events) = self.take(answered, reply);
-        self.requeue(key, round, &found, events)
+        self.requeue(key, claim, &found, events)
     }
 
     /// Takes the answer of claims apart.
@@ -114,46 +114,36 @@ impl Claiming {
         }
     }
 
-    /// The round stays, to be repeated. Others use its permits meanwhile.
-    fn keep_to_repeat(&mut self, io: &mut Io, key: &RoundKey, mut round: Round) {
-        let at = self.backoffs.get(&round.target.partition).map_or(io.now, |backoff| backoff.until);
-        (round.repeated, round.lent) = (true, false);
-        self.permits += round.wanted();
-        self.rounds.insert(key.clone(), round);
-        self.lend(key);
-        io.set(Alarm::Repeat(key.clone()), at);
-    }
-
-    /// Takes a round out, and its permits with it.
-    pub(super) fn remove(&mut self, io: &mut Io, key: &RoundKey) -> Option<Round> {
-        let round = self.rounds.remove(key)?;
+    /// Takes a claim out, and its permits with it.
+    pub(super) fn remove(&mut self, io: &mut Io, key: &ClaimKey) -> Option<PendingClaim> {
+        let claim = self.pending.remove(key)?;
         io.alarms.clear(&Alarm::Slow(key.clone()));
         io.alarms.clear(&Alarm::Repeat(key.clone()));
-        if !round.lent {
-            self.permits = self.permits.saturating_sub(round.wanted());
-            return Some(round);
+        if !claim.lent {
+            self.permits = self.permits.saturating_sub(claim.wanted());
+            return Some(claim);
         }
-        self.lent = self.lent.saturating_sub(round.wanted());
-        if let Some(count) = self.slow.get_mut(&round.target.partition) {
+        self.lent = self.lent.saturating_sub(claim.wanted());
+        if let Some(count) = self.slow.get_mut(&claim.target.partition) {
             *count -= 1;
             if *count == 0 {
-                self.slow.remove(&round.target.partition);
+                self.slow.remove(&claim.target.partition);
             }
         }
-        Some(round)
+        Some(claim)
     }
 
     /// Queues a target again if there may be more. One that has nothing for this worker is dropped
-    /// until a push or a poll queues it again. Returns the events of the round.
+    /// until a push or a poll queues it again. Returns the events of the reply.
     pub(super) fn requeue(
         &mut self,
-        key: &RoundKey,
-        round: Round,
+        key: &ClaimKey,
+        claim: PendingClaim,
         found: &Found,
         mut events: Vec<Event>,
     ) -> Vec<Event> {
-        let Round { target, quota, .. } = round;
-        if let RoundKey::Admitted(execution) = key {
+        let PendingClaim { target, quota, .. } = claim;
+        if let ClaimKey::Admitted(execution) = key {
             let got = |event: &Event| {
                 let Event::Granted(one) = event else { return false };
                 one.work.execution_id == *execution
@@ -185,14 +175,5 @@ impl Claiming {
     }
 }
 
-/// Whether a call that failed may have been applied.
-pub(super) fn perhaps_applied(error: &CallError) -> bool {
-    match error {
-        CallError::Server(error) => error.applied == Applied::Perhaps,
-        CallError::Refused(_) => false,
-        CallError::Broken(_) => true,
-    }
-}
-
-/// Most claims on one target in one round.
+/// Most executions that one claim wants.
 const CLAIMS_PER_TARGET_MAX: usize = 32;

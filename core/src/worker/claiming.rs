@@ -1,16 +1,11 @@
-//! Claims: where to claim next, claims in flight, and claims whose replies were lost.
+//! Claims: where to claim next, and claims in flight.
 //!
-//! A round is one call that claims several executions of a target, a lane of a partition, and a
-//! target has at most one round at a time. Targets do not wait for each other: what fails or stays
-//! unanswered delays its own partition only. Most claims need no round: they are made by the call
-//! that reports an end (`end_claims`).
+//! A claim is one call for several executions of a target, a lane of a partition, and a target has
+//! at most one claim in flight. Targets do not wait for each other: what fails or stays unanswered
+//! delays its own partition only. Most executions are claimed by the call that reports an end
+//! (`end_claims`).
 //!
-//! A round takes a permit for the handler of each execution that it may get. If it stays unanswered
-//! for long, its permits are lent to others; an execution that it gets then waits for the next
-//! permit.
-//!
-//! A round that was perhaps applied is repeated with the same lease ids until leases from it could
-//! have lapsed: the answer is the same as long as they stand.
+//! A claim takes a permit for the handler of each execution that it may get.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
@@ -18,10 +13,9 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::claim_queue::{ClaimQueue, ClaimTarget, TargetKey};
-use super::claim_replies::Found;
+use super::claim_repeats::SLOW_AFTER;
 use super::config::WorkerConfig;
 use super::io::{Alarm, Continuation, Io};
-use super::observe::Observation;
 use crate::call::scheduling::{ClaimMany, ClaimTerms, ClaimedWork, NewLease, NewLeases};
 use crate::capability::fnv1a;
 use crate::id::{ExecutionId, LaneId, QuotaPolicyId};
@@ -29,9 +23,9 @@ use crate::partition::Partition;
 use crate::retry::RetryDelays;
 use crate::time::LocalTime;
 
-/// Names a round.
+/// Names a claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum RoundKey {
+pub(super) enum ClaimKey {
     /// Claims on a target.
     Target(LaneId, Partition),
     /// The claim of an execution that was admitted.
@@ -82,8 +76,9 @@ pub(super) struct Admitted {
     pub(super) quota: Option<QuotaPolicyId>,
 }
 
+/// A claim whose reply is not known yet.
 #[derive(Clone, Debug)]
-pub(super) struct Round {
+pub(super) struct PendingClaim {
     pub(super) target: ClaimTarget,
     pub(super) call: ClaimMany,
     /// When it was first sent.
@@ -95,7 +90,7 @@ pub(super) struct Round {
     pub(super) quota: Option<QuotaPolicyId>,
 }
 
-impl Round {
+impl PendingClaim {
     /// How many executions it claims at most, each with a permit.
     pub(super) const fn wanted(&self) -> usize {
         self.call.leases.count()
@@ -112,17 +107,18 @@ pub(super) struct Backoff {
 pub(super) struct Claiming {
     pub(super) config: Arc<WorkerConfig>,
     pub(super) queue: ClaimQueue,
-    pub(super) rounds: BTreeMap<RoundKey, Round>,
+    /// Claims in flight, and claims to be repeated.
+    pub(super) pending: BTreeMap<ClaimKey, PendingClaim>,
     pub(super) admitted: VecDeque<Admitted>,
     /// Targets whose first candidates are not for this worker: an end does not claim there.
     pub(super) unsuited: BTreeSet<TargetKey>,
     /// Partitions whose last claims failed.
     pub(super) backoffs: BTreeMap<Partition, Backoff>,
-    /// Partitions with rounds that are unanswered for long, and how many.
+    /// Partitions with claims that are unanswered for long, and how many.
     pub(super) slow: BTreeMap<Partition, usize>,
     /// Permits that claims have.
     pub(super) permits: usize,
-    /// Permits of rounds that are lent.
+    /// Permits of claims that are lent.
     pub(super) lent: usize,
     /// Partitions whose index sizes are being read.
     pub(super) surveys: usize,
@@ -137,7 +133,7 @@ impl Claiming {
         Self {
             queue: ClaimQueue::new(config.lanes.clone(), config.partitions.flow.get(), start),
             config,
-            rounds: BTreeMap::new(),
+            pending: BTreeMap::new(),
             admitted: VecDeque::new(),
             unsuited: BTreeSet::new(),
             backoffs: BTreeMap::new(),
@@ -155,9 +151,9 @@ impl Claiming {
         self.permits
     }
 
-    /// Whether rounds are in flight or to be repeated.
+    /// Whether claims are in flight or to be repeated.
     pub(super) fn is_busy(&self) -> bool {
-        !self.rounds.is_empty()
+        !self.pending.is_empty()
     }
 
     /// Something became ready on a target.
@@ -183,7 +179,7 @@ impl Claiming {
 
     /// Whether this execution was admitted, and is being claimed or will be.
     pub(super) fn is_admitted(&self, id: &ExecutionId) -> bool {
-        self.rounds.contains_key(&RoundKey::Admitted(id.clone()))
+        self.pending.contains_key(&ClaimKey::Admitted(id.clone()))
             || self.admitted.iter().any(|admitted| admitted.execution_id == *id)
     }
 
@@ -196,7 +192,7 @@ impl Claiming {
         io.set(Alarm::Partition(partition), backoff.until);
     }
 
-    /// Sends rounds for as many permits as are free.
+    /// Sends claims for as many permits as are free.
     pub(super) fn claim(&mut self, io: &mut Io, mut free: usize) {
         while free > 0
             && let Some(Admitted { execution_id, lane, quota }) = self.admitted.pop_front()
@@ -204,7 +200,7 @@ impl Claiming {
             let partition = execution_id.partition();
             let target = ClaimTarget { lane, partition, claims_at_once: 1, offset: 0 };
             let call = self.claims(io, &target, 1, Some(execution_id.clone()));
-            self.start(io, RoundKey::Admitted(execution_id), target, call, quota);
+            self.start(io, ClaimKey::Admitted(execution_id), target, call, quota);
             free -= 1;
         }
         while free > 0
@@ -213,22 +209,23 @@ impl Claiming {
             let wanted = target.claims_at_once.clamp(1, free);
             let call = self.claims(io, &target, wanted, None);
             let (lane, partition) = target.key();
-            self.start(io, RoundKey::Target(lane, partition), target, call, None);
+            self.start(io, ClaimKey::Target(lane, partition), target, call, None);
             free -= wanted;
         }
     }
 
     fn next_target(&mut self, now: LocalTime) -> Option<ClaimTarget> {
-        let Self { queue, rounds, backoffs, slow, .. } = self;
-        queue
-            .pop(|target| is_open(rounds, target) && is_well(backoffs, slow, target.partition, now))
+        let Self { queue, pending, backoffs, slow, .. } = self;
+        queue.pop(|target| {
+            is_open(pending, target) && is_well(backoffs, slow, target.partition, now)
+        })
     }
 
     /// Whether a target other than this one waits for a permit.
     pub(super) fn others_wait(&self, than: &TargetKey, now: LocalTime) -> bool {
         self.queue.any(|target| {
             (target.partition != than.1 || target.lane != than.0)
-                && is_open(&self.rounds, target)
+                && is_open(&self.pending, target)
                 && self.is_well(target.partition, now)
         })
     }
@@ -258,51 +255,17 @@ impl Claiming {
     fn start(
         &mut self,
         io: &mut Io,
-        key: RoundKey,
+        key: ClaimKey,
         target: ClaimTarget,
         call: ClaimMany,
         quota: Option<QuotaPolicyId>,
     ) {
         self.permits += call.leases.count();
         io.set(Alarm::Slow(key.clone()), io.now.after(SLOW_AFTER));
-        io.call(&call, Continuation::Round(key.clone()));
-        let round = Round { target, call, since: io.now, repeated: false, lent: false, quota };
-        self.rounds.insert(key, round);
-    }
-
-    /// A round is unanswered for long.
-    pub(super) fn on_slow(&mut self, io: &mut Io, key: RoundKey) {
-        let Some(round) = self.rounds.get_mut(&key).filter(|round| !round.lent) else { return };
-        if self.lent + round.wanted() > self.config.capacity {
-            // Enough is lent. Everything that is claimed may have to be run some time.
-            return io.set(Alarm::Slow(key), io.now.after(SLOW_AFTER));
-        }
-        io.observe(Observation::ClaimSlow(round.target.partition));
-        self.lend(&key);
-    }
-
-    pub(super) fn lend(&mut self, key: &RoundKey) {
-        let Some(round) = self.rounds.get_mut(key).filter(|round| !round.lent) else { return };
-        round.lent = true;
-        self.lent += round.wanted();
-        self.permits = self.permits.saturating_sub(round.wanted());
-        *self.slow.entry(round.target.partition).or_default() += 1;
-    }
-
-    /// Repeats a round whose reply was lost, while its leases may stand.
-    pub(super) fn repeat(&mut self, io: &mut Io, key: &RoundKey) -> Vec<Event> {
-        let Some(round) = self.rounds.get(key) else { return Vec::new() };
-        let partition = round.target.partition;
-        if round.since.after(self.config.lease_ttl) > io.now {
-            io.observe(Observation::ClaimRepeated(partition));
-            io.call(&round.call, Continuation::Round(key.clone()));
-            return Vec::new();
-        }
-        io.observe(Observation::ClaimGivenUp(partition));
-        match self.remove(io, key) {
-            Some(round) => self.requeue(key, round, &Found::Unknown, Vec::new()),
-            None => Vec::new(),
-        }
+        io.call(&call, Continuation::Claim(key.clone()));
+        let claim =
+            PendingClaim { target, call, since: io.now, repeated: false, lent: false, quota };
+        self.pending.insert(key, claim);
     }
 
     /// Claims nothing more. Rounds whose replies were lost are repeated at once: what they got is
@@ -311,7 +274,7 @@ impl Claiming {
         self.draining = true;
         self.queue.clear();
         io.alarms.clear(&Alarm::Poll);
-        for key in self.rounds.keys() {
+        for key in self.pending.keys() {
             if io.alarms.is_set(&Alarm::Repeat(key.clone())) {
                 io.set(Alarm::Repeat(key.clone()), io.now);
             }
@@ -324,11 +287,11 @@ impl Claiming {
     }
 }
 
-/// Whether a target has no round.
-fn is_open(rounds: &BTreeMap<RoundKey, Round>, target: &ClaimTarget) -> bool {
-    rounds.is_empty() || {
+/// Whether no claim on a target is pending.
+fn is_open(pending: &BTreeMap<ClaimKey, PendingClaim>, target: &ClaimTarget) -> bool {
+    pending.is_empty() || {
         let (lane, partition) = target.key();
-        !rounds.contains_key(&RoundKey::Target(lane, partition))
+        !pending.contains_key(&ClaimKey::Target(lane, partition))
     }
 }
 
@@ -359,9 +322,6 @@ pub(super) fn new_lease(io: &mut Io) -> NewLease {
     NewLease { lease_id: io.id().into(), attempt_id: io.id().into() }
 }
 
-/// After this time without an answer the permits of a round are lent: much longer than a round
-/// trip.
-const SLOW_AFTER: Duration = Duration::from_millis(300);
 /// Pauses before a partition is tried again.
 const DELAY_FIRST: Duration = Duration::from_millis(50);
 const DELAY_LONGEST: Duration = Duration::from_secs(2);

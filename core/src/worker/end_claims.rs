@@ -2,8 +2,8 @@
 //!
 //! Such a claim is for the next execution of the same lane and partition, and gets the permit of
 //! the attempt that ended. It is left out where the permit is wanted elsewhere, and where it would
-//! find nothing: an end is then reported by a call that claims nothing, and the next round goes to
-//! the target whose turn it is.
+//! find nothing: an end is then reported by a call that claims nothing, and the next claim goes
+//! to the target whose turn it is.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use uuid::Uuid;
 
-use super::claiming::RoundKey;
+use super::claiming::ClaimKey;
 use super::inputs_and_effects::Effect;
 use super::observe::Observation;
 use crate::call::Function;
@@ -28,7 +28,7 @@ use super::timers::Timers;
 #[derive(Clone, Debug)]
 pub(super) enum Continuation {
     Survey(Partition),
-    Round(RoundKey),
+    Claim(ClaimKey),
     Admission(ExecutionId),
     Renewal { lease: LeaseId, sent: LocalTime },
     Report(LeaseId),
@@ -48,8 +48,8 @@ pub(super) enum Alarm {
     /// The backoff of a partition is over.
     Partition(Partition),
     /// Claims are unanswered for long.
-    Slow(RoundKey),
-    Repeat(RoundKey),
+    Slow(ClaimKey),
+    Repeat(ClaimKey),
     Admission(ExecutionId),
     HandlerRequest(u64),
     Release(u64),

@@ -29,7 +29,7 @@
 //!
 //! | part | what it owns |
 //! | --- | --- |
-//! | `claiming` | where to claim, claims in flight, claims to repeat, backoff by partition; `claim_replies`: what their answers mean; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
+//! | `claiming` | where to claim, claims in flight, backoff by partition; `claim_replies`: what their replies mean; `claim_repeats`: those whose replies were lost; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
 //! | `admissions` | executions whose budgets and quota are being asked |
 //! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
@@ -40,6 +40,7 @@
 mod admissions;
 mod attempts;
 mod claim_queue;
+mod claim_repeats;
 mod claim_replies;
 mod claiming;
 mod config;
@@ -264,8 +265,8 @@ impl Worker {
         let io = &mut self.io;
         match continuation {
             Continuation::Survey(partition) => self.claiming.on_survey(io, partition, &replies),
-            Continuation::Round(key) => {
-                let events = self.claiming.on_round(io, &key, replies);
+            Continuation::Claim(key) => {
+                let events = self.claiming.on_claim_reply(io, &key, replies);
                 self.on_claiming(events);
             }
             Continuation::Admission(id) => {

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::attempts::{Attempt, Attempts, Stage};
-use super::claim_replies::perhaps_applied;
+use super::claim_repeats::perhaps_applied;
 use super::claiming::terms;
 use super::end_claims::EndClaim;
 use super::inputs_and_effects::HandlerOutcome;

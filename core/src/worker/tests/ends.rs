@@ -137,7 +137,7 @@ fn an_end_that_is_refused_claims_nothing() {
     bench.end(lease, done());
     bench.answer("end_and_claim", |_| refused(&["stale_lease"]));
     assert_eq!(bench.outcomes(), [AttemptOutcome::Timeout]);
-    assert_eq!(bench.worker.permits_used(), 1, "of the round on the queued target");
+    assert_eq!(bench.worker.permits_used(), 1, "of the claim on the queued target");
     assert!(bench.is_sent("claim_many"));
 }
 
@@ -228,8 +228,8 @@ fn a_permit_stays_with_its_target_for_a_while_if_others_wait() {
         assert_eq!(claims, if others_wait { 9 } else { 40 });
         if others_wait {
             bench.answer("complete_execution", |_| ok(&["completed"]));
-            let round = bench.take("claim_many").1;
-            assert_eq!(round[0].slot, Partition::flow(1).slot(), "now it is its turn");
+            let claims = bench.take("claim_many").1;
+            assert_eq!(claims[0].slot, Partition::flow(1).slot(), "now it is its turn");
         }
     }
 }
@@ -267,8 +267,8 @@ fn ends_do_not_search_candidates_that_are_for_others() {
     let leases = [bench.start(0, ""), bench.start(0, "")];
     bench.end(leases[0], done());
     bench.answer("end_and_claim", |_| ended_and("completed", ok(&["none_claimable", "64"])));
-    let round = bench.answer("claim_many", |_| ok(&["none_claimable", "0"]));
-    assert_eq!(argument(&round[0], 6), "64", "what comes after them is asked for");
+    let claims = bench.answer("claim_many", |_| ok(&["none_claimable", "0"]));
+    assert_eq!(argument(&claims[0], 6), "64", "what comes after them is asked for");
     bench.end(leases[1], done());
     bench.answer("complete_execution", |_| ok(&["completed"]));
     let third = bench.start(0, "");
