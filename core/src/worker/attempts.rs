@@ -21,7 +21,7 @@ use super::end_claims::EndClaim;
 use super::inputs_and_effects::{CancelReason, Effect, HandlerOutcome};
 use super::io::{Alarm, Io};
 use super::observe::{AttemptOutcome, Observation};
-use super::releases::Slot;
+use super::quota_releases::QuotaSlot;
 use super::reports::Report;
 use crate::call::execution::Running;
 use crate::call::scheduling::ClaimedWork;
@@ -95,9 +95,9 @@ impl Attempt {
         !matches!(self.stage, Stage::Waiting(_))
     }
 
-    pub(super) fn slot(&self, ended: bool) -> Option<Slot> {
+    pub(super) fn quota_slot(&self, ended: bool) -> Option<QuotaSlot> {
         let execution = self.execution.clone();
-        self.quota.map(|quota| Slot { execution, quota, ended })
+        self.quota.map(|quota| QuotaSlot { execution, quota, ended })
     }
 }
 
@@ -229,14 +229,14 @@ impl Attempts {
 
     /// The handler has suspended its execution, which gave up the lease. Returns the slot to give
     /// back.
-    pub(super) fn suspended(&mut self, io: &mut Io, lease: LeaseId) -> Option<Slot> {
+    pub(super) fn suspended(&mut self, io: &mut Io, lease: LeaseId) -> Option<QuotaSlot> {
         let attempt = self.held.get_mut(&lease)?;
         match attempt.stage {
             Stage::Running | Stage::Lost(_) => {
                 attempt.stage = Stage::Suspended;
                 clear_alarms(io, lease);
                 io.observe(Observation::Suspended(attempt.execution.clone()));
-                attempt.slot(false)
+                attempt.quota_slot(false)
             }
             Stage::Waiting(_) | Stage::Suspended | Stage::Reporting(_) => None,
         }
@@ -250,7 +250,7 @@ impl Attempts {
         lease: LeaseId,
         outcome: HandlerOutcome,
         claim: Option<EndClaim>,
-    ) -> Option<Slot> {
+    ) -> Option<QuotaSlot> {
         let attempt = self.held.get(&lease)?;
         let execution = attempt.execution.clone();
         match attempt.stage {
@@ -283,7 +283,7 @@ impl Attempts {
         lease: LeaseId,
         outcome: Option<AttemptOutcome>,
         ended: bool,
-    ) -> Option<Slot> {
+    ) -> Option<QuotaSlot> {
         let attempt = self.held.remove(&lease)?;
         clear_alarms(io, lease);
         if attempt.has_permit() {
@@ -293,7 +293,7 @@ impl Attempts {
             let (execution, lane) = (attempt.execution.clone(), attempt.lane.clone());
             io.observe(Observation::AttemptEnded { execution, lane, outcome });
         }
-        attempt.slot(ended)
+        attempt.quota_slot(ended)
     }
 
     /// From now on, what is granted is put back.
@@ -315,7 +315,7 @@ impl Attempts {
 
     /// Drops handlers that have not stopped, and puts their executions back. Returns slots to give
     /// back.
-    pub(super) fn abort_handlers(&mut self, io: &mut Io) -> Vec<Slot> {
+    pub(super) fn abort_handlers(&mut self, io: &mut Io) -> Vec<QuotaSlot> {
         let mut slots = Vec::new();
         let leases = self.held.iter().filter(|(_, attempt)| attempt.has_handler());
         for lease in leases.map(|(lease, _)| *lease).collect::<Vec<_>>() {

@@ -149,7 +149,7 @@ impl Claiming {
                 one.work.execution_id == *execution
             };
             let unneeded = quota.filter(|_| !events.iter().any(got));
-            events.extend(unneeded.map(|quota| Event::SlotUnneeded(execution.clone(), quota)));
+            events.extend(unneeded.map(|quota| Event::QuotaSlotUnneeded(execution.clone(), quota)));
             self.mark_ready(target.lane, target.partition);
             return events;
         }

@@ -42,7 +42,7 @@ pub(super) enum Event {
     /// admitted.
     MayLookBehind(ClaimTarget),
     /// An admitted execution was not claimed: its slot may not be needed.
-    SlotUnneeded(ExecutionId, QuotaPolicyId),
+    QuotaSlotUnneeded(ExecutionId, QuotaPolicyId),
 }
 
 /// A claimed execution.
@@ -282,7 +282,7 @@ impl Claiming {
         core::mem::take(&mut self.admitted)
             .into_iter()
             .filter_map(|admitted| Some((admitted.execution_id, admitted.quota?)))
-            .map(|(execution, quota)| Event::SlotUnneeded(execution, quota))
+            .map(|(execution, quota)| Event::QuotaSlotUnneeded(execution, quota))
             .collect()
     }
 }

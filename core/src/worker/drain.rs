@@ -11,7 +11,7 @@
 use core::time::Duration;
 
 use super::io::Alarm;
-use super::releases::Slot;
+use super::quota_releases::QuotaSlot;
 use super::{Observation, Worker};
 use crate::time::LocalTime;
 
@@ -74,7 +74,7 @@ impl Worker {
         let events = self.claiming.drain(&mut self.io);
         self.on_claiming(events);
         for (execution, quota) in self.admissions.drain(&mut self.io) {
-            self.release(Some(Slot { execution, quota, ended: false }));
+            self.release(Some(QuotaSlot { execution, quota, ended: false }));
         }
         self.attempts.drain(&mut self.io);
     }

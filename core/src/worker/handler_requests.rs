@@ -14,7 +14,7 @@ use super::inputs_and_effects::{
     Effect, HandlerReply, HandlerRequest, HandlerRequestError, Suspension,
 };
 use super::io::{Alarm, Continuation, Io, later, only, parse, read_time};
-use super::releases::Slot;
+use super::quota_releases::QuotaSlot;
 use crate::call::budget::{RecordSpend, UsageVerdict};
 use crate::call::scheduling::UpdateProgress;
 use crate::call::stream::AppendFrame;
@@ -201,7 +201,7 @@ impl HandlerRequests {
         attempts: &mut Attempts,
         id: u64,
         replies: Vec<Reply>,
-    ) -> Option<Slot> {
+    ) -> Option<QuotaSlot> {
         let request = self.open.get_mut(&id)?;
         if request.needs_time {
             return match read_time(replies.into_iter().next()) {
@@ -249,7 +249,7 @@ impl HandlerRequests {
         attempts: &mut Attempts,
         id: u64,
         error: CallError,
-    ) -> Option<Slot> {
+    ) -> Option<QuotaSlot> {
         let request = self.open.get_mut(&id)?;
         let idempotency = match request.call {
             Call::Frame(_) => Idempotency::NotIdempotent,
@@ -343,7 +343,7 @@ fn on_suspended(
     attempts: &mut Attempts,
     lease: LeaseId,
     suspended: Suspended,
-) -> (Vec<crate::call::suspension::BoundWaitpoint>, Option<Slot>) {
+) -> (Vec<crate::call::suspension::BoundWaitpoint>, Option<QuotaSlot>) {
     let Some(attempt) = attempts.get_mut(lease) else {
         let (Suspended::Waiting { waitpoints, .. }
         | Suspended::AlreadySatisfied { waitpoints, .. }) = suspended;

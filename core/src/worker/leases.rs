@@ -8,7 +8,7 @@ use super::attempts::{Attempts, Stage, clear_alarms};
 use super::inputs_and_effects::{CancelReason, Effect};
 use super::io::{Alarm, Continuation, Io, only};
 use super::observe::{AttemptOutcome, Observation};
-use super::releases::Slot;
+use super::quota_releases::QuotaSlot;
 use crate::call::lease::RenewLease;
 use crate::command::Reply;
 use crate::error::CallError;
@@ -56,7 +56,7 @@ impl Attempts {
         lease: LeaseId,
         sent: LocalTime,
         replies: Vec<Reply>,
-    ) -> Option<Slot> {
+    ) -> Option<QuotaSlot> {
         let (renew_at, ends_at) = (self.renew_at(sent), sent.after(self.config.lease_ttl));
         let attempt = self.held.get_mut(&lease).filter(|attempt| attempt.is_held())?;
         let reply = only::<RenewLease>(replies);
@@ -89,7 +89,7 @@ impl Attempts {
     }
 
     /// A lease has ended by the local clock. Returns the slot to give back.
-    pub(super) fn expire(&mut self, io: &mut Io, lease: LeaseId) -> Option<Slot> {
+    pub(super) fn expire(&mut self, io: &mut Io, lease: LeaseId) -> Option<QuotaSlot> {
         let attempt = self.held.get(&lease).filter(|attempt| attempt.is_held())?;
         let claimed_at = attempt.claim().map(|claim| claim.since);
         if let Some(until) = claimed_at.map(|since| since.after(self.config.lease_ttl))
@@ -116,7 +116,7 @@ impl Attempts {
         lease: LeaseId,
         outcome: AttemptOutcome,
         reason: CancelReason,
-    ) -> Option<Slot> {
+    ) -> Option<QuotaSlot> {
         let attempt = self.held.get_mut(&lease)?;
         match attempt.stage {
             Stage::Running => {

@@ -33,7 +33,7 @@
 //! | `admissions` | executions whose budgets and quota are being asked |
 //! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
-//! | `releases` | quota slots to give back |
+//! | `quota_releases` | quota slots to give back |
 //! | `drain` | how a drain goes: its phases and what is due in them |
 //! | `io` | requests in flight, timers, effects, random numbers |
 
@@ -51,7 +51,7 @@ mod inputs_and_effects;
 mod io;
 mod leases;
 mod observe;
-mod releases;
+mod quota_releases;
 mod reports;
 mod survey;
 #[cfg(test)]
@@ -76,7 +76,7 @@ use drain::Phase;
 use end_claims::EndClaim;
 use handler_requests::HandlerRequests;
 use io::{Alarm, Continuation, Io};
-use releases::{Releases, Slot};
+use quota_releases::{QuotaReleases, QuotaSlot};
 use reports::Reported;
 
 use crate::id::{LaneId, LeaseId};
@@ -93,7 +93,7 @@ pub struct Worker {
     admissions: Admissions,
     attempts: Attempts,
     handler_requests: HandlerRequests,
-    releases: Releases,
+    releases: QuotaReleases,
     phase: Phase,
 }
 
@@ -110,7 +110,7 @@ impl Worker {
             admissions: Admissions::new(config.clone()),
             attempts: Attempts::new(config.clone()),
             handler_requests: HandlerRequests::new(config.clone()),
-            releases: Releases::new(config),
+            releases: QuotaReleases::new(config),
             phase: Phase::Open,
             io,
         }
@@ -139,8 +139,8 @@ impl Worker {
             }
             Input::Ended { lease, outcome } => {
                 let claim = self.claim_with_end(lease);
-                let slot = self.attempts.ended(&mut self.io, lease, outcome, claim);
-                self.release(slot);
+                let quota_slot = self.attempts.ended(&mut self.io, lease, outcome, claim);
+                self.release(quota_slot);
             }
             Input::HandlerRequested { lease, id, request } => {
                 let Self { io, attempts, handler_requests, .. } = self;
@@ -220,8 +220,8 @@ impl Worker {
             let io = &mut self.io;
             match alarm {
                 Alarm::Expire(lease) => {
-                    let slot = self.attempts.expire(io, lease);
-                    self.release(slot);
+                    let quota_slot = self.attempts.expire(io, lease);
+                    self.release(quota_slot);
                 }
                 Alarm::Renew(lease) => self.attempts.renew(io, lease),
                 Alarm::PutBack(lease) => self.attempts.put_back(io, lease),
@@ -274,21 +274,21 @@ impl Worker {
                 self.on_admission(event);
             }
             Continuation::Renewal { lease, sent } => {
-                let slot = self.attempts.on_renewal(io, lease, sent, replies);
-                self.release(slot);
+                let quota_slot = self.attempts.on_renewal(io, lease, sent, replies);
+                self.release(quota_slot);
             }
             Continuation::Report(lease) => {
-                let Reported { slot, claim } = self.attempts.on_report(io, lease, replies);
-                self.release(slot);
+                let Reported { quota_slot, claim } = self.attempts.on_report(io, lease, replies);
+                self.release(quota_slot);
                 if let Some((claim, reply)) = claim {
                     let events = self.claiming.on_end(claim, reply);
                     self.on_claiming(events);
                 }
             }
             Continuation::HandlerRequest(request) => {
-                let slot =
+                let quota_slot =
                     self.handler_requests.on_replies(io, &mut self.attempts, request, replies);
-                self.release(slot);
+                self.release(quota_slot);
             }
             Continuation::Release(number) => self.releases.on_replies(io, number, replies),
         }
@@ -307,8 +307,8 @@ impl Worker {
                         self.claiming.queue(target);
                     }
                 }
-                claiming::Event::SlotUnneeded(execution, quota) => {
-                    self.release(Some(Slot { execution, quota, ended: false }));
+                claiming::Event::QuotaSlotUnneeded(execution, quota) => {
+                    self.release(Some(QuotaSlot { execution, quota, ended: false }));
                 }
             }
         }
@@ -320,19 +320,19 @@ impl Worker {
             Some(admissions::Event::Held((lane, partition))) => {
                 self.claiming.mark_ready(lane, partition);
             }
-            Some(admissions::Event::GivenUp((lane, partition), slot)) => {
+            Some(admissions::Event::GivenUp((lane, partition), quota_slot)) => {
                 self.claiming.back_off(&mut self.io, partition);
                 self.claiming.mark_ready(lane, partition);
-                let slot = slot.map(|(execution, quota)| Slot { execution, quota, ended: false });
-                self.release(slot);
+                let quota_slot = quota_slot.map(|(execution, quota)| QuotaSlot { execution, quota, ended: false });
+                self.release(quota_slot);
             }
             None => {}
         }
     }
 
-    fn release(&mut self, slot: Option<Slot>) {
-        if let Some(slot) = slot {
-            self.releases.begin(&mut self.io, slot);
+    fn release(&mut self, quota_slot: Option<QuotaSlot>) {
+        if let Some(quota_slot) = quota_slot {
+            self.releases.begin(&mut self.io, quota_slot);
         }
     }
 }

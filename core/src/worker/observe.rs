@@ -172,11 +172,11 @@ pub enum Observation {
     /// An execution was suspended by its handler.
     Suspended(ExecutionId),
     /// A quota slot was given back.
-    SlotReleased(ExecutionId),
+    QuotaReleased(ExecutionId),
     /// A quota slot was kept: the execution still needs it.
-    SlotKept(ExecutionId),
+    QuotaKept(ExecutionId),
     /// A quota slot was not released: the engine will do it.
-    SlotNotReleased {
+    QuotaNotReleased {
         /// The execution that has it.
         execution: ExecutionId,
         /// Why.

@@ -19,7 +19,7 @@ use super::end_claims::EndClaim;
 use super::inputs_and_effects::HandlerOutcome;
 use super::io::{Alarm, Continuation, Io, later, only, read_time};
 use super::observe::{AttemptOutcome, Observation};
-use super::releases::Slot;
+use super::quota_releases::QuotaSlot;
 use crate::call::execution::{
     Authority, CompleteExecution, DelayExecution, FailExecution, Failure, Running,
 };
@@ -72,7 +72,7 @@ struct ReportOutcome {
 #[derive(Default)]
 pub(super) struct Reported {
     /// The slot to give back.
-    pub(super) slot: Option<Slot>,
+    pub(super) quota_slot: Option<QuotaSlot>,
     /// What the report has claimed; no reply if that is not known.
     pub(super) claim: Option<(EndClaim, Option<ClaimManyReply>)>,
 }
@@ -179,8 +179,8 @@ impl Attempts {
         claims: Option<ClaimManyReply>,
     ) -> Reported {
         let claim = self.get(lease).and_then(Attempt::claim).cloned();
-        let slot = self.finish(io, lease, outcome.outcome, outcome.ended);
-        Reported { slot, claim: claim.map(|claim| (claim, claims)) }
+        let quota_slot = self.finish(io, lease, outcome.outcome, outcome.ended);
+        Reported { quota_slot, claim: claim.map(|claim| (claim, claims)) }
     }
 
     fn report_failed(&mut self, io: &mut Io, lease: LeaseId, error: CallError) -> Reported {
@@ -198,16 +198,16 @@ impl Attempts {
             CallError::Refused(refusal) => {
                 let outcome = AttemptOutcome::of_refused(&refusal);
                 io.observe(Observation::ReportRejected { execution, refusal });
-                let slot = self.finish(io, lease, Some(outcome), false);
-                Reported { slot, claim: None }
+                let quota_slot = self.finish(io, lease, Some(outcome), false);
+                Reported { quota_slot, claim: None }
             }
             // Not applied, or perhaps applied: it is repeated until the lease is over.
             error @ (CallError::Server(_) | CallError::Broken(_)) => {
                 report.broken += u32::from(error.retry(Idempotency::Idempotent) == Retry::Never);
                 if report.broken == BROKEN_MAX {
                     io.observe(Observation::ReportGivenUp { execution, error });
-                    let slot = self.finish(io, lease, Some(AttemptOutcome::Error), false);
-                    return Reported { slot, claim: None };
+                    let quota_slot = self.finish(io, lease, Some(AttemptOutcome::Error), false);
+                    return Reported { quota_slot, claim: None };
                 }
                 report.call.failed(perhaps_applied(&error), running, attempt.fence);
                 io.observe(Observation::ReportUnanswered { execution, error });

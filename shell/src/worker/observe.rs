@@ -82,9 +82,9 @@ fn log(fact: &Observation) {
         }
         Observation::AttemptEnded { execution, outcome, .. } => log_end(execution, *outcome),
         Observation::Suspended(execution) => tracing::debug!(%execution, "suspended"),
-        Observation::SlotReleased(execution) => tracing::debug!(%execution, "quota slot released"),
-        Observation::SlotKept(execution) => tracing::debug!(%execution, "quota slot still needed"),
-        Observation::SlotNotReleased { execution, error } => {
+        Observation::QuotaReleased(execution) => tracing::debug!(%execution, "quota slot released"),
+        Observation::QuotaKept(execution) => tracing::debug!(%execution, "quota slot still needed"),
+        Observation::QuotaNotReleased { execution, error } => {
             tracing::debug!(%execution, %error, "quota slot not released, left to the engine");
         }
         Observation::DrainTimeOver => tracing::info!("drain time is over, stopping handlers"),

@@ -147,7 +147,7 @@ fn a_release_that_cannot_succeed_is_not_repeated() {
             });
         }
         bench.pass(1_000);
-        let given_up = |fact: &Observation| matches!(fact, Observation::SlotNotReleased { .. });
+        let given_up = |fact: &Observation| matches!(fact, Observation::QuotaNotReleased { .. });
         (bench.is_sent("HMGET"), bench.observed(given_up))
     };
     assert_eq!(reads("LOADING the dataset"), (true, false));

@@ -89,7 +89,7 @@ fn a_completion_is_repeated_after_silence_and_found_under_its_lease() {
     assert_eq!(first, again);
     assert_eq!(bench.outcomes(), [AttemptOutcome::Ok]);
     bench.answer("release_admission", |_| ok(&["released"]));
-    assert!(bench.observed(|fact| matches!(fact, Observation::SlotReleased(_))));
+    assert!(bench.observed(|fact| matches!(fact, Observation::QuotaReleased(_))));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_panic_fails_the_attempt_and_gives_its_slot_back() {
     bench.lose("release_admission");
     bench.pass(100);
     bench.answer("release_admission", |_| ok(&["released"]));
-    assert!(bench.observed(|fact| matches!(fact, Observation::SlotReleased(_))));
+    assert!(bench.observed(|fact| matches!(fact, Observation::QuotaReleased(_))));
 }
 
 #[test]

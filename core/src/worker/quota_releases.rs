@@ -18,7 +18,7 @@ use crate::time::LocalTime;
 
 /// A slot to give back.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
+pub(super) struct QuotaSlot {
     pub(super) execution: ExecutionId,
     pub(super) quota: QuotaPolicyId,
     /// Whether the execution is known to have ended. Otherwise it may run elsewhere with the same
@@ -28,19 +28,19 @@ pub(super) struct Slot {
 
 #[derive(Clone, Debug)]
 struct Release {
-    slot: Slot,
+    slot: QuotaSlot,
     until: LocalTime,
     delays: RetryDelays,
 }
 
 #[derive(Clone)]
-pub(super) struct Releases {
+pub(super) struct QuotaReleases {
     config: Arc<WorkerConfig>,
     under_way: BTreeMap<u64, Release>,
     next: u64,
 }
 
-impl Releases {
+impl QuotaReleases {
     pub(super) const fn new(config: Arc<WorkerConfig>) -> Self {
         Self { config, under_way: BTreeMap::new(), next: 0 }
     }
@@ -50,7 +50,7 @@ impl Releases {
     }
 
     /// Gives a slot back. Beyond a limit, that is left to the engine.
-    pub(super) fn begin(&mut self, io: &mut Io, slot: Slot) {
+    pub(super) fn begin(&mut self, io: &mut Io, slot: QuotaSlot) {
         if self.under_way.len() >= UNDER_WAY_MAX {
             return;
         }
@@ -63,7 +63,7 @@ impl Releases {
     }
 
     pub(super) fn send(&mut self, io: &mut Io, number: u64) {
-        let Some(Release { slot: Slot { execution, quota, ended }, .. }) =
+        let Some(Release { slot: QuotaSlot { execution, quota, ended }, .. }) =
             self.under_way.get(&number)
         else {
             return;
@@ -85,7 +85,7 @@ impl Releases {
         let execution = release.slot.execution.clone();
         let error = if release.slot.ended {
             match only::<ReleaseAdmission>(replies) {
-                Ok(_) => return io.observe(Observation::SlotReleased(execution)),
+                Ok(_) => return io.observe(Observation::QuotaReleased(execution)),
                 Err(error) => error,
             }
         } else {
@@ -95,7 +95,7 @@ impl Releases {
                     self.under_way.insert(number, release);
                     return self.send(io, number);
                 }
-                Ok(_) => return io.observe(Observation::SlotKept(execution)),
+                Ok(_) => return io.observe(Observation::QuotaKept(execution)),
                 Err(error) => error,
             }
         };
@@ -104,7 +104,7 @@ impl Releases {
             io.back_off(Alarm::Release(number), &mut release.delays);
             self.under_way.insert(number, release);
         } else {
-            io.observe(Observation::SlotNotReleased { execution, error });
+            io.observe(Observation::QuotaNotReleased { execution, error });
         }
     }
 }
