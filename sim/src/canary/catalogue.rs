@@ -201,9 +201,9 @@ canaries! {
     lost_lease_noticed_by_renewal_only: "HandlersStopped",
         PlantedBug::Worker(WorkerBug::LostIgnored),
         "lease 30s\ntask E1 does hang\nat 0s caller-1 create E1\nat 2s caller-1 cancel E1\n";
-    slot_kept_after_a_panic: "SlotsGivenBack", PlantedBug::Worker(WorkerBug::PanicKeepsSlot),
+    slot_kept_after_a_panic: "QuotaSlotsGivenBack", PlantedBug::Worker(WorkerBug::PanicKeepsSlot),
         "task E1 does panic panic panic panic\nat 0s caller-1 create E1 policy quota\n";
-    slot_of_an_unclaimed_execution_kept: "SlotsGivenBack",
+    slot_of_an_unclaimed_execution_kept: "QuotaSlotsGivenBack",
         PlantedBug::Worker(WorkerBug::UnclaimedSlotKept),
         "fault CancelRace on 1st check_admission_and_record\nat 0s caller-1 create E1 policy quota\n";
     refused_admission_asked_again_at_once: "AdmissionsPaced",

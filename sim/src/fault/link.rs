@@ -66,7 +66,7 @@ impl World {
     /// All actors with links to the servers.
     pub(crate) fn all_clients(&self) -> Vec<Actor> {
         let count = |number: usize| 1..=u8::try_from(number).unwrap_or(u8::MAX);
-        let engines = count(self.engine_slots.len()).map(Actor::Engine);
+        let engines = count(self.engine_processes.len()).map(Actor::Engine);
         engines
             .chain(count(self.clients.workers.len()).map(Actor::Worker))
             .chain((1..=3).map(Actor::Caller))

@@ -99,8 +99,8 @@ impl World {
                 self.network.servers.moves.remove(&slot);
             }
             FaultEnd::Filter(engine) => {
-                if let Some(engine_slot) = self.engine_slot(engine) {
-                    engine_slot.config.filter.namespace = None;
+                if let Some(engine_process) = self.engine_process(engine) {
+                    engine_process.config.filter.namespace = None;
                 }
                 self.kill_engine(engine, 10);
             }
@@ -109,8 +109,8 @@ impl World {
             FaultEnd::Stop(engine) => self.kill_engine(engine, 10),
             FaultEnd::ReplaceLibrary(node, until_ms) => self.replace_library_again(node, until_ms),
             FaultEnd::Flood(engine) => {
-                if let Some(engine_slot) = self.engine_slot(engine) {
-                    engine_slot.gone = true;
+                if let Some(engine_process) = self.engine_process(engine) {
+                    engine_process.gone = true;
                 }
                 self.kill_engine(engine, 0);
             }

@@ -89,7 +89,7 @@ marks! {
         |g| worker(g, |fact| matches!(fact, Fact::OutcomeDiscarded { outcome: None, .. }));
     "quota slot given back by a worker": |g| worker(g, |fact| matches!(fact, Fact::QuotaReleased(_)));
     "quota slot kept by a worker": |g| worker(g, |fact| matches!(fact, Fact::QuotaKept(_)));
-    "slot left to the engine": |g| worker(g, |fact| matches!(fact, Fact::QuotaNotReleased { .. }));
+    "quota slot left to the engine": |g| worker(g, |fact| matches!(fact, Fact::QuotaNotReleased { .. }));
     "slot taken back by an engine": |g| g.by_engine() && g.did("release_admission", "released");
     "drain time over": |g| worker(g, |fact| matches!(fact, Fact::DrainTimeOver));
     "worker drained": |g| worker(g, |fact| matches!(fact, Fact::Drained));

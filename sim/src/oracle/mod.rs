@@ -36,7 +36,7 @@ mod purged_in_time;
 mod quiet_at_rest;
 mod repeat_is_harmless;
 mod signal_counts_once;
-mod slots_given_back;
+mod quota_slots_given_back;
 mod success_is_true;
 mod workers;
 
@@ -176,7 +176,7 @@ pub const ORACLES: &[Oracle] = &[
     no_lost_ack::ORACLE,
     success_is_true::ORACLE,
     leases_kept::ORACLE,
-    slots_given_back::ORACLE,
+    quota_slots_given_back::ORACLE,
     handlers_stopped::ORACLE,
     admissions_paced::ORACLE,
     capacity_kept::ORACLE,

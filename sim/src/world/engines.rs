@@ -25,8 +25,8 @@ const DEAD: Span = Span { from: 50, to: 8_000 };
 /// The clock of an engine at the start of a run: larger than any skew.
 const CLOCK_START_MS: u64 = 10_000_000_000;
 
-/// A place for an engine. It stays when the engine dies.
-pub(crate) struct EngineSlot {
+/// A process that runs an engine. It stays when the engine dies, and starts the next one.
+pub(crate) struct EngineProcess {
     pub(crate) engine: Option<Engine>,
     pub(crate) config: EngineConfig,
     /// How many engines were started here.
@@ -43,7 +43,7 @@ pub(crate) struct EngineSlot {
     reloading: bool,
 }
 
-impl EngineSlot {
+impl EngineProcess {
     pub(crate) fn new(config: &Config) -> Self {
         Self {
             engine: None,
@@ -105,8 +105,8 @@ fn interval(name: ScannerName, every_ms: u64) -> Duration {
 const VISIT_ALL_EVERY_MS: u64 = 3_000;
 
 impl World {
-    pub(crate) fn engine_slot(&mut self, number: u8) -> Option<&mut EngineSlot> {
-        self.engine_slots.get_mut(usize::from(number).checked_sub(1)?)
+    pub(crate) fn engine_process(&mut self, number: u8) -> Option<&mut EngineProcess> {
+        self.engine_processes.get_mut(usize::from(number).checked_sub(1)?)
     }
 
     pub(crate) fn start_engine(&mut self, number: u8) {
@@ -116,15 +116,16 @@ impl World {
 
     pub(crate) fn start_engine_seeded(&mut self, number: u8, seed: u64) {
         let now_ms = self.now_ms;
-        let Some(engine_slot) = self.engine_slot(number) else { return };
-        if engine_slot.engine.is_some() || engine_slot.gone {
+        let Some(engine_process) = self.engine_process(number) else { return };
+        if engine_process.engine.is_some() || engine_process.gone {
             return;
         }
-        let now = engine_slot.clock(now_ms);
-        engine_slot.engine = Some(Engine::new(engine_slot.config.clone(), seed, now));
-        engine_slot.incarnation += 1;
-        (engine_slot.wake_ms, engine_slot.reloading, engine_slot.frozen_until) = (None, false, 0);
-        let incarnation = engine_slot.incarnation;
+        let now = engine_process.clock(now_ms);
+        engine_process.engine = Some(Engine::new(engine_process.config.clone(), seed, now));
+        engine_process.incarnation += 1;
+        (engine_process.wake_ms, engine_process.reloading, engine_process.frozen_until) =
+            (None, false, 0);
+        let incarnation = engine_process.incarnation;
         self.emit(Actor::Engine(number), EventKind::Started);
         self.schedule(now_ms, Scheduled::Wake { engine: number, incarnation });
     }
@@ -143,8 +144,8 @@ impl World {
     }
 
     pub(crate) fn kill_engine(&mut self, number: u8, dead_ms: u64) {
-        let Some(engine_slot) = self.engine_slot(number) else { return };
-        if engine_slot.engine.take().is_none() {
+        let Some(engine_process) = self.engine_process(number) else { return };
+        if engine_process.engine.take().is_none() {
             return;
         }
         self.counters.engine_deaths += 1;
@@ -154,18 +155,18 @@ impl World {
 
     pub(crate) fn wake(&mut self, engine: u8, incarnation: u32) {
         let now_ms = self.now_ms;
-        let Some(engine_slot) = self.engine_slot(engine) else { return };
-        if engine_slot.incarnation == incarnation
-            && engine_slot.wake_ms.is_none_or(|wake_ms| wake_ms <= now_ms)
+        let Some(engine_process) = self.engine_process(engine) else { return };
+        if engine_process.incarnation == incarnation
+            && engine_process.wake_ms.is_none_or(|wake_ms| wake_ms <= now_ms)
         {
-            engine_slot.wake_ms = None;
+            engine_process.wake_ms = None;
             self.feed(engine, Input::Wake);
         }
     }
 
     pub(crate) fn engine_input(&mut self, engine: u8, incarnation: Option<u32>, input: Input) {
-        let Some(engine_slot) = self.engine_slot(engine) else { return };
-        if incarnation.is_none_or(|incarnation| engine_slot.incarnation == incarnation) {
+        let Some(engine_process) = self.engine_process(engine) else { return };
+        if incarnation.is_none_or(|incarnation| engine_process.incarnation == incarnation) {
             self.feed(engine, input);
         }
     }
@@ -186,10 +187,12 @@ impl World {
         for message in messages {
             let channel = String::from_utf8_lossy(&message.channel);
             let Ok(Some(said)) = Input::pushed(&channel, &message.payload) else { continue };
-            for at in 0..self.engine_slots.len() {
+            for at in 0..self.engine_processes.len() {
                 let engine = u8::try_from(at + 1).unwrap_or(u8::MAX);
-                let (incarnation, unpushed) =
-                    (self.engine_slots[at].incarnation, self.engine_slots[at].unpushed_until);
+                let (incarnation, unpushed) = (
+                    self.engine_processes[at].incarnation,
+                    self.engine_processes[at].unpushed_until,
+                );
                 if unpushed > self.now_ms {
                     continue;
                 }
@@ -206,27 +209,27 @@ impl World {
     /// Gives an engine an input, carries out its effects, and schedules its next deadline.
     fn feed(&mut self, number: u8, input: Input) {
         let now_ms = self.now_ms;
-        let Some(engine_slot) = self.engine_slot(number) else { return };
-        let incarnation = engine_slot.incarnation;
-        if engine_slot.frozen_until > now_ms {
+        let Some(engine_process) = self.engine_process(number) else { return };
+        let incarnation = engine_process.incarnation;
+        if engine_process.frozen_until > now_ms {
             // Inputs for a frozen process wait in its buffers.
-            let (due, input) = (engine_slot.frozen_until, Box::new(input));
+            let (due, input) = (engine_process.frozen_until, Box::new(input));
             return self.schedule(
                 due,
                 Scheduled::EngineInput { engine: number, incarnation: Some(incarnation), input },
             );
         }
-        let now = engine_slot.clock(now_ms);
+        let now = engine_process.clock(now_ms);
         let before = self.profiler.enter(Part::Engines);
         if let Some(engine) =
-            self.engine_slot(number).and_then(|engine_slot| engine_slot.engine.as_mut())
+            self.engine_process(number).and_then(|engine_process| engine_process.engine.as_mut())
         {
             engine.handle(now, input);
         }
         self.profiler.enter(before);
         while let Some(effect) = self
-            .engine_slot(number)
-            .and_then(|engine_slot| engine_slot.engine.as_mut()?.next_effect())
+            .engine_process(number)
+            .and_then(|engine_process| engine_process.engine.as_mut()?.next_effect())
         {
             let actor = Actor::Engine(number);
             match effect {
@@ -252,13 +255,15 @@ impl World {
 
     fn set_alarm(&mut self, number: u8) {
         let now_ms = self.now_ms;
-        let Some(engine_slot) = self.engine_slot(number) else { return };
-        let Some(deadline) = engine_slot.engine.as_ref().and_then(Engine::deadline) else { return };
+        let Some(engine_process) = self.engine_process(number) else { return };
+        let Some(deadline) = engine_process.engine.as_ref().and_then(Engine::deadline) else {
+            return;
+        };
         let wake_ms =
-            (now_ms + deadline.0.saturating_sub(engine_slot.clock(now_ms).0)).max(now_ms + 1);
-        if engine_slot.wake_ms.is_none_or(|known| wake_ms < known) {
-            engine_slot.wake_ms = Some(wake_ms);
-            let incarnation = engine_slot.incarnation;
+            (now_ms + deadline.0.saturating_sub(engine_process.clock(now_ms).0)).max(now_ms + 1);
+        if engine_process.wake_ms.is_none_or(|known| wake_ms < known) {
+            engine_process.wake_ms = Some(wake_ms);
+            let incarnation = engine_process.incarnation;
             self.schedule(wake_ms, Scheduled::Wake { engine: number, incarnation });
         }
     }
@@ -270,8 +275,8 @@ impl World {
         if !missing {
             return;
         }
-        let Some(engine_slot) = self.engine_slot(number) else { return };
-        if !std::mem::replace(&mut engine_slot.reloading, true) {
+        let Some(engine_process) = self.engine_process(number) else { return };
+        if !std::mem::replace(&mut engine_process.reloading, true) {
             let wait = self.random(Purpose::Network, Actor::Engine(number)).within(RELOAD);
             self.schedule(self.now_ms + wait, Scheduled::Reload { engine: number });
         }
@@ -281,9 +286,9 @@ impl World {
     pub(crate) fn reload(&mut self, number: u8) {
         self.network.servers.load_library();
         self.emit(Actor::Engine(number), EventKind::Note("loads the library".to_owned()));
-        let Some(engine_slot) = self.engine_slot(number) else { return };
-        engine_slot.reloading = false;
-        let incarnation = engine_slot.incarnation;
+        let Some(engine_process) = self.engine_process(number) else { return };
+        engine_process.reloading = false;
+        let incarnation = engine_process.incarnation;
         self.engine_input(number, Some(incarnation), Input::LibraryLoaded);
     }
 

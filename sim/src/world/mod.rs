@@ -23,7 +23,7 @@ use crate::plan::{FaultRule, Plan, Trigger};
 use crate::profile::{Part, Profiler};
 use crate::search::Draws;
 
-use engines::EngineSlot;
+use engines::EngineProcess;
 use parts::{Clients, Injections, Judges, Network};
 use random_streams::{Purpose, RandomStreams};
 use servers::Servers;
@@ -51,7 +51,7 @@ pub struct World {
     pub(crate) queue: EventQueue<Scheduled>,
     pub(crate) streams: RandomStreams,
     pub(crate) network: Network,
-    pub(crate) engine_slots: Vec<EngineSlot>,
+    pub(crate) engine_processes: Vec<EngineProcess>,
     pub(crate) clients: Clients,
     pub(crate) injections: Injections,
     pub(crate) judges: Judges,
@@ -85,7 +85,7 @@ impl World {
             queue: EventQueue::default(),
             streams,
             network: Network::new(servers),
-            engine_slots: Vec::new(),
+            engine_processes: Vec::new(),
             clients: Clients::new(engines::partition_counts(&plan.config)),
             injections: Injections::new(plan),
             judges: Judges::new(oracles, TAIL),
@@ -109,11 +109,11 @@ impl World {
         self.emit(Actor::World, EventKind::Phase(Phase::Safety));
         self.provision();
         for engine in 1..=self.plan.config.engines.clamp(1, 7) {
-            let mut engine_slot = EngineSlot::new(&self.plan.config);
+            let mut engine_process = EngineProcess::new(&self.plan.config);
             if self.bug == Some(PlantedBug::World(WorldBug::OneBatchAtATime)) {
-                engine_slot.config.window = 1;
+                engine_process.config.window = 1;
             }
-            self.engine_slots.push(engine_slot);
+            self.engine_processes.push(engine_process);
             self.start_engine(u8::try_from(engine).unwrap_or(1));
         }
         for number in 1..=self.plan.config.workers.min(9) {

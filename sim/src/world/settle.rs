@@ -36,7 +36,7 @@ impl World {
         self.network.links.clogged_until.clear();
         self.network.links.slow.clear();
         self.injections.end(self.now_ms);
-        for number in 1..=u8::try_from(self.engine_slots.len()).unwrap_or(u8::MAX) {
+        for number in 1..=u8::try_from(self.engine_processes.len()).unwrap_or(u8::MAX) {
             self.heal_engine(number);
         }
         for number in 1..=u8::try_from(self.clients.workers.len()).unwrap_or(u8::MAX) {
@@ -49,10 +49,10 @@ impl World {
 
     fn heal_engine(&mut self, number: u8) {
         let now_ms = self.now_ms;
-        let Some(engine_slot) = self.engine_slot(number) else { return };
-        engine_slot.frozen_until = engine_slot.frozen_until.min(now_ms);
-        engine_slot.unpushed_until = engine_slot.unpushed_until.min(now_ms);
-        if engine_slot.config.filter.namespace.take().is_some() {
+        let Some(engine_process) = self.engine_process(number) else { return };
+        engine_process.frozen_until = engine_process.frozen_until.min(now_ms);
+        engine_process.unpushed_until = engine_process.unpushed_until.min(now_ms);
+        if engine_process.config.filter.namespace.take().is_some() {
             self.kill_engine(number, 10);
         }
         self.start_engine(number);
@@ -67,15 +67,15 @@ impl World {
             let fate = self.random(Purpose::Faults, actor).below(6);
             let words = match fate {
                 0 => {
-                    if let Some(engine_slot) = self.engine_slot(number) {
-                        engine_slot.gone = true;
+                    if let Some(engine_process) = self.engine_process(number) {
+                        engine_process.gone = true;
                     }
                     self.kill_engine(number, 0);
                     "is dead for good"
                 }
                 1 => {
-                    if let Some(engine_slot) = self.engine_slot(number) {
-                        engine_slot.frozen_until = u64::MAX;
+                    if let Some(engine_process) = self.engine_process(number) {
+                        engine_process.frozen_until = u64::MAX;
                     }
                     "is frozen for good"
                 }

@@ -1,4 +1,4 @@
-//! `SlotsGivenBack`
+//! `QuotaSlotsGivenBack`
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ use super::{Changes, Checker, Class, Findings, Oracle, View};
 use crate::event::{Actor, Applied, Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
-    name: "SlotsGivenBack",
+    name: "QuotaSlotsGivenBack",
     statement: "a healthy worker gives back the quota slots that it took: the engine need not",
     class: Class::Safety,
-    checker: || Box::<SlotsGivenBack>::default(),
+    checker: || Box::<QuotaSlotsGivenBack>::default(),
 };
 
 #[derive(Default)]
-struct SlotsGivenBack {
+struct QuotaSlotsGivenBack {
     workers: Workers,
     slots: BTreeMap<(Key, ExecutionId), Slot>,
     /// Executions that need no slot: since when, and whether that came from others than the holder
@@ -34,7 +34,7 @@ struct Slot {
     since_ms: u64,
 }
 
-impl Checker for SlotsGivenBack {
+impl Checker for QuotaSlotsGivenBack {
     fn on_event(
         &mut self,
         event: &Event,
@@ -64,7 +64,7 @@ impl Checker for SlotsGivenBack {
     }
 }
 
-impl SlotsGivenBack {
+impl QuotaSlotsGivenBack {
     fn on_call(
         &mut self,
         event: &Event,
