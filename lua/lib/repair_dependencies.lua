@@ -256,8 +256,8 @@ function repair.write_dependencies(c, now, report)
     end
   end
   if c.flow_id then
-    local owes = record.peek(c.group_key, "cancel_siblings_pending_flag") == "true"
+    local is_pending = record.peek(c.group_key, "cancel_siblings_pending_flag") == "true"
     local tuple = c.flow_id .. "|" .. c.id
-    settle(report, c.index_key, tuple, call("SISMEMBER", c.index_key, tuple) == 1, owes)
+    settle(report, c.index_key, tuple, call("SISMEMBER", c.index_key, tuple) == 1, is_pending)
   end
 end

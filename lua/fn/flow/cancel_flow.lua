@@ -25,15 +25,15 @@ define("ff_cancel_flow",
     end
     local policy_name = text.present(a.cancellation_policy, "")
     local members = call("SMEMBERS", k.members)
-    local owes = policy_name == "cancel_all" and #members > 0
-    refused = owes and guard.missing(k, "pending_cancels", "cancel_backlog")
+    local cancels_members = policy_name == "cancel_all" and #members > 0
+    refused = cancels_members and guard.missing(k, "pending_cancels", "cancel_backlog")
     if refused then
       return refused
     end
     local now = number.now()
     -- write; nothing below can fail
     flow.cancel(k.flow_core, text.present(a.reason, ""), policy_name, now)
-    if owes then
+    if cancels_members then
       flow.add_pending_cancels(k, a.flow_id, members, now + grace)
     end
     return text.append(ok(policy_name), members)

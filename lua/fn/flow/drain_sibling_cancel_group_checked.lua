@@ -4,10 +4,10 @@
 -- Keys: pending_cancel_groups (set of `<flow_id>|<downstream eid>`), edgegroup (hash)
 -- Arguments: flow_id, downstream_eid, limit (siblings to answer, 100 unless given, 1000 at most),
 --   after (the last sibling that was answered, to go on behind it)
--- Replies: drained, drained_sans_group, already_drained, unpaid
+-- Replies: drained, drained_sans_group, already_drained, siblings_running
 -- Errors: invalid_args, invalid_input
 -- Bound: 5 + 1 * n
--- Keeps: PendingCancelsIndexed, DrainOnlyWhenPaid, RepeatIsHarmless, BoundedWork
+-- Keeps: PendingCancelsIndexed, PendingCancelsFinished, RepeatIsHarmless, BoundedWork
 define("ff_drain_sibling_cancel_group_checked",
   { "pending_cancel_groups!:set", "edgegroup!=hash" },
   { "flow_id", "downstream_eid", "limit", "after" },
@@ -23,10 +23,10 @@ define("ff_drain_sibling_cancel_group_checked",
     end
     local group = record.read(k.edgegroup)
     if group then
-      local open, unpaid = edge_group.open_siblings(text.tag(k.edgegroup), group,
+      local open, are_running = edge_group.open_siblings(text.tag(k.edgegroup), group,
         math.min(limit, 1000), a.after)
-      if unpaid then
-        return text.append(ok("unpaid"), open)
+      if are_running then
+        return text.append(ok("siblings_running"), open)
       end
     end
     -- write; nothing below can fail

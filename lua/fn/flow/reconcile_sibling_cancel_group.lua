@@ -5,7 +5,7 @@
 -- Replies: no_op, sremmed_stale, completed_drain
 -- Errors: invalid_input, invalid_args
 -- Bound: 4 + 1 * n
--- Keeps: PendingCancelsIndexed, DrainOnlyWhenPaid, RepeatIsHarmless
+-- Keeps: PendingCancelsIndexed, PendingCancelsFinished, RepeatIsHarmless
 define("ff_reconcile_sibling_cancel_group",
   { "pending_cancel_groups!=set", "edgegroup!=hash" },
   { "flow_id", "downstream_eid" },

@@ -1,6 +1,6 @@
 -- Makes what surrounds the record of a flow agree with the records that are left: its index entry,
 -- its members, the sets of edges at both their ends, the records of edges, its counts, and the
--- cancels that it still owes. Everything is decided inside the call. An added function.
+-- pending cancels of its members. Everything is decided inside the call. An added function.
 -- Keys: flow_core (hash)
 -- Arguments: flow_id, graph_revision (that the caller has seen), edge_count (of the edges that it
 --   counted then; empty leaves the count), members (how many members follow), found (ids of
@@ -75,20 +75,20 @@ local function plan_member(c, id)
   return record.peek(core, "lifecycle_phase") ~= "terminal"
 end
 
--- Plans the cancels that a cancelled flow still owes its members, and the index entry.
+-- Plans the pending cancels of a cancelled flow, and the index entry.
 local function plan_cancels(c, core, alive)
-  local owed = call("SCARD", c.pending)
-  if owed == 0 and core.cancellation_policy == "cancel_all" and flow.covers_members(core) then
+  local pending = call("SCARD", c.pending)
+  if pending == 0 and core.cancellation_policy == "cancel_all" and flow.covers_members(core) then
     for _, id in ipairs(alive) do
       plan_set(c, c.pending, id, true)
-      owed = owed + 1
+      pending = pending + 1
     end
   end
   local listed = call("ZSCORE", c.backlog, c.id)
-  if owed > 0 and not listed then
+  if pending > 0 and not listed then
     c.writes[#c.writes + 1] = { "ZADD", c.backlog, number.digits(number.now()), c.id }
     c.changes[#c.changes + 1] = "+" .. c.backlog
-  elseif owed == 0 and listed then
+  elseif pending == 0 and listed then
     c.writes[#c.writes + 1] = { "ZREM", c.backlog, c.id }
     c.changes[#c.changes + 1] = "-" .. c.backlog
   end

@@ -95,10 +95,10 @@ canaries! {
     pending_group_not_indexed: "PendingCancelsIndexed", lua!(
         "call(\"SADD\", plan.sibling_cancels.index, plan.sibling_cancels.tuple)" => "call(\"EXISTS\", plan.sibling_cancels.index)"),
         "at 0s caller-1 submit F1 fan_in 4 any_of cancel_remaining\n";
-    drain_before_the_cancels: "DrainOnlyWhenPaid", lua!(
-        "      if unpaid then\n        return text.append(ok(\"unpaid\"), open)"
-            => "      if #open > 9999 then\n        return text.append(ok(\"unpaid\"), open)");
-    unknown_result_taken_for_success: "DrainOnlyWhenPaid", PlantedBug::Engine(EngineBug::UnknownIsSuccess),
+    drain_before_the_cancels: "PendingCancelsFinished", lua!(
+        "      if are_running then\n        return text.append(ok(\"siblings_running\"), open)"
+            => "      if #open > 9999 then\n        return text.append(ok(\"siblings_running\"), open)");
+    unknown_result_taken_for_success: "PendingCancelsFinished", PlantedBug::Engine(EngineBug::UnknownIsSuccess),
         "length 60s\nwork 40s\nfault CrashAfterApply on 1st cancel_flow by caller-1\nfault RequestLost on 1st cancel_execution by engine-1\nat 0s caller-1 submit F1 chain 3\nat 500ms caller-1 cancel_flow F1\n";
     cancelled_flow_still_claimable: "CancelledStaysStill", lua!(
         "return flow.covers_members(stored)" => "return false");

@@ -27,7 +27,7 @@ marks! {
     "quorum fired while a sibling completed": sibling_won_too;
     "tuple drained": |g| g.did("drain_sibling_cancel_group_checked", "drained");
     "tuple drained by a second engine": drained_by_another;
-    "drain refused while a sibling ran": |g| g.did("drain_sibling_cancel_group_checked", "unpaid");
+    "drain refused while a sibling ran": |g| g.did("drain_sibling_cancel_group_checked", "siblings_running");
     "reconciler finished a drain": |g| g.did("reconcile_sibling_cancel_group", "completed_drain");
     "reconciler left a group to the dispatcher":
         |g| g.did("reconcile_sibling_cancel_group", "no_op");

@@ -15,7 +15,7 @@ mod cancelled_stays_still;
 mod capacity_kept;
 pub mod changes;
 mod claimed_soon;
-mod drain_only_when_paid;
+mod pending_cancels_finished;
 mod edge_by_truth;
 mod ends_noticed;
 mod error_means_untouched;
@@ -167,7 +167,7 @@ pub const ORACLES: &[Oracle] = &[
     cancelled_stays_still::ORACLE,
     edge_by_truth::ORACLE,
     group_counts::ORACLE,
-    drain_only_when_paid::ORACLE,
+    pending_cancels_finished::ORACLE,
     signal_counts_once::ORACLE,
     ledger_adds::ORACLE,
     error_means_untouched::ORACLE,

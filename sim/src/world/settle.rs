@@ -122,12 +122,12 @@ impl World {
         }
         if pending.is_empty() {
             // All executions have settled; engines may still have cancels to make.
-            let owed = self.network.servers.audited.iter().flat_map(audit::judge_rest);
-            let owed = owed.map(|found| found.to_string());
-            let excused = |owed: &String| {
-                excusing && commit_log.damage_excuse(owed, Damage::Lasting).is_some()
+            let left = self.network.servers.audited.iter().flat_map(audit::judge_rest);
+            let left = left.map(|found| found.to_string());
+            let excused = |left: &String| {
+                excusing && commit_log.damage_excuse(left, Damage::Lasting).is_some()
             };
-            pending.extend(owed.filter(|owed| !excused(owed)));
+            pending.extend(left.filter(|left| !excused(left)));
             let busy = self.busy_callers();
             pending.extend(busy.iter().map(|caller| format!("{caller} is not done yet")));
         }

@@ -275,7 +275,7 @@ impl HistoryState {
 }
 
 /// The contract's own drain has no checks, and these histories call it with anything.
-const DONE_AS_TOLD: &str = "DrainOnlyWhenPaid";
+const DONE_AS_TOLD: &str = "PendingCancelsFinished";
 
 /// Steering asks for more than a function does by itself.
 const BOUND_WITHOUT_STEERING: &str = "BoundedWork";

@@ -15,7 +15,7 @@ use crate::spec::syntax::SpecFile;
 const USUAL: [(&str, &str); 8] = [
     (
         "ff_drain_sibling_cancel_group_checked",
-        "E1: a sibling that has ended by itself is paid, and with the last one the job is closed",
+        "E1: a sibling that has ended by itself is done, and with the last one the job is closed",
     ),
     ("ff_evaluate_flow_eligibility", "with an open dependency, a failed one, none left"),
     (

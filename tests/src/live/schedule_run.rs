@@ -299,7 +299,7 @@ impl ScheduleRun {
         notes.lines().filter_map(Run::read).collect()
     }
 
-    /// Judges until nothing is wrong any more: debts are paid and indexes mended within a bound.
+    /// Judges until nothing is wrong any more: cancels are made and indexes mended within a bound.
     /// What was lost or doubled stays so, however long one waits.
     async fn judge_at_rest(&self, told: &CallerRecord) -> Verdict {
         let deadline = now() + AT_REST_WITHIN;
@@ -368,7 +368,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(30);
 /// a second or two; the bound is for a machine with other things to do.
 const SETTLES_WITHIN: Duration = Duration::from_secs(240);
 
-/// After the last end: debts, indexes and notes follow.
+/// After the last end: pending cancels, indexes and summaries follow.
 const AT_REST_WITHIN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -95,10 +95,10 @@ fn one_end_of_many_large_groups_is_resolved_in_steps() {
         assert!(calls < CHILDREN, "no end");
     }
     assert!(dearest <= 45_000, "{dearest} commands in one call");
-    let owed: Vec<BTreeSet<String>> =
+    let given_up: Vec<BTreeSet<String>> =
         (1..=CHILDREN).map(|child| host.given_up(&format!("child-{child}"))).collect();
     // Only the child that was resolved last can do without them: nobody else waits by then.
-    let listed: usize = owed.iter().map(BTreeSet::len).sum();
+    let listed: usize = given_up.iter().map(BTreeSet::len).sum();
     assert_eq!(listed, PARENTS - 1, "each is given up once");
 }
 

@@ -42,8 +42,8 @@ pub(crate) async fn lost_place(fixture: Fixture) -> Served {
 }
 
 /// A flow that was cancelled by somebody who then vanished loses its members (cancel reconciler).
-pub(crate) async fn owed_cancels(fixture: Fixture) -> Served {
-    let flow = Flow::new("owed").task(Task::new("a", "noop").lane("owed"));
+pub(crate) async fn abandoned_cancels(fixture: Fixture) -> Served {
+    let flow = Flow::new("abandoned").task(Task::new("a", "noop").lane("abandoned"));
     let flow = fixture.client.submit(flow).await?;
     let call = CancelFlow {
         partition: fixture.client.partitions().of_flow(flow.id),
@@ -127,11 +127,11 @@ pub(crate) async fn pending_waitpoint(fixture: Fixture) -> Served {
 
 /// Losers are cancelled by whichever finds their group first, the dispatcher or the reconciler.
 /// This is repeated until the dispatcher was first.
-pub(crate) async fn debts(fixture: Fixture) -> Served {
+pub(crate) async fn losers(fixture: Fixture) -> Served {
     let acted = fixture.acted.clone();
     fixture
         .eventually("the dispatcher cancelled a loser", async || {
-            debt(&fixture).await?;
+            loser(&fixture).await?;
             Ok(acted.lock().unwrap().contains(&ScannerName::EdgeCancelDispatcher))
         })
         .await
@@ -153,15 +153,15 @@ pub(crate) async fn expired_leases(fixture: Fixture) -> Served {
 
 /// The loser of a race is cancelled (edge cancel dispatcher or reconciler), and the flow gets a
 /// summary (flow projector).
-async fn debt(fixture: &Fixture) -> Served {
-    let task = |name: &str| Task::new(name, "noop").lane("debt");
-    let flow = Flow::new("debt")
+async fn loser(fixture: &Fixture) -> Served {
+    let task = |name: &str| Task::new(name, "noop").lane("loser");
+    let flow = Flow::new("loser")
         .task(task("fast").priority(9))
         .task(task("loser"))
         .task(task("use").after_any(["fast", "loser"], OnSatisfied::CancelRemaining));
     let flow = fixture.client.submit(flow).await?;
-    let work = fixture.claim(&flow["fast"], "debt").await?;
-    fixture.complete(&work, "debt").await?;
+    let work = fixture.claim(&flow["fast"], "loser").await?;
+    fixture.complete(&work, "loser").await?;
     let ended = fixture.client.wait_within(&flow["loser"], PATIENCE).await?;
     check(ended.outcome == TerminalOutcome::Cancelled, || format!("{ended:?}"))?;
     let client = &fixture.client;

@@ -18,7 +18,7 @@ use crate::fixtures::{ClientCalls, core, execution};
 pub(crate) const HOME: Partition = Partition { family: Family::Flow, index: 0 };
 
 /// The set of groups with siblings to cancel.
-pub(crate) const OWING: &str = "ff:idx:{fp:0}:pending_cancel_groups";
+pub(crate) const CANCEL_GROUPS: &str = "ff:idx:{fp:0}:pending_cancel_groups";
 
 /// One succeeds, the others are cancelled.
 pub(crate) const ANY_OF: GroupPolicy = GroupPolicy::AnyOf(OnSatisfied::CancelRemaining);

@@ -27,7 +27,7 @@ fn cancel(harness: &mut Harness, number: usize) {
 }
 
 /// Flow 0 with members 1 to `members`, cancelled.
-fn owing(members: usize) -> Harness {
+fn cancelling(members: usize) -> Harness {
     let mut harness = Harness::new();
     harness.submit(&Graph::new().roots(1..=members));
     cancel(&mut harness, 0);
@@ -53,7 +53,7 @@ fn scan(harness: &mut Harness) {
 
 #[test]
 fn members_are_cancelled_and_acknowledged() {
-    let mut harness = owing(2);
+    let mut harness = cancelling(2);
     scan(&mut harness);
     let about: Vec<&str> =
         harness.trace.iter().map(String::as_str).filter(|line| line.contains("cancel_")).collect();
@@ -87,7 +87,7 @@ fn c1_a_member_that_had_ended_or_is_gone_is_acknowledged() {
 
 #[test]
 fn c2_no_member_is_acknowledged_by_a_server_without_the_library() {
-    let mut harness = owing(3);
+    let mut harness = cancelling(3);
     let engine = harness.start(only(&[NAME]));
     harness.rule = Some(Box::new(|command| {
         let missing = || Answer::Applied(Value::Error("ERR Function not found".into()));
@@ -114,7 +114,7 @@ fn c2_a_cancel_that_was_not_or_perhaps_applied_is_not_acknowledged() {
     answers.push(Answer::NotApplied(ServerError::never_sent("no connection")));
     answers.push(silence());
     for answer in answers {
-        let mut harness = owing(3);
+        let mut harness = cancelling(3);
         let said = answer.clone();
         let mut once = true;
         harness.rule = Some(Box::new(move |command| {
@@ -148,7 +148,7 @@ fn c3_flows_that_cannot_be_finished_never_hide_the_next() {
 
 #[test]
 fn c3_a_member_that_fails_delays_only_itself_and_is_backed_off() {
-    let mut harness = owing(150);
+    let mut harness = cancelling(150);
     harness.run(&format!("DEL {}", core(&execution(7))));
     harness.run(&format!("SET {} text", core(&execution(7))));
     harness.start(only(&[NAME]));
@@ -162,7 +162,7 @@ fn c3_a_member_that_fails_delays_only_itself_and_is_backed_off() {
 
 #[test]
 fn c4_members_of_a_flow_whose_record_is_gone_are_cancelled_all_the_same() {
-    let mut harness = owing(2);
+    let mut harness = cancelling(2);
     harness.run(&format!("DEL {}", of_flow(0, "core")));
     scan(&mut harness);
     assert_eq!((harness.state(1), harness.state(2)), ("cancelled".into(), "cancelled".into()));
@@ -172,7 +172,7 @@ fn c4_members_of_a_flow_whose_record_is_gone_are_cancelled_all_the_same() {
 
 #[test]
 fn c5_a_large_flow_costs_three_commands_a_member_and_few_round_trips() {
-    let mut harness = owing(1_000);
+    let mut harness = cancelling(1_000);
     harness.run("DEL ff:idx:{fp:0}:all_executions");
     harness.start(only(&[NAME]));
     harness.run_for(0);
@@ -184,7 +184,7 @@ fn c5_a_large_flow_costs_three_commands_a_member_and_few_round_trips() {
 
 #[test]
 fn an_empty_page_is_not_the_end_of_the_members() {
-    let mut harness = owing(1);
+    let mut harness = cancelling(1);
     let key = of_flow(0, "pending_cancels");
     harness.rule = Some(Box::new(move |command| {
         let word = |at: usize| command.argv.get(at).map(Vec::as_slice).unwrap_or_default();
@@ -204,7 +204,7 @@ fn an_empty_page_is_not_the_end_of_the_members() {
 
 #[test]
 fn a_member_of_another_partition_is_acknowledged_where_its_flow_lives() {
-    let mut harness = owing(1);
+    let mut harness = cancelling(1);
     let stray = "{fp:0}:00000000-0000-4000-8000-000000000009".replace("fp:0", "fp:5");
     harness.run(&format!("SADD {} {stray}", of_flow(0, "pending_cancels")));
     scan(&mut harness);
@@ -213,7 +213,7 @@ fn a_member_of_another_partition_is_acknowledged_where_its_flow_lives() {
 
 #[test]
 fn poison_is_set_aside_and_an_empty_flow_leaves() {
-    let mut harness = owing(2);
+    let mut harness = cancelling(2);
     harness.run(&format!("SADD {} garbage", of_flow(0, "pending_cancels")));
     harness.run(&format!("ZADD {BACKLOG} 1 nonsense"));
     harness.run(&format!("ZADD {BACKLOG} 1 {}", flow(9)));
@@ -240,7 +240,7 @@ fn more_flows_than_a_batch_are_all_served_in_one_scan() {
 
 #[test]
 fn a_lost_acknowledgement_cancels_no_member_twice() {
-    let mut harness = owing(3);
+    let mut harness = cancelling(3);
     let mut once = true;
     harness.reply_lost = Some(Box::new(move |command| {
         let cancels = [CANCEL, b"ff_ack_cancel_member"].contains(&command.argv[1].as_slice());
@@ -254,7 +254,7 @@ fn a_lost_acknowledgement_cancels_no_member_twice() {
 
 #[test]
 fn two_engines_at_once_cancel_every_member_once() {
-    let mut harness = owing(30);
+    let mut harness = cancelling(30);
     harness.start(only(&[NAME]));
     harness.start(only(&[NAME]));
     harness.run_for(20_000);
@@ -264,7 +264,7 @@ fn two_engines_at_once_cancel_every_member_once() {
 
 #[test]
 fn the_backlog_gauge_is_the_sum_of_a_complete_sample() {
-    let mut harness = owing(1);
+    let mut harness = cancelling(1);
     harness.run(&format!("ZADD {BACKLOG} 9999999999999 {}", flow(9)));
     scan(&mut harness);
     let gauges: Vec<&Observation> = harness

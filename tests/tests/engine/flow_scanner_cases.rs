@@ -5,7 +5,7 @@ use selvedge_core::engine::ScannerName;
 use selvedge_tests::harness::Harness;
 
 use crate::fixtures::{ClientCalls, core, execution};
-use crate::flow_builder::{Flows, Graph, HOME, OWING, flow, of_flow};
+use crate::flow_builder::{CANCEL_GROUPS, Flows, Graph, HOME, flow, of_flow};
 use crate::scanner_cases::ScannerCase;
 
 /// The member that a case is about: the upstream of a child, the sibling of a group.
@@ -33,7 +33,7 @@ fn owing_group(harness: &mut Harness, n: usize) {
          cancel_siblings_reason sibling_quorum_satisfied",
         group(n)
     ));
-    harness.run(&format!("SADD {OWING} {}|{}", flow(n), execution(n)));
+    harness.run(&format!("SADD {CANCEL_GROUPS} {}|{}", flow(n), execution(n)));
 }
 
 pub(crate) const FLOW_CASES: &[ScannerCase] = &[
@@ -94,7 +94,7 @@ pub(crate) const FLOW_CASES: &[ScannerCase] = &[
     ScannerCase {
         name: ScannerName::EdgeCancelDispatcher,
         function: "ff_cancel_execution",
-        index: (OWING, false),
+        index: (CANCEL_GROUPS, false),
         batch: 50,
         filtered: true,
         member: |n| format!("{}|{}", flow(n), execution(n)),
@@ -106,7 +106,7 @@ pub(crate) const FLOW_CASES: &[ScannerCase] = &[
     ScannerCase {
         name: ScannerName::EdgeCancelReconciler,
         function: "ff_reconcile_sibling_cancel_group",
-        index: (OWING, false),
+        index: (CANCEL_GROUPS, false),
         batch: 50,
         filtered: false,
         member: |n| format!("{}|{}", flow(n), execution(n)),

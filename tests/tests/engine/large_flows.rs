@@ -8,7 +8,7 @@ use selvedge_core::state::TerminalOutcome;
 use selvedge_tests::harness::{Crash, Harness, silence};
 
 use crate::fixtures::{ClientCalls, core, execution, only};
-use crate::flow_builder::{Flows, Graph, HOME, OWING, flow, group_key, member, of_flow};
+use crate::flow_builder::{CANCEL_GROUPS, Flows, Graph, HOME, flow, group_key, member, of_flow};
 
 const MANY: usize = 10_050;
 
@@ -91,15 +91,15 @@ fn a_group_of_more_than_10_000_siblings_goes_on_with_the_next_scan() {
         group_key(0),
         siblings.join("|")
     ));
-    harness.run(&format!("SADD {OWING} {}|{}", flow(0), execution(0)));
+    harness.run(&format!("SADD {CANCEL_GROUPS} {}|{}", flow(0), execution(0)));
     harness.run("DEL ff:idx:{fp:0}:all_executions");
     harness.start(only(&[ScannerName::EdgeCancelDispatcher]));
     harness.run_for(0);
     let first = harness.traced(&["cancel_execution", "-> cancelled"]);
     assert!((9_000..MANY).contains(&first), "{first} in one go");
-    assert_eq!(harness.size(OWING), 1, "the note stays");
+    assert_eq!(harness.size(CANCEL_GROUPS), 1, "the note stays");
     harness.run_for(3_000);
     assert_eq!(harness.traced(&["cancel_execution", "-> cancelled"]), MANY, "each once");
-    assert_eq!(harness.size(OWING), 0);
+    assert_eq!(harness.size(CANCEL_GROUPS), 0);
     assert_eq!(harness.field(&core(&execution(MANY)), "public_state"), "cancelled");
 }

@@ -16,7 +16,7 @@ use selvedge_lua::host::{Host, Snapshot};
 use selvedge_tests::harness::{Crash, EPOCH_MS, Harness};
 
 use crate::fixtures::{ClientCalls, core, execution, only};
-use crate::flow_builder::{ANY_OF, Flows, Graph, OWING, group_key, of_flow};
+use crate::flow_builder::{ANY_OF, CANCEL_GROUPS, Flows, Graph, group_key, of_flow};
 use crate::snapshot::assert_snapshot;
 
 /// Members of a group of another flow that is not decided.
@@ -88,7 +88,7 @@ impl CrashTest {
                 if command.argv[0] == b"FCALL" { &command.argv[1] } else { &command.argv[0] };
             sent.borrow_mut().push(String::from_utf8_lossy(name).replace("ff_", ""));
             let fired = host.call(&["HGET", &group_key(0), "group_state"]);
-            let noted = host.call(&["SCARD", OWING]);
+            let noted = host.call(&["SCARD", CANCEL_GROUPS]);
             if fired == Value::Bulk(b"satisfied".to_vec()) && noted == Value::Int(0) {
                 for n in siblings.clone() {
                     let ended = Value::Bulk(b"terminal".to_vec());
@@ -104,7 +104,7 @@ impl CrashTest {
 
     /// Whether the group is decided and has no sibling to cancel.
     fn settled(&mut self) -> bool {
-        self.harness.state(0) == "waiting" && self.harness.size(OWING) == 0
+        self.harness.state(0) == "waiting" && self.harness.size(CANCEL_GROUPS) == 0
     }
 
     /// Runs engines until the group is settled, the last one crashed, or it takes too long.
@@ -153,8 +153,13 @@ impl CrashTest {
         self.harness.kill(engine);
         self.harness.rule = None;
         assert_eq!(running(self), before, "the reconciler cancels none");
-        let paid = before == 0;
-        assert_eq!(self.harness.size(OWING) == 0, paid, "{before} run: {:#?}", self.harness.trace);
+        let done = before == 0;
+        assert_eq!(
+            self.harness.size(CANCEL_GROUPS) == 0,
+            done,
+            "{before} run: {:#?}",
+            self.harness.trace
+        );
     }
 
     /// What must hold in the end.
@@ -165,7 +170,7 @@ impl CrashTest {
             assert_eq!(cancels, 1, "{story}: E{sibling} in {:#?}", harness.trace);
             assert_eq!(harness.state(sibling), "cancelled", "{story}");
         }
-        assert_eq!(harness.size(OWING), 0, "{story}: {:#?}", harness.trace);
+        assert_eq!(harness.size(CANCEL_GROUPS), 0, "{story}: {:#?}", harness.trace);
         assert_eq!(harness.field(&group_key(0), "cancel_siblings_pending_flag"), "", "{story}");
         assert_eq!(harness.field(&group_key(0), "cancel_siblings_pending_members"), "", "{story}");
         assert_eq!(harness.state(0), "waiting", "{story}: the child may run");
@@ -243,15 +248,15 @@ fn an_engine_may_crash_at_any_command_and_another_finishes() {
 fn the_reconciler_drains_settled_groups_and_leaves_others() {
     let mut test = CrashTest::new(4).watched();
     let commands = test.run(&[], Rescue::Whole);
-    let (mut paid, mut unpaid) = (0, 0);
+    let (mut drained, mut running) = (0, 0);
     for death in deaths(commands) {
         test.run(&[death], Rescue::ReconcilerFirst);
         test.check(&format!("{death:?}"));
-        paid += test.harness.traced(&["-> completed_drain"]);
-        unpaid += usize::from(test.harness.traced(&["-> no_op siblings_running"]) > 0);
+        drained += test.harness.traced(&["-> completed_drain"]);
+        running += usize::from(test.harness.traced(&["-> no_op siblings_running"]) > 0);
     }
-    println!("{paid} finished by the reconciler, {unpaid} left to the dispatcher");
-    assert!(paid >= 2 && unpaid >= 6, "{paid} paid, {unpaid} unpaid");
+    println!("{drained} finished by the reconciler, {running} left to the dispatcher");
+    assert!(drained >= 2 && running >= 6, "{drained} drained, {running} running");
 }
 
 /// A crash after a command leaves the same state as one before the next command, so only the second

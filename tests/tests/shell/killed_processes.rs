@@ -119,7 +119,7 @@ fn a_second_engine_finishes_the_cancel_of_a_flow() {
     a_second_engine_finishes(async |client| {
         let tasks = (0..MANY).map(|n| Task::new(format!("task-{n}"), "ok").lane("nobody"));
         let flow = client.submit(Flow::new("doomed").tasks(tasks)).await.unwrap();
-        // The caller says it and is gone: the engine owes every single cancel.
+        // The caller says it and is gone: every single cancel is left to the engine.
         let cancel = CancelFlow {
             partition: client.partitions().of_flow(flow.id),
             flow_id: flow.id,

@@ -82,14 +82,14 @@ pub struct DrainSiblingCancelGroupChecked {
     pub after: Option<ExecutionId>,
 }
 
-/// Whether a cancel job was completed.
+/// What became of a sibling-cancel job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckedDrain {
-    /// It was, and is closed.
-    Paid(Drain),
+    /// All its siblings have ended: it is closed.
+    Drained(Drain),
     /// These siblings still run, perhaps among others; none if only those are left that were
     /// answered before.
-    Unpaid(Vec<ExecutionId>),
+    SiblingsRunning(Vec<ExecutionId>),
 }
 
 impl Function for DrainSiblingCancelGroupChecked {
@@ -111,16 +111,16 @@ impl Function for DrainSiblingCancelGroupChecked {
         let mut fields = envelope.ok()?;
         let word = fields.text()?;
         if let Ok(drain) = word.parse() {
-            return Ok(CheckedDrain::Paid(drain));
+            return Ok(CheckedDrain::Drained(drain));
         }
-        if word != "unpaid" {
+        if word != "siblings_running" {
             return Err(broken("an outcome of a drain", Value::Bulk(word.into_bytes())));
         }
         let mut siblings = Vec::new();
         while !fields.is_empty() {
             siblings.push(fields.parse("an execution id")?);
         }
-        Ok(CheckedDrain::Unpaid(siblings))
+        Ok(CheckedDrain::SiblingsRunning(siblings))
     }
 }
 

@@ -116,9 +116,12 @@ fn a_batch_carries_two_lists_with_their_lengths() {
 #[test]
 fn an_unpaid_job_names_who_still_runs() {
     let read = |texts: &[&str]| DrainSiblingCancelGroupChecked::parse(reply(texts));
-    assert_eq!(read(&["OK", "drained"]).unwrap(), CheckedDrain::Paid(Drain::Drained));
-    assert_eq!(read(&["OK", "unpaid", FIRST]).unwrap(), CheckedDrain::Unpaid(vec![first()]));
-    assert!(read(&["OK", "unpaid", "nobody"]).is_err());
+    assert_eq!(read(&["OK", "drained"]).unwrap(), CheckedDrain::Drained(Drain::Drained));
+    assert_eq!(
+        read(&["OK", "siblings_running", FIRST]).unwrap(),
+        CheckedDrain::SiblingsRunning(vec![first()])
+    );
+    assert!(read(&["OK", "siblings_running", "nobody"]).is_err());
 }
 
 #[test]

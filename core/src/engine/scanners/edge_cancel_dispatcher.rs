@@ -32,7 +32,7 @@ const SPEC: ScannerSpec = ScannerSpec {
 
 /// Siblings cancelled at a time.
 const SIBLINGS_PER_STEP: u32 = 100;
-/// Most rounds for one group in one scan; a larger group goes on with the next scan.
+/// Most steps for one group in one scan; a larger group goes on with the next scan.
 const STEPS_MAX: u32 = 100;
 
 const SATISFIED: &str = "sibling_quorum_satisfied";
@@ -108,13 +108,13 @@ impl Work {
             after: self.last.clone(),
         };
         ScanStep::call(&call, move |reply| match reply {
-            Ok(CheckedDrain::Paid(Drain::Drained | Drain::DrainedSansGroup)) => {
+            Ok(CheckedDrain::Drained(Drain::Drained | Drain::DrainedSansGroup)) => {
                 CandidateOutcome::processed().with_observations(self.observations).into()
             }
-            Ok(CheckedDrain::Paid(Drain::AlreadyDrained)) => {
+            Ok(CheckedDrain::Drained(Drain::AlreadyDrained)) => {
                 CandidateOutcome::nothing().with_observations(self.observations).into()
             }
-            Ok(CheckedDrain::Unpaid(siblings)) => {
+            Ok(CheckedDrain::SiblingsRunning(siblings)) => {
                 if siblings.is_empty() || self.step >= STEPS_MAX {
                     let outcome = self.failure.unwrap_or(CandidateOutcome::nothing().remaining());
                     return outcome.with_observations(self.observations).into();

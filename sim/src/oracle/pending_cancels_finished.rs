@@ -1,5 +1,5 @@
-//! `DrainOnlyWhenPaid`: a pending cancel is cleared only when every execution that it names has
-//! ended or is purged.
+//! `PendingCancelsFinished`: a pending cancel is cleared only when every execution that it names
+//! has ended or is purged.
 
 use selvedge_core::id::ExecutionId;
 use selvedge_core::key::Key;
@@ -9,15 +9,15 @@ use super::{Changes, Checker, Class, Findings, Oracle, View};
 use crate::event::{Event, EventKind};
 
 pub(super) const ORACLE: Oracle = Oracle {
-    name: "DrainOnlyWhenPaid",
+    name: "PendingCancelsFinished",
     statement: "a pending cancel is cleared only when every execution that it names has ended or is purged",
     class: Class::Safety,
-    checker: || Box::new(DrainOnlyWhenPaid),
+    checker: || Box::new(PendingCancelsFinished),
 };
 
-struct DrainOnlyWhenPaid;
+struct PendingCancelsFinished;
 
-impl Checker for DrainOnlyWhenPaid {
+impl Checker for PendingCancelsFinished {
     fn on_event(
         &mut self,
         event: &Event,
@@ -45,8 +45,8 @@ impl Checker for DrainOnlyWhenPaid {
         }
         for change in &changes.pending_cancels {
             let left = change.is.clone().unwrap_or_default();
-            let paid = change.was.iter().flatten().filter(|id| !left.contains(*id));
-            for member in running(view, paid) {
+            let done = change.was.iter().flatten().filter(|id| !left.contains(*id));
+            for member in running(view, done) {
                 // The cancel may have been acknowledged, and lost since.
                 findings.add_or_lost(
                     view,
