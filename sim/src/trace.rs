@@ -243,9 +243,9 @@ fn digest_learned(digest: &mut Digest, learned: &Learned) {
 }
 
 fn digest_counts(digest: &mut Digest, counts: &ScanCounts) {
-    let ScanCounts { processed, nothing, refused, skipped, failed, deferred, poisoned, .. } =
+    let ScanCounts { processed, nothing, refused, skipped, failed, deferred, set_aside, .. } =
         *counts;
-    for count in [processed, nothing, refused, skipped, failed, deferred, poisoned] {
+    for count in [processed, nothing, refused, skipped, failed, deferred, set_aside] {
         digest.number(count);
     }
 }

@@ -28,7 +28,7 @@
 //! | `NoPendingCancels` | no cancel is pending, and no edge of an ended upstream is open |
 //! | `NoLostUpstream` | no child waits for an execution whose record is gone |
 //! | `WakeupsArrive` | no execution whose dependencies are met is blocked |
-//! | `PoisonAside` | unreadable index entries were set aside with a reason, and nothing else was |
+//! | `UnreadableSetAside` | unreadable index entries were set aside with a reason, and nothing else was |
 //! | `SummaryTrue` | a flow's summary equals the fold over its members |
 //!
 //! An oracle judges one [`Subject`] at a time, with the keys that belong to it. [`judge`] checks a
@@ -47,7 +47,6 @@ mod one_holder;
 mod one_home;
 mod one_slot;
 mod pending_cancels_indexed;
-mod poison_aside;
 mod record;
 mod right_kind;
 mod snapshot;
@@ -56,6 +55,7 @@ mod summary_true;
 mod suspended_has_waker;
 #[cfg(test)]
 mod tests;
+mod unreadable_set_aside;
 mod vector_whole;
 mod wakeups_arrive;
 mod window_moves;
@@ -66,11 +66,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-pub use poison_aside::unreadable_entries;
 pub use record::{Entry, Execution, Fields, Stored};
 pub use right_kind::unreadable_numbers;
 pub use snapshot::{GRACE_MS, Snapshot};
 pub use subject::Subject;
+pub use unreadable_set_aside::unreadable_entries;
 
 /// One violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -163,7 +163,7 @@ pub const ORACLES: &[Oracle] = &[
     no_pending_cancels::ORACLE,
     no_lost_upstream::ORACLE,
     wakeups_arrive::ORACLE,
-    poison_aside::ORACLE,
+    unreadable_set_aside::ORACLE,
     summary_true::ORACLE,
 ];
 
@@ -182,7 +182,7 @@ pub fn judge_unattended(mut snapshot: Snapshot) -> (Snapshot, Vec<Violation>) {
     snapshot.set_grace_ms(i64::MIN);
     let subjects = snapshot.subjects();
     let mut found = judge_moment(&snapshot, &subjects, Moment::Always);
-    for oracle in [poison_aside::ORACLE, no_lost_upstream::ORACLE] {
+    for oracle in [unreadable_set_aside::ORACLE, no_lost_upstream::ORACLE] {
         found.extend(oracle.judge(&snapshot, &subjects));
     }
     (snapshot, found)

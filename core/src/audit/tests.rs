@@ -231,9 +231,9 @@ const UNREST: &[(&str, Break)] = &[
     ("NoLostUpstream", |s| s.drop("ff:exec:{fp:1}:FIRST:core")),
     ("WakeupsArrive", |s| s.drop("ff:exec:{fp:1}:SECOND:deps:unresolved")),
     ("WakeupsArrive", |s| quorum_of_two(s, "satisfied")),
-    ("PoisonAside", |s| s.zset("ff:idx:{fp:1}:lease_expiry", "garbage=1")),
-    ("PoisonAside", |s| s.set("ff:idx:{fp:1}:pending_cancel_groups", "nonsense")),
-    ("PoisonAside", |s| s.hash("ff:aside:{fp:1}", "x=")),
+    ("UnreadableSetAside", |s| s.zset("ff:idx:{fp:1}:lease_expiry", "garbage=1")),
+    ("UnreadableSetAside", |s| s.set("ff:idx:{fp:1}:pending_cancel_groups", "nonsense")),
+    ("UnreadableSetAside", |s| s.hash("ff:aside:{fp:1}", "x=")),
     ("SummaryTrue", |_| {}),
 ];
 
@@ -290,9 +290,9 @@ fn nobody_has_to_wait_to_be_told_of_what_cannot_be_read() {
     let mut store = in_order();
     store.zset("ff:idx:{fp:1}:suspension_timeout", &format!("garbage={}", NOW + 5_000));
     assert_eq!(judge(&store.0), []);
-    assert_eq!(judge_rest(&store.0).iter().filter(|v| v.oracle == "PoisonAside").count(), 0);
+    assert_eq!(judge_rest(&store.0).iter().filter(|v| v.oracle == "UnreadableSetAside").count(), 0);
     let (_, found) = judge_unattended(store.0);
-    assert_eq!(Store::names(&found), ["PoisonAside"].into(), "{found:?}");
+    assert_eq!(Store::names(&found), ["UnreadableSetAside"].into(), "{found:?}");
     assert_eq!(judge_unattended(in_order().0).1, []);
 }
 

@@ -27,7 +27,7 @@ pub struct ScanCounts {
     /// Candidates that the store could not serve now, or whose call was not answered.
     pub deferred: u64,
     /// Index entries that cannot be read, set aside for the operator.
-    pub poisoned: u64,
+    pub set_aside: u64,
 }
 
 impl ScanCounts {
@@ -39,13 +39,13 @@ impl ScanCounts {
         self.skipped += other.skipped;
         self.failed += other.failed;
         self.deferred += other.deferred;
-        self.poisoned += other.poisoned;
+        self.set_aside += other.set_aside;
     }
 
     /// What the contract's metrics call errors.
     #[must_use]
     pub const fn errors(&self) -> u64 {
-        self.failed + self.refused + self.deferred + self.poisoned
+        self.failed + self.refused + self.deferred + self.set_aside
     }
 
     /// Each count under its name.
@@ -58,7 +58,7 @@ impl ScanCounts {
             ("skipped", self.skipped),
             ("failed", self.failed),
             ("deferred", self.deferred),
-            ("poisoned", self.poisoned),
+            ("set_aside", self.set_aside),
         ]
     }
 
@@ -140,7 +140,7 @@ pub enum Observation {
         backoff_cycles: u64,
     },
     /// An index entry that cannot be read was set aside for the operator.
-    PoisonSetAside {
+    EntrySetAside {
         /// Which scanner found it.
         scanner: ScannerName,
         /// Where.

@@ -5,7 +5,7 @@
 -- Replies: set_aside, already_gone, kept
 -- Errors: invalid_input
 -- Bound: 8
--- Keeps: PoisonAside
+-- Keeps: UnreadableSetAside
 local KEPT_MAX = 10000
 
 define("ff_set_aside", { "index", "aside:hash" }, { "member", "reason" }, function(k, a)

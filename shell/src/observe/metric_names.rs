@@ -47,7 +47,7 @@ pub const SCANNER_LAG: &str = "selvedge_scanner_lag_seconds";
 /// Candidates processed, by scanner and result.
 pub const CANDIDATES: &str = "selvedge_scanner_candidates_total";
 /// Unreadable index entries set aside for an operator, by scanner.
-pub const SET_ASIDE: &str = "selvedge_poison_set_aside_total";
+pub const SET_ASIDE: &str = "selvedge_entries_set_aside_total";
 /// Dependency edges resolved by dispatch.
 pub const EDGES_RESOLVED: &str = "selvedge_dispatch_edges_total";
 /// Completions that dispatch left to the reconciler, by reason.

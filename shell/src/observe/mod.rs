@@ -57,7 +57,7 @@ impl Observer {
                 tracing::error!(%scanner, item, failures, backoff_cycles,
                     "{scanner}: item failed repeatedly, backing off");
             }
-            Observation::PoisonSetAside { scanner, partition, member, reason } => {
+            Observation::EntrySetAside { scanner, partition, member, reason } => {
                 let member = String::from_utf8_lossy(member);
                 tracing::error!(%scanner, %partition, %member, reason,
                     "{scanner}: unreadable index entry set aside");

@@ -240,7 +240,7 @@ canaries! {
         "  if plan.release then\n    dependency.release(k," => "  if plan.release and k.never then\n    dependency.release(k,",
         "define(\"ff_promote_blocked_to_eligible\"," => "define(\"ff_promote_nobody\","),
         "bound 200s\nat 0s caller-1 submit F1 chain 2\n";
-    poison_never_set_aside: "PoisonAside", PlantedBug::Engine(EngineBug::NeverCalls("set_aside")),
+    poison_never_set_aside: "UnreadableSetAside", PlantedBug::Engine(EngineBug::NeverCalls("set_aside")),
         "fault PoisonTuple at 2s\nat 0s caller-1 create E1\n";
     summary_counts_one_completion: "SummaryTrue", lua!(
         "    progress[bucket] = progress[bucket] + 1"

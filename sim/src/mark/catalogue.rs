@@ -164,7 +164,7 @@ marks! {
 
     // Maintenance.
     "flow found finished": |g| g.did("project_flow", "finished");
-    "poison set aside": |g| g.did("set_aside", "set_aside");
+    "unreadable entry set aside": |g| g.did("set_aside", "set_aside");
     "index repaired": |g| g.did("repair_index", "repaired");
 
     // Links, engines and servers.

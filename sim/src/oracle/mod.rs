@@ -15,7 +15,6 @@ mod cancelled_stays_still;
 mod capacity_kept;
 pub mod changes;
 mod claimed_soon;
-mod pending_cancels_finished;
 mod edge_by_truth;
 mod ends_noticed;
 mod error_means_untouched;
@@ -32,11 +31,12 @@ mod not_before_due;
 mod oldest_age_bounded;
 mod one_holder;
 mod one_slot;
+mod pending_cancels_finished;
 mod purged_in_time;
 mod quiet_at_rest;
+mod quota_slots_given_back;
 mod repeat_is_harmless;
 mod signal_counts_once;
-mod quota_slots_given_back;
 mod success_is_true;
 mod workers;
 
@@ -278,8 +278,8 @@ fn excused(found: Vec<audit::Violation>, commit_log: &CommitLog, least: Damage) 
         .into_iter()
         .map(|found| Violation {
             excuse: match found.oracle {
-                // Poison is injected damage, but leaving it in place is a bug.
-                "PoisonAside" => None,
+                // An unreadable entry is injected damage, but leaving it in place is a bug.
+                "UnreadableSetAside" => None,
                 // So is waiting for a record that was deleted.
                 "NoLostUpstream" => commit_log.damage_excuse(&found.subject, least),
                 _ => damage(commit_log, &found.subject, &found.what, least),

@@ -154,7 +154,7 @@ fn what_is_lost_is_named_and_can_be_accepted() {
 }
 
 #[test]
-fn poisoned_entries_are_reported_until_a_person_removes_them() {
+fn unreadable_entries_are_reported_until_a_person_removes_them() {
     let operator = Operator::new();
     operator.submitted(REPORT);
     operator.call(&["ZADD", "ff:idx:{fp:3}:lease_expiry", "5", "junk"]);

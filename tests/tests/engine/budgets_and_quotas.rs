@@ -25,7 +25,7 @@ fn b1_bad_entries_do_not_starve_a_budget() {
     plant(&mut harness, ScannerName::BudgetReset, 1);
     harness.run_for(1_200);
     let counts = harness.counts(ScannerName::BudgetReset);
-    assert_eq!((counts.processed, counts.poisoned, counts.failed), (1, 25, 25));
+    assert_eq!((counts.processed, counts.set_aside, counts.failed), (1, 25, 25));
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn b5_an_entry_on_the_wrong_partition_resets_no_budget() {
     harness.run(&format!("HSET ff:budget:{{b:{home}}}:{BUDGET} reset_interval_ms 1000000000000"));
     harness.run_for(5_000);
     let counts = harness.counts(ScannerName::BudgetReset);
-    assert_eq!((counts.processed, counts.poisoned), (1, 1));
+    assert_eq!((counts.processed, counts.set_aside), (1, 1));
     let strange = format!("{{b:{}}}", 1 - home);
     assert!(!exists(&mut harness, &format!("ff:budget:{strange}:{BUDGET}")), "no phantom");
     assert!(!exists(&mut harness, &format!("ff:idx:{strange}:budget_resets")), "it is set aside");

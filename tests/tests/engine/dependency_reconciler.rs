@@ -279,13 +279,13 @@ fn a_child_that_fails_repeatedly_is_backed_off() {
 }
 
 #[test]
-fn poison_is_set_aside() {
+fn unreadable_entries_are_set_aside() {
     let mut harness = unheard();
     harness.run(&format!("ZADD {} 1 garbage", lane("blocked:dependencies")));
     harness.start(only(&[NAME]));
     harness.run_for(0);
     assert_eq!(harness.state(2), "waiting");
-    assert_eq!(harness.counts(NAME).poisoned, 1);
+    assert_eq!(harness.counts(NAME).set_aside, 1);
     let entry = format!("{} garbage", lane("blocked:dependencies"));
     assert_eq!(harness.field("ff:aside:{fp:0}", &entry), "not an execution id");
 }

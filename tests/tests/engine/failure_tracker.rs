@@ -15,7 +15,7 @@ fn backed_off(harness: &Harness) -> usize {
 }
 
 #[test]
-fn f1_poison_at_the_head_never_hides_what_is_behind() {
+fn f1_unreadable_entries_at_the_head_never_hides_what_is_behind() {
     let mut harness = Harness::new();
     for n in 0..60 {
         harness.run(&format!("SET {} text", core(&execution(n))));
@@ -35,7 +35,7 @@ fn f1_poison_at_the_head_never_hides_what_is_behind() {
     harness.run_for(100);
     assert_eq!(harness.field(&core, "public_state"), "waiting");
     let counts = harness.counts(ScannerName::DelayedPromoter);
-    assert_eq!((counts.processed, counts.failed, counts.poisoned), (1, 60, 60));
+    assert_eq!((counts.processed, counts.failed, counts.set_aside), (1, 60, 60));
     assert_eq!(
         harness.field("ff:aside:{fp:0}", &format!("{} garbage-7", lane("delayed"))),
         "not an execution id"

@@ -212,7 +212,7 @@ fn a_member_of_another_partition_is_acknowledged_where_its_flow_lives() {
 }
 
 #[test]
-fn poison_is_set_aside_and_an_empty_flow_leaves() {
+fn unreadable_entries_are_set_aside_and_an_empty_flow_leaves() {
     let mut harness = cancelling(2);
     harness.run(&format!("SADD {} garbage", of_flow(0, "pending_cancels")));
     harness.run(&format!("ZADD {BACKLOG} 1 nonsense"));

@@ -260,7 +260,7 @@ fn j7_a_stop_is_honoured_inside_a_large_flow() {
 }
 
 #[test]
-fn more_flows_than_a_batch_poison_and_a_flow_that_cannot_be_read() {
+fn more_flows_than_a_batch_unreadable_entries_and_a_flow_that_cannot_be_read() {
     let mut harness = Harness::new();
     for number in 0..250 {
         by_hand(&mut harness, number, 1, 0);
@@ -277,7 +277,7 @@ fn more_flows_than_a_batch_poison_and_a_flow_that_cannot_be_read() {
     harness.run_for(90_000);
     assert_eq!(harness.size(INDEX), 1, "only what cannot be read is left");
     let counts = harness.counts(NAME);
-    assert_eq!((counts.processed, counts.poisoned), (250, 2));
+    assert_eq!((counts.processed, counts.set_aside), (250, 2));
     assert_eq!(counts.nothing, 1, "a flow without a record leaves");
     assert_eq!(counts.failed, 3, "and then it is left alone for a while");
     let backed_off = |fact: &Observation| matches!(fact, Observation::ItemBackedOff { .. });

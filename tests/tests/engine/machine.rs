@@ -112,7 +112,7 @@ fn the_same_inputs_give_the_same_outputs_byte_for_byte() {
     for fault in [
         "BatchTimedOut",
         "AnswerIgnored",
-        "PoisonSetAside",
+        "EntrySetAside",
         "ItemFailed",
         "LibraryMissing",
         "Denied",

@@ -12,7 +12,7 @@ use selvedge_core::error::ServerError;
 use selvedge_tests::harness::{Harness, silence};
 
 use crate::fixtures::{ClientCalls, core, execution, only};
-use crate::flow_builder::{ANY_OF, Flows, Graph, CANCEL_GROUPS, flow, group_key};
+use crate::flow_builder::{ANY_OF, CANCEL_GROUPS, Flows, Graph, flow, group_key};
 
 const DISPATCHER: ScannerName = ScannerName::EdgeCancelDispatcher;
 const RECONCILER: ScannerName = ScannerName::EdgeCancelReconciler;
@@ -196,7 +196,10 @@ fn e5_h3_more_groups_than_a_batch_are_all_served_in_one_scan() {
     }
     let shouted = format!("{}|{}", flow(1).to_string().to_uppercase(), execution(6_000));
     harness.run(&format!("SADD {CANCEL_GROUPS} {shouted}"));
-    harness.run(&format!("SADD {CANCEL_GROUPS} {}|{{fp:7}}:00000000-0000-4000-8000-000000000001", flow(1)));
+    harness.run(&format!(
+        "SADD {CANCEL_GROUPS} {}|{{fp:7}}:00000000-0000-4000-8000-000000000001",
+        flow(1)
+    ));
     harness.start(only(&[DISPATCHER]));
     harness.run_for(0);
     assert_eq!((harness.state(2), harness.size(CANCEL_GROUPS)), ("cancelled".into(), 0));
@@ -313,7 +316,7 @@ fn h1_the_reconciler_finishes_what_is_paid_and_leaves_what_is_not() {
 }
 
 #[test]
-fn the_reconciler_removes_notes_without_a_debt_and_poison() {
+fn the_reconciler_removes_entries_without_pending_cancels_and_unreadable_ones() {
     let mut harness = cancelling(3);
     harness.run(&format!("HDEL {} cancel_siblings_pending_flag", group_key(0)));
     harness.run(&format!("SADD {CANCEL_GROUPS} {}|{}", flow(1), execution(9)));

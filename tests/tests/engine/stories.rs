@@ -22,7 +22,7 @@ const STORIES: [&str; 9] = [
     "reply_lost",
     "filter",
     "tracker",
-    "poison",
+    "set_aside",
     "many",
     "changed",
     "two_engines",
@@ -200,26 +200,26 @@ fn only_selected_executions_are_touched() {
 }
 
 #[test]
-fn f5_more_poison_than_a_batch_is_set_aside_and_hides_no_other() {
+fn f5_more_unreadable_entries_than_a_batch_are_set_aside_and_hides_no_other() {
     let mut told = String::new();
     for case in scanner_cases() {
         let mut harness = case.harness(case.config());
-        let poison = case.batch * 2 + 1;
-        for n in 0..poison {
+        let unreadable = case.batch * 2 + 1;
+        for n in 0..unreadable {
             case.list(&mut harness, &format!("garbage-{n}"));
         }
         case.plant(&mut harness, 1);
         // One scan has to do it: the first that finds the candidate due.
         harness.run_for(3_500);
         let counts = harness.counts(case.name);
-        assert_eq!((counts.processed, counts.poisoned), (1, poison as u64), "{}", case.name);
+        assert_eq!((counts.processed, counts.set_aside), (1, unreadable as u64), "{}", case.name);
         let aside = format!("ff:aside:{{{}}}", tag(case.index.0));
         let kept = harness.field(&aside, &format!("{} garbage-7", case.index.0));
         assert!(kept.starts_with("not a"), "{}: {kept}", case.name);
         case.sum_up(&mut told, &harness);
         writeln!(told, "  kept for the operator: garbage-7, {kept}").unwrap();
     }
-    assert_snapshot("stories/poison.txt", &told);
+    assert_snapshot("stories/set_aside.txt", &told);
 }
 
 #[test]

@@ -33,7 +33,7 @@ impl Scanner for BudgetReset {
         let budget_id = candidate.id("not a budget id")?;
         // An entry on another partition would reset the wrong budget, at every scan.
         if context.config.partitions.of_budget(budget_id) != context.partition {
-            return Err(CandidateOutcome::poison("a budget of another partition"));
+            return Err(CandidateOutcome::unreadable("a budget of another partition"));
         }
         let call = ResetBudgetIfDue { partition: context.partition, budget_id };
         Ok(ScanStep::call(&call, |reply| {

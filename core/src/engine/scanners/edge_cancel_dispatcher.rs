@@ -69,17 +69,19 @@ pub(super) fn read_group(
     candidate: &Candidate,
     context: &ScanContext,
 ) -> Result<SiblingCancelJob, CandidateOutcome> {
-    let malformed = || CandidateOutcome::poison("not a flow and a downstream execution");
+    let malformed = || CandidateOutcome::unreadable("not a flow and a downstream execution");
     let (flow, downstream) = candidate.text().split_once('|').ok_or_else(malformed)?;
     let job = SiblingCancelJob {
         flow_id: flow.parse().map_err(|_| malformed())?,
         downstream: downstream.parse().map_err(|_| malformed())?,
     };
     if job.flow_id.to_string() != flow {
-        return Err(CandidateOutcome::poison("a flow id that is not spelled as the library does"));
+        return Err(CandidateOutcome::unreadable(
+            "a flow id that is not spelled as the library does",
+        ));
     }
     if job.downstream.partition() != context.partition {
-        return Err(CandidateOutcome::poison("a group of another partition"));
+        return Err(CandidateOutcome::unreadable("a group of another partition"));
     }
     Ok(job)
 }

@@ -195,35 +195,35 @@ impl Candidate {
     /// The member as an execution id of this partition.
     ///
     /// # Errors
-    /// Poison, when it is not one.
+    /// When it is not one: the entry is unreadable.
     pub(super) fn execution(&self, context: &ScanContext) -> Result<ExecutionId, CandidateOutcome> {
         match self.text().parse::<ExecutionId>() {
             Ok(id) if id.partition() == context.partition => Ok(id),
-            Ok(_) => Err(CandidateOutcome::poison("an execution of another partition")),
-            Err(_) => Err(CandidateOutcome::poison("not an execution id")),
+            Ok(_) => Err(CandidateOutcome::unreadable("an execution of another partition")),
+            Err(_) => Err(CandidateOutcome::unreadable("not an execution id")),
         }
     }
 
     /// The lane of the index.
     ///
     /// # Errors
-    /// Poison, when the index belongs to no lane.
+    /// When the index belongs to no lane: the entry is unreadable.
     pub(super) fn lane(&self) -> Result<LaneId, CandidateOutcome> {
-        self.lane.clone().ok_or_else(|| CandidateOutcome::poison("an index without a lane"))
+        self.lane.clone().ok_or_else(|| CandidateOutcome::unreadable("an index without a lane"))
     }
 
     /// The member as any other id. It has to be spelled as the library spells it: a call about
     /// another spelling would miss the index entry.
     ///
     /// # Errors
-    /// Poison with this reason, when it is not one.
+    /// When it is not one: the entry is unreadable, for this reason.
     pub(super) fn id<T>(&self, reason: &'static str) -> Result<T, CandidateOutcome>
     where
         T: core::str::FromStr + ToString,
     {
         match self.text().parse::<T>() {
             Ok(id) if id.to_string() == self.text() => Ok(id),
-            Ok(_) | Err(_) => Err(CandidateOutcome::poison(reason)),
+            Ok(_) | Err(_) => Err(CandidateOutcome::unreadable(reason)),
         }
     }
 

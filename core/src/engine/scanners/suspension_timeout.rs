@@ -46,7 +46,7 @@ impl Scanner for SuspensionTimeout {
                 return CandidateOutcome::nothing().remaining().into();
             };
             let Ok(lane) = (if lane.is_empty() { "default" } else { lane }).parse() else {
-                return CandidateOutcome::poison("an execution with an impossible lane").into();
+                return CandidateOutcome::unreadable("an execution with an impossible lane").into();
             };
             expire(&ExpireSuspension {
                 execution_id,

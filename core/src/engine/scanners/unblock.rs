@@ -87,7 +87,7 @@ fn reason_of(candidate: &Candidate) -> Result<HoldReason, CandidateOutcome> {
     [HoldReason::Budget, HoldReason::Quota, HoldReason::Route]
         .into_iter()
         .find(|reason| Some(reason.index()) == index)
-        .ok_or_else(|| CandidateOutcome::poison("an index that holds nothing back"))
+        .ok_or_else(|| CandidateOutcome::unreadable("an index that holds nothing back"))
 }
 
 /// A held candidate.

@@ -15,7 +15,7 @@ pub(super) fn first_step(scanner: usize, context: ScanContext, candidate: Candid
         Ok(id) if SCANNERS[scanner].spec().filtered => {
             if_selected(&context.clone(), &id, move || scan(scanner, context, candidate))
         }
-        // Unreadable, so that no filter applies: the scanner will call it poison.
+        // Unreadable, so that no filter applies: the scanner will say so.
         Ok(_) | Err(_) => scan(scanner, context, candidate),
     }
 }
@@ -51,7 +51,7 @@ pub(in crate::engine) fn keep_selected(
 fn scan(scanner: usize, context: ScanContext, candidate: Candidate) -> ScanStep {
     let step = SCANNERS[scanner].begin(&context, &candidate).unwrap_or_else(ScanStep::from);
     step.and_then(move |outcome| match outcome.kind {
-        OutcomeKind::Poison(reason) => set_aside(&context, candidate, reason),
+        OutcomeKind::Unreadable(reason) => set_aside(&context, candidate, reason),
         OutcomeKind::Processed(_)
         | OutcomeKind::Nothing
         | OutcomeKind::Refused(_)
@@ -71,9 +71,9 @@ fn set_aside(context: &ScanContext, candidate: Candidate, reason: &'static str) 
     };
     ScanStep::call(&call, move |reply| match reply {
         Ok(SetAsideReply::SetAside | SetAsideReply::AlreadyGone) => {
-            CandidateOutcome { remains: false, ..CandidateOutcome::poison(reason) }.into()
+            CandidateOutcome { remains: false, ..CandidateOutcome::unreadable(reason) }.into()
         }
-        Ok(SetAsideReply::Kept) => CandidateOutcome::poison(reason).into(),
+        Ok(SetAsideReply::Kept) => CandidateOutcome::unreadable(reason).into(),
         Err(error) => CandidateOutcome::error(error).into(),
     })
 }

@@ -27,7 +27,7 @@ pub(in crate::engine) enum OutcomeKind {
     /// Passed over: backed off, or excluded by the filter.
     Skipped,
     /// The index entry cannot be read; it is set aside for the operator.
-    Poison(&'static str),
+    Unreadable(&'static str),
 }
 
 /// A candidate's outcome.
@@ -65,8 +65,8 @@ impl CandidateOutcome {
     }
 
     /// An index entry that cannot be read.
-    pub(in crate::engine) fn poison(reason: &'static str) -> Self {
-        Self::new(OutcomeKind::Poison(reason), true)
+    pub(in crate::engine) fn unreadable(reason: &'static str) -> Self {
+        Self::new(OutcomeKind::Unreadable(reason), true)
     }
 
     /// A record that cannot be worked on; an operator should look.

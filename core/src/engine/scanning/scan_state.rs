@@ -190,9 +190,9 @@ impl ScanStates {
                 counts.failed += 1;
                 failure = Some(error.to_string());
             }
-            OutcomeKind::Poison(reason) => {
-                counts.poisoned += 1;
-                observations.push(Observation::PoisonSetAside {
+            OutcomeKind::Unreadable(reason) => {
+                counts.set_aside += 1;
+                observations.push(Observation::EntrySetAside {
                     scanner: name,
                     partition,
                     member: item.clone().into_bytes(),

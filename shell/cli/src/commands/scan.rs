@@ -34,14 +34,14 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
             counts.skipped,
             counts.failed,
             counts.deferred,
-            counts.poisoned,
+            counts.set_aside,
         ];
         let mut row = vec![Value::from(scanner.as_str())];
         row.extend(counts.map(Value::from));
         row
     });
     let columns =
-        ["scanner", "processed", "nothing", "refused", "skipped", "failed", "deferred", "poisoned"];
+        ["scanner", "processed", "nothing", "refused", "skipped", "failed", "deferred", "set_aside"];
     context.output.rows(&columns, rows.collect())?;
     for failure in &round.failures {
         anstream::eprintln!("{failure}");

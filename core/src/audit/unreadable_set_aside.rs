@@ -1,5 +1,5 @@
-//! `PoisonAside`: whatever an index listed and nobody can read was set aside with a reason, and
-//! nothing else was.
+//! `UnreadableSetAside`: whatever an index listed and nobody can read was set aside with a reason,
+//! and nothing else was.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,7 +11,7 @@ use crate::key::{IndexPart, Key, PartitionIndex};
 use crate::partition::Partition;
 
 pub(super) const ORACLE: Oracle = Oracle {
-    name: "PoisonAside",
+    name: "UnreadableSetAside",
     statement: "whatever an index listed and nobody can read was set aside with a reason, and \
                 nothing else was",
     moment: Moment::Rest,
