@@ -76,7 +76,7 @@ impl Attempt {
     }
 
     /// Whether the lease stands, as far as is known.
-    pub(super) const fn is_held(&self) -> bool {
+    pub(super) const fn has_lease(&self) -> bool {
         match self.stage {
             Stage::Waiting(_) | Stage::Running | Stage::Reporting(_) => true,
             Stage::Lost(_) | Stage::Suspended => false,
@@ -104,7 +104,7 @@ impl Attempt {
 #[derive(Clone)]
 pub(super) struct Attempts {
     pub(super) config: Arc<WorkerConfig>,
-    pub(super) held: BTreeMap<LeaseId, Attempt>,
+    pub(super) by_lease: BTreeMap<LeaseId, Attempt>,
     /// Attempts that wait for a permit, in order.
     waiting: VecDeque<LeaseId>,
     permits: usize,
@@ -115,7 +115,7 @@ impl Attempts {
     pub(super) const fn new(config: Arc<WorkerConfig>) -> Self {
         Self {
             config,
-            held: BTreeMap::new(),
+            by_lease: BTreeMap::new(),
             waiting: VecDeque::new(),
             permits: 0,
             draining: false,
@@ -128,7 +128,7 @@ impl Attempts {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.held.is_empty()
+        self.by_lease.is_empty()
     }
 
     /// Whether attempts may wait for a permit.
@@ -137,18 +137,18 @@ impl Attempts {
     }
 
     pub(super) fn get(&self, lease: LeaseId) -> Option<&Attempt> {
-        self.held.get(&lease)
+        self.by_lease.get(&lease)
     }
 
     pub(super) fn get_mut(&mut self, lease: LeaseId) -> Option<&mut Attempt> {
-        self.held.get_mut(&lease)
+        self.by_lease.get_mut(&lease)
     }
 
     /// Takes over a claimed execution. It runs at once if it has a permit.
     pub(super) fn granted(&mut self, io: &mut Io, granted: Granted) {
         let Granted { lane, work, since, turn, repeated, has_permit } = granted;
         let (lease, execution) = (work.fence.lease_id, work.execution_id.clone());
-        if self.held.contains_key(&lease) {
+        if self.by_lease.contains_key(&lease) {
             // A late answer to a claim that was repeated.
             return;
         }
@@ -178,7 +178,7 @@ impl Attempts {
         };
         io.set(Alarm::Expire(lease), attempt.ends_at);
         io.set(Alarm::Renew(lease), self.renew_at(since));
-        self.held.insert(lease, attempt);
+        self.by_lease.insert(lease, attempt);
         if self.draining {
             return self.put_back(io, lease);
         }
@@ -197,7 +197,7 @@ impl Attempts {
             && let Some(lease) = self.waiting.pop_front()
         {
             let waits = |attempt: &Attempt| matches!(attempt.stage, Stage::Waiting(_));
-            if self.held.get(&lease).is_some_and(waits) {
+            if self.by_lease.get(&lease).is_some_and(waits) {
                 self.start(io, lease);
                 free -= 1;
             }
@@ -205,7 +205,7 @@ impl Attempts {
     }
 
     fn start(&mut self, io: &mut Io, lease: LeaseId) {
-        let Some(attempt) = self.held.get_mut(&lease) else { return };
+        let Some(attempt) = self.by_lease.get_mut(&lease) else { return };
         let Stage::Waiting(work) = core::mem::replace(&mut attempt.stage, Stage::Running) else {
             return;
         };
@@ -216,7 +216,7 @@ impl Attempts {
 
     /// Gives an execution back that was not started, or whose handler does not stop.
     pub(super) fn put_back(&mut self, io: &mut Io, lease: LeaseId) {
-        let Some(attempt) = self.held.get(&lease) else { return };
+        let Some(attempt) = self.by_lease.get(&lease) else { return };
         match attempt.stage {
             // A report counts as work, for which it gets a permit.
             Stage::Waiting(_) => self.permits += 1,
@@ -230,7 +230,7 @@ impl Attempts {
     /// The handler has suspended its execution, which gave up the lease. Returns the slot to give
     /// back.
     pub(super) fn suspended(&mut self, io: &mut Io, lease: LeaseId) -> Option<QuotaSlot> {
-        let attempt = self.held.get_mut(&lease)?;
+        let attempt = self.by_lease.get_mut(&lease)?;
         match attempt.stage {
             Stage::Running | Stage::Lost(_) => {
                 attempt.stage = Stage::Suspended;
@@ -251,7 +251,7 @@ impl Attempts {
         outcome: HandlerOutcome,
         claim: Option<EndClaim>,
     ) -> Option<QuotaSlot> {
-        let attempt = self.held.get(&lease)?;
+        let attempt = self.by_lease.get(&lease)?;
         let execution = attempt.execution.clone();
         match attempt.stage {
             Stage::Running => {
@@ -284,7 +284,7 @@ impl Attempts {
         outcome: Option<AttemptOutcome>,
         ended: bool,
     ) -> Option<QuotaSlot> {
-        let attempt = self.held.remove(&lease)?;
+        let attempt = self.by_lease.remove(&lease)?;
         clear_alarms(io, lease);
         if attempt.has_permit() {
             self.permits = self.permits.saturating_sub(1);
@@ -306,7 +306,7 @@ impl Attempts {
 
     /// The drain time is over: tells all handlers to stop.
     pub(super) fn stop_handlers(&mut self, io: &mut Io) {
-        for (lease, attempt) in &self.held {
+        for (lease, attempt) in &self.by_lease {
             if matches!(attempt.stage, Stage::Running) {
                 io.effect(Effect::Cancel { lease: *lease, reason: CancelReason::Draining });
             }
@@ -317,10 +317,10 @@ impl Attempts {
     /// back.
     pub(super) fn abort_handlers(&mut self, io: &mut Io) -> Vec<QuotaSlot> {
         let mut slots = Vec::new();
-        let leases = self.held.iter().filter(|(_, attempt)| attempt.has_handler());
+        let leases = self.by_lease.iter().filter(|(_, attempt)| attempt.has_handler());
         for lease in leases.map(|(lease, _)| *lease).collect::<Vec<_>>() {
             io.effect(Effect::Abort { lease });
-            match self.held.get(&lease).map(|attempt| &attempt.stage) {
+            match self.by_lease.get(&lease).map(|attempt| &attempt.stage) {
                 Some(Stage::Running) => self.put_back(io, lease),
                 Some(Stage::Lost(outcome)) => {
                     let outcome = Some(*outcome);
@@ -335,7 +335,7 @@ impl Attempts {
 
     /// Drops everything: leases that are left lapse.
     pub(super) fn clear(&mut self, io: &mut Io) {
-        for (lease, attempt) in core::mem::take(&mut self.held) {
+        for (lease, attempt) in core::mem::take(&mut self.by_lease) {
             clear_alarms(io, lease);
             if attempt.has_handler() {
                 io.effect(Effect::Abort { lease });

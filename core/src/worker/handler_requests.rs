@@ -76,7 +76,7 @@ impl HandlerRequests {
         request: HandlerRequest,
     ) {
         let spends = matches!(request, HandlerRequest::Spend { .. });
-        let attempt = attempts.get_mut(lease).filter(|attempt| spends || attempt.is_held());
+        let attempt = attempts.get_mut(lease).filter(|attempt| spends || attempt.has_lease());
         let Some(attempt) = attempt else {
             return answer(io, id, Err(HandlerRequestError::LeaseLost));
         };

@@ -18,7 +18,7 @@ use crate::time::LocalTime;
 impl Attempts {
     /// A renewal is due, or is due again because the last one was not answered.
     pub(super) fn renew(&mut self, io: &mut Io, lease: LeaseId) {
-        let Some(attempt) = self.held.get(&lease).filter(|attempt| attempt.is_held()) else {
+        let Some(attempt) = self.by_lease.get(&lease).filter(|attempt| attempt.has_lease()) else {
             return;
         };
         io.set(Alarm::Renew(lease), io.now.after(self.config.lease_ttl / RETRIES_PER_TTL));
@@ -37,7 +37,7 @@ impl Attempts {
 
     /// Renews the lease of this execution now: it may be lost.
     pub(super) fn renew_now(&mut self, io: &mut Io, execution: &ExecutionId) {
-        let leases = self.held.iter().filter(|(_, attempt)| attempt.execution == *execution);
+        let leases = self.by_lease.iter().filter(|(_, attempt)| attempt.execution == *execution);
         for lease in leases.map(|(lease, _)| *lease).collect::<Vec<_>>() {
             self.renew(io, lease);
         }
@@ -45,7 +45,7 @@ impl Attempts {
 
     /// Renews all leases now: pushes about lost ones may have been missed.
     pub(super) fn renew_all(&mut self, io: &mut Io) {
-        for lease in self.held.keys().copied().collect::<Vec<_>>() {
+        for lease in self.by_lease.keys().copied().collect::<Vec<_>>() {
             self.renew(io, lease);
         }
     }
@@ -58,7 +58,7 @@ impl Attempts {
         replies: Vec<Reply>,
     ) -> Option<QuotaSlot> {
         let (renew_at, ends_at) = (self.renew_at(sent), sent.after(self.config.lease_ttl));
-        let attempt = self.held.get_mut(&lease).filter(|attempt| attempt.is_held())?;
+        let attempt = self.by_lease.get_mut(&lease).filter(|attempt| attempt.has_lease())?;
         let reply = only::<RenewLease>(replies);
         io.observe(Observation::Renewed { ok: reply.is_ok() });
         match reply {
@@ -90,7 +90,7 @@ impl Attempts {
 
     /// A lease has ended by the local clock. Returns the slot to give back.
     pub(super) fn expire(&mut self, io: &mut Io, lease: LeaseId) -> Option<QuotaSlot> {
-        let attempt = self.held.get(&lease).filter(|attempt| attempt.is_held())?;
+        let attempt = self.by_lease.get(&lease).filter(|attempt| attempt.has_lease())?;
         let claimed_at = attempt.claim().map(|claim| claim.since);
         if let Some(until) = claimed_at.map(|since| since.after(self.config.lease_ttl))
             && until > io.now
@@ -117,7 +117,7 @@ impl Attempts {
         outcome: AttemptOutcome,
         reason: CancelReason,
     ) -> Option<QuotaSlot> {
-        let attempt = self.held.get_mut(&lease)?;
+        let attempt = self.by_lease.get_mut(&lease)?;
         match attempt.stage {
             Stage::Running => {
                 attempt.stage = Stage::Lost(outcome);

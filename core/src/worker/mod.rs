@@ -31,7 +31,7 @@
 //! | --- | --- |
 //! | `claiming` | where to claim, claims in flight, backoff by partition; `claim_replies`: what their replies mean; `claim_repeats`: those whose replies were lost; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
 //! | `admissions` | executions whose budgets and quota are being asked |
-//! | `attempts` | claimed executions; `leases`: how long they are held; `reports`: how outcomes are reported |
+//! | `attempts` | claimed executions; `leases`: how long their leases last; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
 //! | `quota_releases` | quota slots to give back |
 //! | `drain` | how a drain goes: its phases and what is due in them |
@@ -323,7 +323,11 @@ impl Worker {
             Some(admissions::Event::GivenUp((lane, partition), quota_slot)) => {
                 self.claiming.back_off(&mut self.io, partition);
                 self.claiming.mark_ready(lane, partition);
-                let quota_slot = quota_slot.map(|(execution, quota)| QuotaSlot { execution, quota, ended: false });
+                let quota_slot = quota_slot.map(|(execution, quota)| QuotaSlot {
+                    execution,
+                    quota,
+                    ended: false,
+                });
                 self.release(quota_slot);
             }
             None => {}

@@ -1,12 +1,12 @@
 -- Deletes a terminal execution after its retention time, with all its keys, in bounded steps:
 -- answers `partial` until nothing is left. Once a step has deleted something, the execution cannot
--- be replayed. It is kept (`held`) while children still wait for its outcome. Its flow counts how
+-- be replayed. It is kept (`needed`) while children still wait for its outcome. Its flow counts how
 -- it ended and is put back into the flow index, because the projector purges a flow after its last
 -- member. If the time of the end is unknown, it is set to now. An added function.
 -- Keys: exec_core (hash), terminal (zset: where it was found)
 -- Arguments: execution_id, retention_ms (a day unless given; the policy's own comes first),
 --   limit (records, or children asked, per step: 100 unless given, 1000 at most)
--- Replies: purged, partial, not_due, held, not_found_cleaned
+-- Replies: purged, partial, not_due, needed, not_found_cleaned
 -- Errors: invalid_input, execution_not_terminal
 -- Bound: 66 + 10 * n
 -- Keeps: NoOrphans, NotBeforeDue, BoundedWork
@@ -84,7 +84,7 @@ define("ff_purge_execution",
     if refused then return refused end
     limit = math.min(limit, LIMIT_MAX)
     local asked = purge.children(k, id, core, limit)
-    if asked.child then return ok("held", asked.child) end
+    if asked.child then return ok("needed", asked.child) end
     -- write; nothing below can fail
     if asked.left then
       call("HSET", k.exec_core, "purge_asked", asked.left)

@@ -4,7 +4,7 @@
 -- Keys: flow_core (hash), members (set of execution ids), flow_index (set)
 -- Arguments: flow_id, retention_ms (since the last change; a day unless given), limit (members or
 --   edges per step, 200 unless given, 1000 at most)
--- Replies: purged, partial, not_due, held, gone
+-- Replies: purged, partial, not_due, needed, gone
 -- Errors: invalid_input
 -- Bound: 48 + 12 * n
 -- Keeps: NoOrphans, NotBeforeDue, BoundedWork
@@ -54,10 +54,10 @@ define("ff_purge_flow",
     local over, closed = revision .. "|over", flow.closed(core)
     local noted = call("HGET", plan.summary, "purge")
     if noted ~= over then
-      if not closed and call("SCARD", k.members) == 0 then return ok("held", "") end
+      if not closed and call("SCARD", k.members) == 0 then return ok("needed", "") end
       local from = record.resume(noted, revision)
       local living, cursor = living_member(k, plan, a.flow_id, from, limit)
-      if living then return ok("held", living) end
+      if living then return ok("needed", living) end
       noted = cursor == "0" and over or record.bookmark(revision, cursor)
     end
     -- write; nothing below can fail

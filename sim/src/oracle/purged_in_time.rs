@@ -32,7 +32,7 @@ struct PurgedInTime {
     /// When faults stopped.
     calm_since_ms: Option<u64>,
     /// Executions that the last purge kept because of a child.
-    held: BTreeSet<ExecutionId>,
+    needed: BTreeSet<ExecutionId>,
     /// Failed purges in a row, by execution.
     failed: BTreeMap<ExecutionId, u64>,
 }
@@ -52,10 +52,10 @@ impl Checker for PurgedInTime {
             return;
         }
         self.failed.remove(&id);
-        if applied.answer.says("held") {
-            self.held.insert(id);
+        if applied.answer.says("needed") {
+            self.needed.insert(id);
         } else {
-            self.held.remove(&id);
+            self.needed.remove(&id);
         }
     }
 
@@ -63,7 +63,7 @@ impl Checker for PurgedInTime {
         let Some(calm) = self.calm_since_ms else { return };
         let calm_ms = view.now_ms.saturating_sub(calm);
         for shard in view.shards {
-            let ended = shard.executions().filter(|one| !self.held.contains(one.id));
+            let ended = shard.executions().filter(|one| !self.needed.contains(one.id));
             for execution in ended.filter(|one| one.core.text("lifecycle_phase") == "terminal") {
                 let retention_ms = retention_ms(shard, execution.id).unwrap_or(RETENTION_MS);
                 let over_ms = shard.now().0 - execution.core.number("completed_at");

@@ -32,7 +32,7 @@ pub enum Purge {
     /// It is kept until then.
     NotDue(ServerTime),
     /// This child is still waiting for its outcome.
-    Held(ExecutionId),
+    Needed(ExecutionId),
     /// There is no such execution; the entries are gone.
     NotFound,
 }
@@ -63,7 +63,7 @@ impl Function for PurgeExecution {
             "purged" => fields.parse("a count").map(Purge::Purged),
             "partial" => fields.parse("a count").map(Purge::Partial),
             "not_due" => fields.parse("when it is due").map(Purge::NotDue),
-            "held" => fields.parse("an execution id").map(Purge::Held),
+            "needed" => fields.parse("an execution id").map(Purge::Needed),
             "not_found_cleaned" => Ok(Purge::NotFound),
             _ => Err(broken("an outcome of a purge", Value::Bulk(word.into_bytes()))),
         }

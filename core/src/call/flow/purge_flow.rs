@@ -36,7 +36,7 @@ pub enum FlowPurge {
     /// Not before this time.
     NotDue(ServerTime),
     /// This member is still there; empty for an open flow that never had any.
-    Held(String),
+    Needed(String),
     /// There was no such flow; its index entry is gone.
     Gone,
 }
@@ -64,7 +64,7 @@ impl Function for PurgeFlow {
             "purged" => Ok(FlowPurge::Purged),
             "partial" => Ok(FlowPurge::Partial),
             "not_due" => fields.parse("a time").map(ServerTime).map(FlowPurge::NotDue),
-            "held" => fields.text().map(FlowPurge::Held),
+            "needed" => fields.text().map(FlowPurge::Needed),
             "gone" => Ok(FlowPurge::Gone),
             _ => Err(broken("an outcome of a purge", Value::Bulk(word.into_bytes()))),
         }

@@ -69,7 +69,7 @@ fn purge(partition: Partition, flow_id: FlowId, step: u32) -> ScanStep {
     ScanStep::call(&call, move |reply| match reply {
         Ok(FlowPurge::Purged) => CandidateOutcome::processed().into(),
         Ok(FlowPurge::Partial) if step < STEPS_MAX => purge(partition, flow_id, step + 1),
-        Ok(FlowPurge::Partial | FlowPurge::NotDue(_) | FlowPurge::Held(_) | FlowPurge::Gone) => {
+        Ok(FlowPurge::Partial | FlowPurge::NotDue(_) | FlowPurge::Needed(_) | FlowPurge::Gone) => {
             CandidateOutcome::nothing().into()
         }
         Err(error) => CandidateOutcome::error(error).into(),

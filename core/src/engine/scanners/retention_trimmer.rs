@@ -55,7 +55,7 @@ fn purge(call: PurgeExecution, step: u32) -> ScanStep {
     ScanStep::call(&call.clone(), move |reply| match reply {
         Ok(Purge::Purged(_)) => CandidateOutcome::processed().into(),
         Ok(Purge::Partial(_)) if step < STEPS_MAX => purge(call, step + 1),
-        Ok(Purge::Partial(_) | Purge::NotDue(_) | Purge::Held(_)) => {
+        Ok(Purge::Partial(_) | Purge::NotDue(_) | Purge::Needed(_)) => {
             CandidateOutcome::nothing().remaining().into()
         }
         Ok(Purge::NotFound) => CandidateOutcome::nothing().into(),
