@@ -104,7 +104,7 @@ impl Read {
 }
 
 /// What to read about an execution, given what was read already. Call it again with what was read
-/// until it lists nothing new: at most four rounds.
+/// until it lists nothing new: at most four times.
 #[must_use]
 pub fn reads(snapshot: &Snapshot, id: &ExecutionId, partitions: PartitionCounts) -> Vec<Read> {
     let keys = Key::execution(id);

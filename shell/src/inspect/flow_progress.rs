@@ -1,5 +1,5 @@
 //! How far flows are, counted from their tasks: the summaries in their records are those of the
-//! engine's last round.
+//! engine's last scan cycle.
 
 use selvedge_core::command::Command;
 use selvedge_core::key::Key;

@@ -37,7 +37,7 @@ struct QuietAtRest {
     calls: u64,
     since_ms: Option<u64>,
     told: bool,
-    /// The number of executions: one scanner visits all of them in each round.
+    /// The number of executions: one scanner visits all of them in each cycle.
     records: u64,
     /// Groups that got siblings to cancel from edges closed at rest.
     now_pending: BTreeSet<Key>,
@@ -88,8 +88,8 @@ impl Checker for QuietAtRest {
         let seconds = 5 + (event.at_ms - since) / 1000;
         let interval_ms = view.config.interval.0.max(100);
         let each = CALLS_PER_SECOND + 20_000 / interval_ms;
-        let rounds = seconds * 1_000 / interval_ms + 1;
-        let allowed = seconds * each * partitions.max(1) + rounds * self.records;
+        let cycles = seconds * 1_000 / interval_ms + 1;
+        let allowed = seconds * each * partitions.max(1) + cycles * self.records;
         let allowed = allowed * view.config.engines.max(1);
         if self.calls > allowed && !self.told {
             self.told = true;

@@ -289,7 +289,7 @@ fn plans_with_a_known_result() {
             RunResult::Passed,
         ),
         ("workers 0\nat 1s caller-1 create E1 deadline 24h\n", RunResult::Passed),
-        // A scanner that visits every execution makes as many calls in each round.
+        // A scanner that visits every execution makes as many calls in each cycle.
         ("interval 3s\nfault OversizeGroup at 17.131s members 1025\n", RunResult::Passed),
         // All faults end with the fault phase.
         ("at 3s caller-1 submit F1 chain 3\nfault EnginePause at 1s for 11m\n", RunResult::Passed),

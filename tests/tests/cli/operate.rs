@@ -210,9 +210,9 @@ fn a_user_without_permission_is_refused() {
 fn scan_runs_and_names_every_scanner() {
     let operator = Operator::new();
     operator.submitted(REPORT);
-    let round = operator.json(&["scan", "--once"]);
-    assert_eq!(round.len(), selvedge_core::engine::ScannerName::ALL.len());
-    let projector = round.iter().find(|row| row["scanner"] == "flow_projector").unwrap();
+    let rows = operator.json(&["scan", "--once"]);
+    assert_eq!(rows.len(), selvedge_core::engine::ScannerName::ALL.len());
+    let projector = rows.iter().find(|row| row["scanner"] == "flow_projector").unwrap();
     assert_eq!(projector["processed"], 1, "{projector}");
 }
 

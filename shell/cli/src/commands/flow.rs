@@ -26,7 +26,7 @@ pub(crate) enum Options {
     /// Show a flow as a tree of its tasks.
     Show(Show),
     /// List the flows that have not ended, as they are now; of flows beyond 1,000 tasks the counts
-    /// are those of the engine's last round. `flow show` also shows ended flows.
+    /// are those of the engine's last scan cycle. `flow show` also shows ended flows.
     List(List),
     /// Cancel a flow and all its tasks.
     Cancel(Cancel),

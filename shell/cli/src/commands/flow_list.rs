@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, limit: u32) -> Result<(), Failure> {
         ["flow", "namespace", "kind", "state", "tasks", "completed", "failed", "created at"];
     context.output.rows(&columns, rows)?;
     if summarised > 0 {
-        let sentence = format!("{summarised} as of the engine's last round: they are large");
+        let sentence = format!("{summarised} as of the engine's last scan cycle: they are large");
         context.output.note(&sentence, json!({ "summarised": summarised }));
     }
     if of_others > 0 {

@@ -25,8 +25,8 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
     if options.dry_run {
         return would(context, &client).await;
     }
-    let round = scan_once(context, &client).await?;
-    let rows = round.counts.iter().map(|(scanner, counts)| {
+    let report = scan_once(context, &client).await?;
+    let rows = report.counts.iter().map(|(scanner, counts)| {
         let counts = [
             counts.processed,
             counts.nothing,
@@ -40,13 +40,21 @@ pub(crate) async fn run(context: &Context, options: &Options) -> Result<(), Fail
         row.extend(counts.map(Value::from));
         row
     });
-    let columns =
-        ["scanner", "processed", "nothing", "refused", "skipped", "failed", "deferred", "set_aside"];
+    let columns = [
+        "scanner",
+        "processed",
+        "nothing",
+        "refused",
+        "skipped",
+        "failed",
+        "deferred",
+        "set_aside",
+    ];
     context.output.rows(&columns, rows.collect())?;
-    for failure in &round.failures {
+    for failure in &report.failures {
         anstream::eprintln!("{failure}");
     }
-    let failed = match round.failures.len() {
+    let failed = match report.failures.len() {
         0 => return Ok(()),
         1 => "1 candidate".to_owned(),
         many => format!("{many} candidates"),
@@ -87,11 +95,11 @@ async fn config(context: &Context, client: &Client) -> Result<EngineConfig, Fail
 /// Runs all scanners once over all lanes of the registry, with the settings of this environment.
 pub(super) async fn scan_once(context: &Context, client: &Client) -> Result<ScanReport, Failure> {
     let config = config(context, client).await?;
-    let round = inspect::scan_once(client.store(), config).await.map_err(ClientError::from)?;
-    if round.is_complete() {
-        return Ok(round);
+    let report = inspect::scan_once(client.store(), config).await.map_err(ClientError::from)?;
+    if report.is_complete() {
+        return Ok(report);
     }
-    let unfinished = match ScannerName::ALL.len() - round.counts.len() {
+    let unfinished = match ScannerName::ALL.len() - report.counts.len() {
         1 => "1 scanner".to_owned(),
         many => format!("{many} scanners"),
     };

@@ -56,7 +56,7 @@ pub async fn repair(
 ) -> Result<Repaired, ClientError> {
     let mut repaired = Repaired::default();
     // A set that was put right may be what a count is derived from.
-    for _ in 0..ROUNDS {
+    for _ in 0..PASSES {
         let by_slot = keys_by_slot(client).await?;
         let (mut done, of) = (0, by_slot.len());
         let mut lanes = BTreeSet::new();
@@ -277,8 +277,8 @@ async fn delete(
     client.read_one(command).await.map(drop)
 }
 
-/// Most rounds of checking and correcting.
-const ROUNDS: usize = 4;
+/// Most passes of checking and correcting.
+const PASSES: usize = 4;
 
 #[cfg(test)]
 mod tests {

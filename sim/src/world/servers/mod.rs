@@ -108,7 +108,7 @@ impl Servers {
         host.set_now_us(EPOCH_MS * 1000);
         let fresh = host.fresh.clone();
         let epoch = ServerTime(EPOCH_MS.cast_signed());
-        // With a long interval, scanners get the time of two rounds.
+        // With a long interval, scanners get the time of two cycles.
         let grace_ms = audit::GRACE_MS.max((3 * config.interval.0).cast_signed());
         let mut audited = audit::Snapshot::new(epoch);
         audited.set_grace_ms(grace_ms);
