@@ -4,6 +4,7 @@ use selvedge_core::call::execution::SetExecutionTags;
 use selvedge_core::client::{Cancel, CancelFlow, CancelledFlow, ChangePriority};
 use selvedge_core::id::{ExecutionId, FlowId};
 
+use super::invalid_input::InvalidInput;
 use super::task::PRIORITY_MAX;
 use super::{Client, ClientError};
 
@@ -45,8 +46,7 @@ impl Client {
         priority: u32,
     ) -> Result<(), ClientError> {
         if priority > PRIORITY_MAX {
-            let text = format!("invalid priority {priority}: the highest is {PRIORITY_MAX}");
-            return Err(ClientError::InvalidInput(text));
+            return Err(InvalidInput::PriorityTooHigh(priority).into());
         }
         self.run(ChangePriority::new(id.clone(), priority)).await
     }

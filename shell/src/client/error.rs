@@ -8,6 +8,7 @@ use selvedge_core::retry::Retry;
 use thiserror::Error;
 
 use super::invalid_flow::InvalidFlow;
+use super::invalid_input::InvalidInput;
 use super::replay::ReplayNeed;
 use crate::deployment::{self, DeploymentError};
 use crate::store::{InvalidUrl, StoreError};
@@ -33,8 +34,8 @@ pub enum ClientError {
     #[error(transparent)]
     Worker(#[from] InvalidWorker),
     /// An argument is invalid; nothing was sent.
-    #[error("{0}")]
-    InvalidInput(String),
+    #[error(transparent)]
+    InvalidInput(#[from] InvalidInput),
     /// The worker no longer holds the lease of the execution that it runs: it expired, was revoked,
     /// or the execution was cancelled. Nothing that the handler does counts any more.
     #[error("the lease of {0} was lost")]

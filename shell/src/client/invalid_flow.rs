@@ -4,6 +4,7 @@ use selvedge_core::capability::InvalidCapabilities;
 use selvedge_core::id::InvalidId;
 use thiserror::Error;
 
+use super::names::InvalidName;
 use super::task::{PAYLOAD_BYTES_MAX, PRIORITY_MAX};
 
 /// Why a flow or task is invalid. Nothing was sent.
@@ -24,7 +25,7 @@ pub enum InvalidFlow {
         /// The text.
         text: String,
         /// What is wrong with it.
-        reason: String,
+        reason: InvalidName,
     },
     /// A tag name is invalid.
     #[error("invalid tag name `{tag}`; write `caller.name`, as in `billing.customer`")]

@@ -19,6 +19,7 @@ use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 use uuid::Uuid;
 
+use super::invalid_input::InvalidInput;
 use super::millis;
 use super::task::Task;
 use super::{Client, ClientError, DURATION_MAX};
@@ -270,13 +271,10 @@ impl Client {
         above_zero("concurrency of a quota", spec.concurrency)?;
         let (rate, window) = spec.rate.unwrap_or((NO_LIMIT, Duration::ZERO));
         if spec.rate.is_some() && window.is_zero() {
-            let reason = "a quota with a rate needs a window of at least one second";
-            return Err(ClientError::InvalidInput(reason.to_owned()));
+            return Err(InvalidInput::NoQuotaWindow.into());
         }
         if window.subsec_nanos() != 0 {
-            return Err(ClientError::InvalidInput(
-                "the window of a quota must be whole seconds".to_owned(),
-            ));
+            return Err(InvalidInput::QuotaWindow(window).into());
         }
         let id = QuotaPolicyId::from(Uuid::new_v4());
         let partition = self.partitions().of_quota(id);
@@ -340,23 +338,17 @@ impl Client {
 }
 
 /// Refuses a limit of zero: in the store it would stand for no limit.
-fn above_zero(what: &str, limit: Option<u64>) -> Result<(), ClientError> {
-    if limit == Some(0) {
-        let reason = format!("the {what} must be above zero; leave it out for no limit");
-        return Err(ClientError::InvalidInput(reason));
-    }
-    Ok(())
+fn above_zero(what: &str, limit: Option<u64>) -> Result<(), InvalidInput> {
+    if limit == Some(0) { Err(InvalidInput::ZeroLimit { what: what.to_owned() }) } else { Ok(()) }
 }
 
 /// How the store spells that there is no limit.
 const NO_LIMIT: u64 = 0;
 
-fn reset_interval_ms(interval: Duration) -> Result<u64, ClientError> {
+fn reset_interval_ms(interval: Duration) -> Result<u64, InvalidInput> {
     let range = Duration::from_millis(1)..=DURATION_MAX;
-    range.contains(&interval).then(|| millis(interval)).ok_or_else(|| {
-        let reason = "a budget resets at an interval from 1 ms to 1,000 years, or never";
-        ClientError::InvalidInput(reason.to_owned())
-    })
+    let ms = range.contains(&interval).then(|| millis(interval));
+    ms.ok_or(InvalidInput::ResetInterval(interval))
 }
 
 /// The budgets and quotas of tasks.

@@ -9,6 +9,7 @@ use selvedge_core::reply::{fields, text};
 use selvedge_core::state::PublicState;
 use selvedge_core::value::Value;
 
+use super::invalid_input::InvalidInput;
 use super::{Client, ClientError};
 
 /// Where a list of executions continues.
@@ -174,11 +175,8 @@ impl Client {
 }
 
 /// Checks the size of a page.
-pub(super) fn check_limit(limit: u32, most: u32) -> Result<u32, ClientError> {
-    if (1..=most).contains(&limit) {
-        return Ok(limit);
-    }
-    Err(ClientError::InvalidInput(format!("limit must be from 1 to {most}, got {limit}")))
+pub(super) fn check_limit(limit: u32, most: u32) -> Result<u32, InvalidInput> {
+    (1..=most).contains(&limit).then_some(limit).ok_or(InvalidInput::PageLimit { limit, most })
 }
 
 /// Most entries of one page.

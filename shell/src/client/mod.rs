@@ -32,6 +32,7 @@ mod error;
 mod flow;
 mod frames;
 mod invalid_flow;
+mod invalid_input;
 mod limits;
 mod limits_delete;
 mod list;
@@ -60,10 +61,11 @@ pub use error::ClientError;
 pub use flow::Flow;
 pub use frames::{Frame, FramePage, Tail};
 pub use invalid_flow::InvalidFlow;
+pub use invalid_input::InvalidInput;
 pub use limits::{Budget, BudgetSpec, Quota, QuotaSpec};
 pub use list::{ExecutionCursor, FlowCursor, ListedExecution, MemberCursor};
-pub use names::NAME_BYTES_MAX;
-pub(crate) use names::check_name;
+pub use names::{InvalidName, NAME_BYTES_MAX};
+pub(crate) use names::{check_argument, check_name};
 pub use records::{Execution, FlowRecord};
 pub use replay::ReplayNeed;
 pub use selvedge_core::call::budget::UsageVerdict;
@@ -156,9 +158,7 @@ impl ClientBuilder {
     /// than those given, or the store does not answer.
     pub async fn build(self) -> Result<Client, ClientError> {
         for (what, name) in [("namespace", self.namespace.as_str()), ("identity", &self.identity)] {
-            names::check_name(name).map_err(|why| {
-                ClientError::InvalidInput(format!("the {what} cannot be used: {why}"))
-            })?;
+            check_argument(what, name)?;
         }
         let stored = deployment::counts(&self.store).await?;
         let partitions = self.partitions.or(stored).unwrap_or(PartitionCounts::DEFAULT);

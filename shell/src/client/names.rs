@@ -2,10 +2,42 @@
 //!
 //! Names become parts of keys, tables and log lines, so they must be short and printable.
 
+use thiserror::Error;
+
 use super::invalid_flow::InvalidFlow;
+use super::invalid_input::InvalidInput;
 
 /// Longest name, in bytes.
 pub const NAME_BYTES_MAX: usize = 256;
+
+/// What is wrong with a name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum InvalidName {
+    /// It is empty.
+    #[error("it is empty")]
+    Empty,
+    /// It is too long.
+    #[error("it has {bytes} bytes; the limit is {NAME_BYTES_MAX}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+    /// It contains a control character.
+    #[error("character {position} is a control character")]
+    ControlCharacter {
+        /// Where, counted from one.
+        position: usize,
+    },
+    /// It contains a character that cannot be seen.
+    #[error("character {position} cannot be seen (U+{:04X})", u32::from(*.character))]
+    InvisibleCharacter {
+        /// Where, counted from one.
+        position: usize,
+        /// The character.
+        character: char,
+    },
+}
 
 /// Characters that show nothing, or change the direction of what follows: in a table or a log line
 /// the name would look like another one.
@@ -19,22 +51,27 @@ const fn is_invisible(character: char) -> bool {
 
 /// Checks a name: not empty, at most [`NAME_BYTES_MAX`] bytes, no control characters and none that
 /// cannot be seen.
-pub(crate) fn check_name(text: &str) -> Result<(), String> {
+pub(crate) fn check_name(text: &str) -> Result<(), InvalidName> {
     if text.is_empty() {
-        return Err("it is empty".to_owned());
+        return Err(InvalidName::Empty);
     }
     if text.len() > NAME_BYTES_MAX {
-        return Err(format!("it has {} bytes; the limit is {NAME_BYTES_MAX}", text.len()));
+        return Err(InvalidName::TooLong { bytes: text.len() });
     }
-    match text.chars().enumerate().find(|(_, one)| one.is_control() || is_invisible(*one)) {
-        Some((at, one)) if one.is_control() => {
-            Err(format!("character {} is a control character", at + 1))
+    for (character, position) in text.chars().zip(1..) {
+        if character.is_control() {
+            return Err(InvalidName::ControlCharacter { position });
         }
-        Some((at, one)) => {
-            Err(format!("character {} cannot be seen (U+{:04X})", at + 1, u32::from(one)))
+        if is_invisible(character) {
+            return Err(InvalidName::InvisibleCharacter { position, character });
         }
-        None => Ok(()),
     }
+    Ok(())
+}
+
+/// [`check_name`] for an argument of a call; `what` names it in the error.
+pub(crate) fn check_argument(what: &'static str, text: &str) -> Result<(), InvalidInput> {
+    check_name(text).map_err(|reason| InvalidInput::Name { what, reason })
 }
 
 /// [`check_name`] for a name in a flow; `what` names it in the error.
@@ -79,7 +116,7 @@ mod tests {
             ("a\u{200b}", "character 2 cannot be seen"),
             (&"x".repeat(NAME_BYTES_MAX + 1), "257 bytes"),
         ] {
-            assert!(check_name(bad).unwrap_err().contains(says), "{bad:?}");
+            assert!(check_name(bad).unwrap_err().to_string().contains(says), "{bad:?}");
         }
     }
 }

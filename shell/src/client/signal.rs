@@ -12,7 +12,8 @@ use selvedge_core::reply::fields;
 use selvedge_core::token::WaitpointToken;
 use uuid::Uuid;
 
-use super::names::check_name;
+use super::invalid_input::InvalidInput;
+use super::names::check_argument;
 use super::task::PAYLOAD_BYTES_MAX;
 use super::{Client, ClientError};
 
@@ -46,12 +47,11 @@ impl fmt::Debug for SignalTicket {
 }
 
 impl FromStr for SignalTicket {
-    type Err = ClientError;
+    type Err = InvalidInput;
 
-    fn from_str(text: &str) -> Result<Self, ClientError> {
+    fn from_str(text: &str) -> Result<Self, InvalidInput> {
         // The text is a credential: no message quotes it.
-        let wrong =
-            |what: &str| ClientError::InvalidInput(format!("invalid {what} in the signal ticket"));
+        let wrong = |part| InvalidInput::Ticket { part };
         let mut parts = text.splitn(3, '/');
         let mut part = || parts.next().unwrap_or_default();
         Ok(Self {
@@ -137,25 +137,18 @@ impl Signal {
     }
 
     /// Checks names, idempotency key and payload size.
-    fn check(&self) -> Result<(), ClientError> {
-        let named = |what: &str, text: &str| {
-            check_name(text).map_err(|why| {
-                ClientError::InvalidInput(format!("the {what} cannot be used: {why}"))
-            })
-        };
-        named("name of the signal", &self.name)?;
-        named("kind of the source of the signal", &self.source_type)?;
+    fn check(&self) -> Result<(), InvalidInput> {
+        check_argument("name of the signal", &self.name)?;
+        check_argument("kind of the source of the signal", &self.source_type)?;
         if !self.source_identity.is_empty() {
-            named("source of the signal", &self.source_identity)?;
+            check_argument("source of the signal", &self.source_identity)?;
         }
         if let Some(key) = &self.idempotency_key {
-            named("idempotency key", key)?;
+            check_argument("idempotency key", key)?;
         }
         let bytes = self.payload.len();
         if bytes > PAYLOAD_BYTES_MAX {
-            return Err(ClientError::InvalidInput(format!(
-                "the payload of the signal has {bytes} bytes; the limit is {PAYLOAD_BYTES_MAX}"
-            )));
+            return Err(InvalidInput::PayloadTooLarge { bytes });
         }
         Ok(())
     }
@@ -260,7 +253,8 @@ mod tests {
         assert_eq!(ticket.expose(), text);
         assert!(!format!("{ticket:?}").contains("ffce"));
         for bad in ["", "x", "{fp:7}:550e8400-e29b-41d4-a716-446655440000/y/z"] {
-            assert_eq!(bad.parse::<SignalTicket>().unwrap_err().code(), "invalid_input");
+            let refused = bad.parse::<SignalTicket>();
+            assert!(matches!(refused, Err(InvalidInput::Ticket { .. })), "{refused:?}");
         }
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::PendingRequest;
-use crate::client::{Client, ClientError, check_name, member_id};
+use crate::client::{Client, ClientError, InvalidInput, check_argument, member_id};
 
 /// The execution that a handler runs, and the calls it can make on it. Clones share everything.
 #[derive(Clone)]
@@ -129,8 +129,7 @@ impl Context {
     /// [`ClientError::Unavailable`] when the store does not answer.
     pub async fn progress(&self, percent: u16, message: &str) -> Result<(), ClientError> {
         if percent > 100 {
-            let text = format!("{percent} percent: percent must be 0 to 100");
-            return Err(ClientError::InvalidInput(text));
+            return Err(InvalidInput::Percent(percent).into());
         }
         let message = message.to_owned();
         self.request(HandlerRequest::Progress { percent, message }).await.map(drop)
@@ -143,9 +142,7 @@ impl Context {
     /// When the kind is not a name, the lease is lost, the frame is too large, or the store does
     /// not answer.
     pub async fn frame(&self, kind: &str, payload: impl Into<Vec<u8>>) -> Result<(), ClientError> {
-        check_name(kind).map_err(|why| {
-            ClientError::InvalidInput(format!("the kind of the frame cannot be used: {why}"))
-        })?;
+        check_argument("kind of the frame", kind)?;
         self.append(kind, payload.into(), FrameMode::Durable).await
     }
 
@@ -154,9 +151,8 @@ impl Context {
     /// # Errors
     /// As for [`Context::frame`].
     pub async fn summarize(&self, patch: &impl Serialize) -> Result<(), ClientError> {
-        let patch = serde_json::to_vec(patch).map_err(|error| {
-            ClientError::InvalidInput(format!("the summary cannot be written as JSON: {error}"))
-        })?;
+        let patch = serde_json::to_vec(patch)
+            .map_err(|error| InvalidInput::Summary { reason: error.to_string() })?;
         self.append("summary", patch, FrameMode::Summary).await
     }
 

@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use selvedge_core::capability::InvalidCapabilities;
+use selvedge_core::id::InvalidId;
 use thiserror::Error;
+
+use crate::client::InvalidName;
 
 /// Most handlers of one worker at the same time.
 pub const CONCURRENCY_MAX: usize = 65_536;
@@ -22,16 +26,16 @@ pub enum InvalidWorker {
     NoHandler,
     /// The name cannot be used.
     #[error("invalid worker name: {0}")]
-    Name(String),
+    Name(InvalidName),
     /// The kind of a handler cannot be used.
     #[error("invalid kind of a handler: {0}")]
-    Kind(String),
+    Kind(InvalidName),
     /// A lane cannot be used.
-    #[error("{0}")]
-    Lane(String),
+    #[error(transparent)]
+    Lane(InvalidId),
     /// A capability cannot be used.
-    #[error("{0}")]
-    Capability(String),
+    #[error(transparent)]
+    Capability(InvalidCapabilities),
     /// The concurrency is out of range.
     #[error("a worker cannot run {0} handlers at the same time: from 1 to {CONCURRENCY_MAX} can")]
     Concurrency(usize),

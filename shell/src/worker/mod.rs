@@ -234,9 +234,9 @@ impl WorkerBuilder {
         if self.handlers.is_empty() {
             return Err(InvalidWorker::NoHandler);
         }
-        check_name(&self.name).map_err(|why| InvalidWorker::Name(why.to_string()))?;
+        check_name(&self.name).map_err(InvalidWorker::Name)?;
         for kind in self.handlers.kinds() {
-            check_name(kind).map_err(|why| InvalidWorker::Kind(why.to_string()))?;
+            check_name(kind).map_err(InvalidWorker::Kind)?;
         }
         if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
             return Err(InvalidWorker::Concurrency(self.concurrency));
@@ -249,8 +249,7 @@ impl WorkerBuilder {
         }
         let mut lanes = Vec::new();
         for lane in &self.lanes {
-            let lane: LaneId =
-                lane.parse().map_err(|error| InvalidWorker::Lane(format!("{error}")))?;
+            let lane: LaneId = lane.parse().map_err(InvalidWorker::Lane)?;
             if !lanes.contains(&lane) {
                 lanes.push(lane);
             }
@@ -258,8 +257,8 @@ impl WorkerBuilder {
         if lanes.is_empty() {
             lanes.push(default_lane());
         }
-        let capabilities = Capabilities::new(self.capabilities)
-            .map_err(|error| InvalidWorker::Capability(error.to_string()))?;
+        let capabilities =
+            Capabilities::new(self.capabilities).map_err(InvalidWorker::Capability)?;
         let instance = WorkerInstanceId::new(format!("{}-{}", self.name, Uuid::new_v4()));
         let shared = Shared {
             client: self.client,

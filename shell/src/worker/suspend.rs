@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::context::Context;
 use crate::client::{
-    ClientError, DURATION_MAX, SignalTicket, as_bytes, check_name, fields, text_hash,
+    ClientError, DURATION_MAX, InvalidInput, SignalTicket, as_bytes, check_name, fields, text_hash,
 };
 
 /// Which signals resume a suspended execution, and what happens if they do not arrive in time.
@@ -155,26 +155,19 @@ impl Context {
 impl Suspend {
     /// Checks the timeout and the signal names. An empty list is refused, because to the library it
     /// means "any signal".
-    fn check(&self) -> Result<(), ClientError> {
+    fn check(&self) -> Result<(), InvalidInput> {
         if self.signals.is_empty() {
-            return Err(ClientError::InvalidInput(
-                "no signal to wait for: name at least one".to_owned(),
-            ));
+            return Err(InvalidInput::NoSignal);
         }
         for name in &self.signals {
-            check_name(name).map_err(|why| {
-                ClientError::InvalidInput(format!("invalid signal name {name:?}: {why}"))
-            })?;
+            check_name(name)
+                .map_err(|reason| InvalidInput::SignalName { name: name.clone(), reason })?;
         }
-        if self.timeout.is_some_and(|(after, _)| after.is_zero()) {
-            let reason = "the timeout of a suspension is zero; leave it out, or give it some time";
-            return Err(ClientError::InvalidInput(reason.to_owned()));
+        match self.timeout {
+            Some((after, _)) if after.is_zero() => Err(InvalidInput::ZeroTimeout),
+            Some((after, _)) if after > DURATION_MAX => Err(InvalidInput::TimeoutTooLong(after)),
+            Some(_) | None => Ok(()),
         }
-        if self.timeout.is_some_and(|(after, _)| after > DURATION_MAX) {
-            let reason = "the timeout of a suspension is longer than 1,000 years";
-            return Err(ClientError::InvalidInput(reason.to_owned()));
-        }
-        Ok(())
     }
 
     /// The resume condition as JSON, in the contract's simple form.

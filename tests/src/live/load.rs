@@ -263,7 +263,7 @@ mod tests {
         for answer in [
             reply(raised),
             ClientError::NotFound { kind: "execution", id: "some".to_owned() },
-            ClientError::InvalidInput("no flow".to_owned()),
+            ClientError::InvalidInput(selvedge::client::InvalidInput::NoSignal),
         ] {
             let told = format!("submit was told: {answer}");
             assert_eq!(heard(answer), Some(told));

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use comfy_table::{Table, presets};
 use selvedge_core::engine::{EngineConfig, ScannerName};
-use selvedge_core::id::ExecutionId;
+use selvedge_core::id::{ExecutionId, InvalidId};
 use selvedge_core::partition::PartitionCounts;
 use thiserror::Error;
 use tokio::sync::mpsc;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
 
 use flows::Sample;
-use selvedge::client::{Client, ClientError, TerminalOutcome};
+use selvedge::client::{Client, ClientError, InvalidInput, TerminalOutcome};
 use selvedge::deployment::{self, DeploymentError};
 use selvedge::engine::Engine;
 use selvedge::secret::SecretSource;
@@ -238,8 +238,8 @@ pub enum DemoError {
     Output(#[from] io::Error),
 }
 
-fn invalid(error: impl std::fmt::Display) -> ClientError {
-    ClientError::InvalidInput(error.to_string())
+fn invalid(error: InvalidId) -> ClientError {
+    InvalidInput::from(error).into()
 }
 
 /// Time limit of the demo.

@@ -13,7 +13,7 @@ use selvedge_core::key::Key;
 use selvedge_core::repair;
 
 use super::{AT_ONCE, Checked, check_slot, keys_by_slot, secrets};
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, InvalidInput};
 
 /// What a repair did.
 #[derive(Clone, Debug, Default)]
@@ -253,9 +253,7 @@ async fn accept_flow(
 ) -> Result<String, ClientError> {
     let partition = client.partitions().of_flow(id);
     if snapshot.holds(&Key::flow(partition, id).core()) {
-        return Err(ClientError::InvalidInput(format!(
-            "the record of flow {id} exists: `selvedge flow cancel {id}` ends it"
-        )));
+        return Err(InvalidInput::FlowExists(id).into());
     }
     let index = Key::index(partition).flow_index().to_string();
     delete(client, "SREM", index.as_bytes(), &[id.to_string().as_bytes()]).await?;
