@@ -47,9 +47,9 @@ struct Found {
 impl Client {
     /// The executions that neither run under a live lease nor wait for a time to come, and have not
     /// changed their state for a while. Reads the first 100 entries of every open index of every
-    /// lane, one round trip for each kind of index of a lane; of these at most 20,000 records, 1,000
-    /// in a round trip, and explains at most 1,000 of them. One that is missing from its index is
-    /// not found: that is for `fsck`.
+    /// lane, one round trip for each kind of index of a lane; of these at most 20,000 records,
+    /// 1,000 in a round trip, and explains at most 1,000 of them. One that is missing from its
+    /// index is not found: that is for `fsck`.
     ///
     /// # Errors
     /// When the store does not answer.
