@@ -37,6 +37,8 @@ pub struct WorkerOffer {
     pub lanes: BTreeSet<String>,
     /// Its capabilities, joined.
     pub capabilities: String,
+    /// The kinds that it handles; none if it does not say.
+    pub kinds: Option<BTreeSet<String>>,
 }
 
 impl Engines {

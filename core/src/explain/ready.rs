@@ -65,16 +65,37 @@ impl Explainer<'_> {
             return (Reason::NoWorker, now);
         }
         let serve = count(here.len(), "worker serves", "workers serve");
+        let kind = self.execution.core.text("execution_kind");
+        let handles =
+            |worker: &&&WorkerOffer| worker.kinds.as_ref().is_none_or(|kinds| kinds.contains(kind));
+        let handlers: Vec<&WorkerOffer> = here.iter().filter(handles).copied().collect();
+        if handlers.is_empty() {
+            let kinds = here.iter().filter_map(|worker| worker.kinds.as_ref()).flatten();
+            let kinds: BTreeSet<&str> = kinds.map(String::as_str).collect();
+            let known: Vec<&str> = kinds.into_iter().take(NAMES_MAX).collect();
+            let with = match known.as_slice() {
+                [] => "without any kind".to_owned(),
+                [one] => format!("with kind {one}"),
+                _ => format!("with kinds {}", known.join(", ")),
+            };
+            let now = format!("no worker handles kind `{kind}`; {serve} lane {lane} {with}");
+            return (Reason::NoWorker, now);
+        }
         let Ok(needs) = self.needs().parse::<Capabilities>() else {
             return (Reason::NoWorker, "its required capabilities cannot be read".to_owned());
         };
-        let able = here.iter().filter(|worker| may_cover(&worker.capabilities, &needs)).count();
+        let able = handlers.iter().filter(|worker| may_cover(&worker.capabilities, &needs)).count();
         if able > 0 {
             let can = count(able, "worker is alive that", "workers are alive that");
             return (Reason::Worker, format!("{can} can run it"));
         }
-        let lacking = lacking(&needs, &here);
-        (Reason::NoWorker, format!("no worker has {lacking}; {serve} lane {lane}"))
+        let lacking = lacking(&needs, &handlers);
+        let of = if handlers.len() < here.len() {
+            format!("no worker that handles kind `{kind}` has {lacking}")
+        } else {
+            format!("no worker has {lacking}")
+        };
+        (Reason::NoWorker, format!("{of}; {serve} lane {lane}"))
     }
 
     /// Its flow, if a cancel of that covers it: then no worker can claim it.

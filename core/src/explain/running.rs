@@ -18,11 +18,12 @@ impl Explainer<'_> {
         };
         let ends = ServerTime(core.number("lease_expires_at"));
         let scanner = UnblockedBy::Scanner(ScannerName::LeaseExpiry);
+        // It ends the attempt also when the lease is lost and nobody has noticed.
+        self.attempt_timeout();
         match ownership {
             OwnershipState::Leased if ends >= self.snapshot.now() => {
                 let worker = UnblockedBy::Worker(holder.to_owned());
                 self.wait(Reason::Handler, "its worker to finish", worker, DueBy::Unknown);
-                self.attempt_timeout();
                 let back = self.after(ends, ScannerName::LeaseExpiry);
                 let on = "the end of its lease, unless it is renewed";
                 self.limit(Reason::LeaseEnd, on, scanner, back);

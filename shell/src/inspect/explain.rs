@@ -110,6 +110,7 @@ impl Client {
             let offer = alive.map(|worker| WorkerOffer {
                 lanes: worker.lanes.split(',').map(str::to_owned).collect(),
                 capabilities: worker.capabilities,
+                kinds: None,
             });
             offers.insert(namespace, offer.collect());
         }

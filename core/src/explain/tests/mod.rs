@@ -58,6 +58,7 @@ impl Records {
         let offer = |(lanes, capabilities): &(&str, &str)| WorkerOffer {
             lanes: lanes.split(',').map(ToOwned::to_owned).collect(),
             capabilities: (*capabilities).to_owned(),
+            kinds: None,
         };
         let workers = [(Namespace::new("default"), workers.iter().map(offer).collect())].into();
         let present = Present { config: &EngineConfig::default(), engines, workers: &workers };
@@ -155,6 +156,18 @@ fn a_running_attempt_is_limited_by_its_lease_its_timeout_and_its_deadline() {
         ]
     );
     assert_eq!(why.limits[1].by, DueBy::Time(ServerTime(1_010_000 + 4_000)));
+}
+
+#[test]
+fn an_attempt_that_lost_its_lease_is_limited_by_its_timeout_too() {
+    let mut records = Records::new(RUNNING, &[("lease_expires_at", "999000")]);
+    let score = [(ID.to_owned(), 1_010_000.0)].into();
+    records.put("ff:idx:{fp:7}:attempt_timeout", Stored::Zset(score));
+    let why = records.why();
+    assert_eq!(
+        (why.waits[0].reason, why.limits[0].reason),
+        (Reason::LostLease, Reason::AttemptTimeout)
+    );
 }
 
 #[test]

@@ -48,6 +48,31 @@ fn ready_work_says_whether_a_worker_that_is_alive_can_run_it() {
 }
 
 #[test]
+fn ready_work_says_whether_a_worker_handles_its_kind() {
+    let records = Records::new(READY, &[("execution_kind", "charge")]);
+    let config = EngineConfig::default();
+    let now = |kinds: &[Option<&str>]| {
+        let offer = |kinds: &Option<&str>| WorkerOffer {
+            lanes: ["default".to_owned()].into(),
+            kinds: kinds.map(|kinds| kinds.split(',').map(ToOwned::to_owned).collect()),
+            ..WorkerOffer::default()
+        };
+        let workers =
+            [(Namespace::new("default"), kinds.iter().map(offer).collect::<Vec<_>>())].into();
+        let present = Present { config: &config, engines: Engines::Alive(1), workers: &workers };
+        let why = explain(&records.0, &id(), present).expect("it has a record");
+        (why.waits[0].reason, why.waits[0].now.clone())
+    };
+    let none = "no worker handles kind `charge`; 2 workers serve lane default with kinds a, b";
+    assert_eq!(now(&[Some("a"), Some("a,b")]), (Reason::NoWorker, none.to_owned()));
+    let none = "no worker handles kind `charge`; 1 worker serves lane default with kind a";
+    assert_eq!(now(&[Some("a")]), (Reason::NoWorker, none.to_owned()));
+    let can = (Reason::Worker, "1 worker is alive that can run it".to_owned());
+    assert_eq!(now(&[Some("a"), Some("charge,a")]), can);
+    assert_eq!(now(&[Some("a"), None]), can, "one that does not say may handle it");
+}
+
+#[test]
 fn work_that_no_worker_was_capable_of_is_released_when_one_is() {
     let records = Records::new(ROUTED, &[("required_capabilities", "cuda")]);
     let why = records.why_with(Engines::Alive(1), &[("default", "")]);
