@@ -1,6 +1,6 @@
 //! All canaries.
 
-use super::{Canary, ClientBug, EngineBug, Patch, PlantedBug, WorkerBug, WorldBug};
+use super::{Canary, ClientBug, EngineBug, Patch, PlantedBug, WhyBug, WorkerBug, WorldBug};
 
 macro_rules! canaries {
     ($( $name:ident: $oracle:literal, $bug:expr $(, $story:literal)?; )+) => {
@@ -263,4 +263,14 @@ canaries! {
         "    if #changes == 0 then\n      local edges"
             => "    if #changes == 0 then\n      call(\"HSET\", k.exec_core, \"last_looked_at\", number.now())\n      local edges"),
         "at 0s caller-1 create E1\n";
+
+    // What `why` says.
+    why_says_at_once: "WhyIsTrue", PlantedBug::Why(WhyBug::AtOnce),
+        "at 0s caller-1 create E1 delay 20s\n";
+    why_forgets_limits: "WhyIsTrue", PlantedBug::Why(WhyBug::LimitsForgotten),
+        "at 0s caller-1 create E1 delay 40s policy deadline\n";
+    why_denies_workers: "WhyIsTrue", PlantedBug::Why(WhyBug::NobodyCanRunIt),
+        "work 2s\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\n";
+    why_forgets_upstreams: "WhyIsTrue", PlantedBug::Why(WhyBug::UpstreamForgotten),
+        "work 5s\nat 0s caller-1 submit F1 chain 3\n";
 }

@@ -16,7 +16,8 @@ const fn client_bug(bug: Option<PlantedBug>) -> Option<ClientBug> {
             PlantedBug::Lua(_)
             | PlantedBug::Engine(_)
             | PlantedBug::Worker(_)
-            | PlantedBug::World(_),
+            | PlantedBug::World(_)
+            | PlantedBug::Why(_),
         )
         | None => None,
     }

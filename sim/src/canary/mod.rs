@@ -7,11 +7,13 @@
 mod catalogue;
 mod client_bugs;
 mod engine_bugs;
+mod why_bugs;
 mod worker_bugs;
 
 pub use catalogue::CANARIES;
 pub(crate) use client_bugs::{change_batch, change_client_answer, change_input, never_polls};
 pub(crate) use engine_bugs::{change_answer, drops_call};
+pub(crate) use why_bugs::change_answer_of_why;
 pub(crate) use worker_bugs::WorkerShim;
 
 use crate::oracle::Violation;
@@ -44,6 +46,8 @@ pub enum PlantedBug {
     Worker(WorkerBug),
     /// In the simulator.
     World(WorldBug),
+    /// In what `why` says.
+    Why(WhyBug),
 }
 
 /// A bug of the client's procedures, planted between a procedure and its driver: what it has sent
@@ -144,6 +148,19 @@ pub enum WorldBug {
     PartitionNotClaimed,
     /// An engine has one batch in flight, for all nodes together.
     OneBatchAtATime,
+}
+
+/// A bug in what `why` says about an execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhyBug {
+    /// Everything that is due at some time is said to be due at once.
+    AtOnce,
+    /// Timeouts, deadlines and the ends of leases are left out.
+    LimitsForgotten,
+    /// Work that a worker can run is said to be work that none can.
+    NobodyCanRunIt,
+    /// The upstreams that it waits for are left out.
+    UpstreamForgotten,
 }
 
 /// A canary that was found.

@@ -38,6 +38,7 @@ mod quota_slots_given_back;
 mod repeat_is_harmless;
 mod signal_counts_once;
 mod success_is_true;
+mod why_is_true;
 mod workers;
 
 use selvedge_core::audit;
@@ -45,6 +46,7 @@ use selvedge_core::id::ExecutionId;
 use selvedge_core::key::Key;
 use selvedge_core::partition::Partition;
 
+use crate::canary::PlantedBug;
 use crate::event::{Event, Phase};
 use crate::mark::{MarkCounter, Marks};
 use crate::plan::Config;
@@ -75,6 +77,8 @@ pub struct View<'a> {
     pub disturbed_until_ms: u64,
     /// Until when faults have an effect that can cost a worker its lease.
     pub leases_risked_until_ms: u64,
+    /// The planted bug: an oracle that asks the code under test asks it with the bug.
+    pub bug: Option<PlantedBug>,
 }
 
 impl View<'_> {
@@ -188,6 +192,7 @@ pub const ORACLES: &[Oracle] = &[
     claimed_soon::ORACLE,
     quiet_at_rest::ORACLE,
     matches_model::ORACLE,
+    why_is_true::ORACLE,
 ];
 
 /// The class of an oracle, by name.

@@ -76,7 +76,8 @@ pub(crate) fn partition_counts(config: &Config) -> PartitionCounts {
     }
 }
 
-fn engine_config(config: &Config) -> EngineConfig {
+/// The configuration of an engine without faults.
+pub(crate) fn engine_config(config: &Config) -> EngineConfig {
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX).max(1);
     let intervals = match config.interval.0 {
         0 => Default::default(),

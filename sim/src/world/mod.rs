@@ -161,6 +161,7 @@ impl World {
             slow_until: &|shard| links.slow_until(servers.primary(shard)),
             disturbed_until_ms: self.injections.disturbed_until_ms,
             leases_risked_until_ms: self.injections.leases_risked_until_ms,
+            bug: self.bug,
         };
         self.judges.on_event(&event, &view);
         self.profiler.enter(Part::Trace);
@@ -203,6 +204,7 @@ impl World {
             slow_until: &|shard| links.slow_until(servers.primary(shard)),
             disturbed_until_ms: self.injections.disturbed_until_ms,
             leases_risked_until_ms: self.injections.leases_risked_until_ms,
+            bug: self.bug,
         };
         let mut found = self.judges.oracles.on_end(end, &view);
         for shard in &servers.audited {

@@ -266,6 +266,7 @@ impl HistoryState {
             // No engine runs here that could keep a cadence.
             disturbed_until_ms: u64::MAX,
             leases_risked_until_ms: u64::MAX,
+            bug: None,
         };
         let mut found = self.oracles.on_event(&event, &view);
         found.retain(|found| !self.excused.contains(&found.oracle));

@@ -128,14 +128,19 @@ impl Worker {
     }
 
     fn capabilities(&self) -> Capabilities {
-        let offered = if self.number % 2 == 1 { "gpu" } else { "" };
-        offered.parse().unwrap_or_default()
+        offered(self.number)
     }
 
     /// The time of its clock.
     fn clock(&self, now_ms: u64) -> LocalTime {
         LocalTime((CLOCK_START_MS + now_ms).saturating_add_signed(self.skew_ms))
     }
+}
+
+/// What a worker of this number can do.
+pub(crate) fn offered(number: u8) -> Capabilities {
+    let offered = if number % 2 == 1 { "gpu" } else { "" };
+    offered.parse().unwrap_or_default()
 }
 
 impl World {
