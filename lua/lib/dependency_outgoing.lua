@@ -50,7 +50,7 @@ function dependency.outgoing(tag, id, core, now)
   return {
     tag = tag, id = id, core = core, now = number.digits(now),
     flow_front = flow_front, edge_front = flow_front and flow_front .. ":edge:",
-    child = child_reader(tag, dependency.front(tag, id) .. ":result"), moves = {},
+    child = child_reader(tag, dependency.front(tag, id) .. ":result"), moves = {}, lanes = {},
     all_of_only = false,
   }
 end
@@ -62,6 +62,10 @@ function dependency.resolve_edge(all, edge_id, only_child)
   local child, flow_id, flow_front = child_of(all, edge_id, only_child)
   if not child then
     return "left"
+  end
+  if core.terminal_outcome == "success" and flow_front == all.flow_front then
+    local done, releases = dependency.resolve_first(all, edge_id, child)
+    if done then return "resolved", releases and "released" or nil, child end
   end
   local k = dependency.keys(all.tag, flow_front, child, edge_id)
   local found = dependency.records(k)

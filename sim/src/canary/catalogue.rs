@@ -238,6 +238,7 @@ canaries! {
         "at 0s caller-1 submit F1 fan_in 3 any_of cancel_remaining\n";
     child_never_released: "WakeupsArrive", lua!(
         "  if plan.release then\n    dependency.release(k," => "  if plan.release and k.never then\n    dependency.release(k,",
+        "  if own then\n    state.write(" => "  if own and own.never then\n    state.write(",
         "define(\"ff_promote_blocked_to_eligible\"," => "define(\"ff_promote_nobody\","),
         "bound 200s\nat 0s caller-1 submit F1 chain 2\n";
     poison_never_set_aside: "UnreadableSetAside", PlantedBug::Engine(EngineBug::NeverCalls("set_aside")),
