@@ -35,19 +35,20 @@ end
 -- Where a child goes whose last edge is met: the indexes of its lane, and its score. Nil if it is
 -- not a usual one.
 local function release(all, child, core_key)
-  local v = reply_of(try("HMGET", core_key, "lifecycle_phase", "ownership_state",
-    "eligibility_state", "terminal_outcome", "attempt_state", "execution_id", "lane_id",
-    "created_at", "priority", "delay_until", "held_as", "unsealed"))
-  local lane_id = v[7] or ""
+  local v = reply_of(try("HMGET",
+    core_key, "lifecycle_phase", "ownership_state", "eligibility_state", "terminal_outcome",
+    "created_at", "attempt_state", "execution_id", "lane_id", "priority", "delay_until", "held_as",
+    "unsealed"))
+  local lane_id = v[8] or ""
   if v[1] ~= "runnable" or v[2] ~= "unowned" or v[3] ~= "blocked_by_dependencies"
-    or v[4] ~= "none" or v[5] ~= "pending_first_attempt" or v[6] ~= child or lane_id == ""
+    or v[4] ~= "none" or v[6] ~= "pending_first_attempt" or v[7] ~= child or lane_id == ""
     or (v[11] or "") ~= "" or (v[12] or "") ~= "" then
     return nil
   end
   local delay_until = v[10] or ""
   local own = (delay_until == "" or delay_until == "0") and own_lane(all, lane_id)
   if not own then return nil end
-  return own, lane.score_of(number.floor(v[8], 0), lane.clamp_priority(number.either(v[9], 0)))
+  return own, lane.score_of(number.floor(v[5], 0), lane.clamp_priority(number.either(v[9], 0)))
 end
 
 -- Resolves one staged edge of `all` (see dependency.outgoing) to `child` in the usual way. Answers
