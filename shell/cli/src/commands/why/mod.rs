@@ -6,7 +6,7 @@ mod as_text;
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use selvedge::inspect::Scope;
 use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
 use serde_json::{Value, json};
@@ -16,10 +16,10 @@ use super::failure::Failure;
 
 /// What to explain.
 #[derive(Args)]
+#[command(group = ArgGroup::new("what").required(true).args(["of", "all"]))]
 pub(crate) struct Options {
     /// The execution, `{fp:N}:UUID`, or the flow, a UUID.
-    #[arg(value_name = "EXECUTION|FLOW", value_parser = target,
-        required_unless_present = "all", conflicts_with = "all")]
+    #[arg(value_name = "EXECUTION|FLOW", value_parser = target)]
     of: Option<Target>,
     /// Explain everything in the namespace that has not moved for a while, worst first.
     #[arg(long)]
