@@ -142,12 +142,17 @@ local function applied(dedup_key, usage_key)
   return taken(dedup_key, usage_key)
 end
 
--- Writes that a report was rejected by a hard limit, and answers it.
-local function reject(k, def, dimension, before, limit, now_ms)
-  record.write(k.def, {
+-- The fields of a definition after a report that met a hard limit.
+local function breach(def, dimension, now_ms)
+  return {
     "breach_count", budget.amount(def.breach_count) + 1,
     "last_breach_at", now_ms, "last_breach_dim", dimension, "last_updated_at", now_ms,
-  })
+  }
+end
+
+-- Writes that a report was rejected by a hard limit, and answers it.
+local function reject(k, def, dimension, before, limit, now_ms)
+  record.write(k.def, breach(def, dimension, now_ms))
   return with_status("HARD_BREACH", dimension, before, limit)
 end
 
@@ -168,8 +173,9 @@ local function accept(k, tally, ledger, period, spender, dedup_key, now_ms)
 end
 
 -- Checks a report against the limits and adds it: the whole of ff_report_usage_and_check, and with
--- `spender` of ff_record_spend.
-function budget.report(k, deltas, now_ms, dedup_key, spender)
+-- `spender` of ff_record_spend. With `has_happened` no limit rejects it, not even an unreadable one
+-- (ff_record_usage).
+function budget.report(k, deltas, now_ms, dedup_key, spender, has_happened)
   local now, refused = number.require_whole(now_ms, "now_ms")
   if now == nil then return refused end
   now_ms = number.digits(now)
@@ -182,26 +188,45 @@ function budget.report(k, deltas, now_ms, dedup_key, spender)
   if tally == nil then return refused end
   breached, limit, refused =
     hard_breach(deltas, tally, fetch(k.limits, tally.names, "hard:"))
-  if refused then return refused end
+  if refused and not has_happened then return refused end
   local def = record.fields(k.def, "breach_count", "soft_breach_count", "reset_count")
-  if breached then
+  if breached and not has_happened then
     return reject(k, def, breached, tally.before[breached], limit, now_ms)
   end
   local soft, soft_limit
   soft, soft_limit, refused = soft_breach(tally, fetch(k.limits, tally.names, "soft:"))
-  if refused then return refused end
+  if refused and not has_happened then return refused end
   local period, ledger = budget.amount(def.reset_count), nil
-  if text.set(spender) then
+  if text.set(spender) and text.set(k.by_exec) then
     ledger, refused = ledger_tally(k, deltas, period)
     if ledger == nil then return refused end
   end
   -- write; nothing below can fail
   accept(k, tally, ledger, period, spender, dedup_key, now_ms)
+  if breached then
+    record.write(k.def, breach(def, breached, now_ms))
+    return with_status("HARD_BREACH", breached, tally.after[breached], limit)
+  end
   if soft then
     record.write(k.def, { "soft_breach_count", budget.amount(def.soft_breach_count) + 1 })
     return with_status("SOFT_BREACH", soft, tally.after[soft], soft_limit)
   end
   return ok()
+end
+
+-- A report of one execution, with the arguments of ff_record_spend.
+function budget.report_of_execution(k, pair_count, arguments, has_happened)
+  local count, refused = budget.count(pair_count, "pair_count", arguments, 1, 2, 1)
+  if count == nil then
+    return refused
+  end
+  local deltas
+  deltas, refused = budget.deltas(arguments, count, 2, 3, 2)
+  if deltas == nil then
+    return refused
+  end
+  return budget.report(k, deltas, arguments[2 * count + 2], arguments[2 * count + 3],
+    arguments[2 * count + 4], has_happened)
 end
 
 function budget.write_ledger(k, ledger, period, execution_id)

@@ -184,7 +184,7 @@ const BROKEN: &[(&str, Break)] = &[
     ("GroupCounts", |s| {
         s.field("ff:flow:{fp:1}:FLOW:edge:EDGE", "downstream_execution_id", "FIRST");
     }),
-    ("LedgerAdds", |s| s.hash("ff:budget:{b:0}:BUDGET:usage", "tokens=11")),
+    ("LedgerAdds", |s| s.hash("ff:budget:{b:0}:BUDGET:by_exec:FIRST", "tokens=1")),
     ("LedgerAdds", |s| s.drop("ff:quota:{q:0}:QUOTA:admitted_set")),
     ("SuspendedHasWaker", |s| {
         s.hash("ff:exec:{fp:1}:FIRST:suspension:current", "suspension_id=s");

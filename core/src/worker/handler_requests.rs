@@ -15,7 +15,7 @@ use super::inputs_and_effects::{
 };
 use super::io::{Alarm, Continuation, Io, later, only, parse, read_time};
 use super::quota_releases::QuotaSlot;
-use crate::call::budget::{RecordSpend, UsageVerdict};
+use crate::call::budget::{RecordUsage, UsageVerdict};
 use crate::call::scheduling::UpdateProgress;
 use crate::call::stream::AppendFrame;
 use crate::call::suspension::{
@@ -51,7 +51,7 @@ enum Call {
 /// Usage to add to one budget, and its verdict.
 #[derive(Clone, Debug)]
 struct Spending {
-    call: RecordSpend,
+    call: RecordUsage,
     verdict: Option<UsageVerdict>,
 }
 
@@ -121,10 +121,10 @@ impl HandlerRequests {
             }),
             HandlerRequest::Spend { report, deltas } => {
                 let spending = attempt.budgets.iter().map(|budget_id| {
-                    let call = RecordSpend {
+                    let call = RecordUsage {
                         partition: self.config.partitions.of_budget(*budget_id),
                         budget_id: *budget_id,
-                        execution_id: execution_id.clone(),
+                        execution_id: Some(execution_id.clone()),
                         deltas: deltas.clone(),
                         now: ServerTime(0),
                         dedup_id: Some(format!("{execution_id}:{}:{report}", attempt.index)),
@@ -321,7 +321,7 @@ impl Call {
 fn spent(spending: &mut [Spending], replies: Vec<Reply>) -> Result<HandlerReply, CallError> {
     let (mut replies, mut failed) = (replies.into_iter(), None);
     for one in spending.iter_mut().filter(|one| one.verdict.is_none()) {
-        match parse::<RecordSpend>(replies.next()) {
+        match parse::<RecordUsage>(replies.next()) {
             Ok(verdict) => one.verdict = Some(verdict),
             Err(error) => failed = failed.or(Some(error)),
         }

@@ -118,7 +118,7 @@ pub enum HandlerRequest {
         /// How it is kept.
         mode: FrameMode,
     },
-    /// To add usage to every budget of the execution; the same report counts once.
+    /// To add usage that has happened to every budget of the execution; a report counts once.
     Spend {
         /// The name of the report, within the attempt.
         report: String,

@@ -12,15 +12,5 @@ define("ff_record_spend",
   { "usage!=hash", "limits!=hash", "def!=hash", "by_exec!:hash", "by_exec_index!:set" },
   { "pair_count" },
   function(k, a, _, arguments)
-    local count, refused = budget.count(a.pair_count, "pair_count", arguments, 1, 2, 1)
-    if count == nil then
-      return refused
-    end
-    local deltas
-    deltas, refused = budget.deltas(arguments, count, 2, 3, 2)
-    if deltas == nil then
-      return refused
-    end
-    return budget.report(k, deltas, arguments[2 * count + 2], arguments[2 * count + 3],
-      arguments[2 * count + 4])
+    return budget.report_of_execution(k, a.pair_count, arguments)
   end)

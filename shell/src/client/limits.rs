@@ -1,13 +1,11 @@
-//! Creates, reads and spends from budgets and quotas.
+//! Creates, reads and resets budgets and quotas.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use selvedge_core::admission::{QuotaTerms, read_limit, read_usage};
 use selvedge_core::call::Function;
-use selvedge_core::call::budget::{
-    CreateBudget, Delta, DimensionLimits, ReportUsageAndCheck, ResetBudget, UsageVerdict,
-};
+use selvedge_core::call::budget::{CreateBudget, DimensionLimits, ResetBudget};
 use selvedge_core::call::quota::CreateQuotaPolicy;
 use selvedge_core::client::{CallAt, Limits, Needs};
 use selvedge_core::command::Command;
@@ -57,16 +55,16 @@ impl BudgetSpec {
         Self::default()
     }
 
-    /// The hard limit of a dimension, above zero. When it is used up, no execution under the budget
-    /// starts.
+    /// The hard limit of a dimension, above zero. While it is used up, no execution under the
+    /// budget starts; those that run go on, and what they use is counted.
     #[must_use]
     pub fn hard(mut self, dimension: impl Into<String>, limit: u64) -> Self {
         self.limits.entry(dimension.into()).or_default().hard = Some(limit);
         self
     }
 
-    /// The soft limit of a dimension, above zero. From there on, [`Client::spend`] returns a
-    /// warning.
+    /// The soft limit of a dimension, above zero. A report that passes it gets a warning, and tasks
+    /// go on starting.
     #[must_use]
     pub fn soft(mut self, dimension: impl Into<String>, limit: u64) -> Self {
         self.limits.entry(dimension.into()).or_default().soft = Some(limit);
@@ -229,28 +227,6 @@ impl Client {
         })
     }
 
-    /// Adds usage to a budget, unless that would exceed a hard limit. Idempotent for a day: the
-    /// same `report` name counts once within 24 hours.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    pub async fn spend(
-        &self,
-        id: BudgetId,
-        report: &str,
-        amounts: &[(&str, i64)],
-    ) -> Result<UsageVerdict, ClientError> {
-        let partition = self.partitions().of_budget(id);
-        let spend = |now| ReportUsageAndCheck {
-            partition,
-            budget_id: id,
-            deltas: deltas(amounts),
-            now,
-            dedup_id: Some(report.to_owned()),
-        };
-        self.call_at(partition, spend).await
-    }
-
     /// Resets the usage of a budget now.
     ///
     /// # Errors
@@ -327,7 +303,7 @@ impl Client {
     }
 
     /// Makes a call with the server's time.
-    async fn call_at<F: Function>(
+    pub(super) async fn call_at<F: Function>(
         &self,
         partition: Partition,
         build: impl Fn(ServerTime) -> F,
@@ -360,12 +336,6 @@ pub(super) fn limits_of(tasks: &[Task]) -> Limits {
             .collect(),
         quotas: policies().filter_map(|policy| policy.quota_policy_id).map(Into::into).collect(),
     }
-}
-
-pub(crate) fn deltas(amounts: &[(&str, i64)]) -> Vec<Delta> {
-    let delta =
-        |&(dimension, delta): &(&str, i64)| Delta { dimension: dimension.to_owned(), delta };
-    amounts.iter().map(delta).collect()
 }
 
 #[cfg(all(test, feature = "memory"))]

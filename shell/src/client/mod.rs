@@ -40,6 +40,7 @@ mod names;
 mod records;
 mod replay;
 mod signal;
+mod spend;
 mod submit;
 mod task;
 mod task_order;
@@ -81,9 +82,9 @@ pub use signal::{Signal, SignalTicket};
 pub use submit::SubmittedFlow;
 pub use task::{DEFAULT_LANE, PAYLOAD_BYTES_MAX, PRIORITY_MAX, Task};
 
-pub(crate) use limits::deltas;
 pub(crate) use selvedge_core::reply::text;
 pub(crate) use selvedge_core::reply::{as_bytes, fields, text_hash};
+pub(crate) use spend::deltas;
 #[cfg(feature = "inspect")]
 pub(crate) use submit::NAME_TAG;
 pub(crate) use submit::member_id;

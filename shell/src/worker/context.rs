@@ -165,10 +165,11 @@ impl Context {
         self.request(HandlerRequest::Frame { kind: kind.to_owned(), payload, mode }).await.map(drop)
     }
 
-    /// Adds usage to every budget of the execution, and returns each budget's verdict. Idempotent
-    /// within an attempt for a day: the same `report` name counts once within 24 hours. Another
-    /// attempt counts again; to count once over all attempts, use [`Client::spend`] with a name of
-    /// its own. On a hard breach nothing is added.
+    /// Adds usage that has happened to every budget of the execution, and returns each budget's
+    /// verdict. It is counted also above a hard limit: then the handler should stop, and no further
+    /// task under the budget starts. Idempotent within an attempt for a day: the same `report` name
+    /// counts once within 24 hours. Another attempt counts again; to count once over all attempts,
+    /// use [`Client::spend`] with a name of its own.
     ///
     /// # Errors
     /// When the store does not answer, or the handler has ended.

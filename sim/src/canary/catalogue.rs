@@ -132,7 +132,12 @@ canaries! {
         "in_use > call(\"SCARD\", k.admitted_set) then" => "in_use > 99 then");
     spend_counted_twice: "LedgerAdds", lua!(
         "  if call(\"EXISTS\", dedup_key) == 0 then" => "  if call(\"EXISTS\", dedup_key) < 2 then"),
-        "fault DuplicateDelivery on 1st record_spend ms 20\nat 0s caller-1 create E1 policy budget\n";
+        "fault DuplicateDelivery on 1st record_usage ms 20\nat 0s caller-1 create E1 policy budget\n";
+    usage_above_a_limit_not_counted: "LedgerAdds", lua!(
+        "  if breached and not has_happened then" => "  if breached then"),
+        "at 0s caller-1 create E1 policy budget\nat 0s caller-1 create E2 policy budget\nat 0s caller-1 create E3 policy budget\nat 0s caller-1 create E4 policy budget\nat 0s caller-1 create E5 policy budget\nat 0s caller-1 create E6 policy budget\n";
+    budget_not_asked: "BudgetsStop", PlantedBug::Worker(WorkerBug::UsageIgnored),
+        "at 0s caller-1 create E1 policy budget\nat 0s caller-1 create E2 policy budget\nat 0s caller-1 create E3 policy budget\nat 0s caller-1 create E4 policy budget\nat 0s caller-1 create E5 policy budget\nat 8s caller-1 create E6 policy budget\n";
     spend_rounded_up_in_cluster: "LedgerAdds", lua!(
         "    local sum = tally.after[entry.dimension] + entry.delta"
             => "    local sum = tally.after[entry.dimension] + entry.delta + 1"),

@@ -103,6 +103,8 @@ pub enum WorkerBug {
     UnclaimedSlotKept,
     /// An execution that was not admitted is not blocked, and so asked for again at once.
     RefusedAdmissionNotBlocked,
+    /// All budgets look unused to workers.
+    UsageIgnored,
     /// The last partition is never claimed from.
     LastPartitionSkipped,
     /// After a failed claim, all partitions are left alone for a while.

@@ -82,10 +82,13 @@ impl LedgerAdds {
                     account.add(None, name, delta);
                 }
             }
-            "record_spend" if added => {
+            // What has happened counts, also above a limit.
+            "record_spend" | "record_usage"
+                if added || call.function == "record_usage" && answer.says("HARD_BREACH") =>
+            {
                 let count = size(call.argument("pair_count"));
                 let words = texts(call);
-                let spender = words.get(count * 2 + 3).cloned();
+                let spender = words.get(count * 2 + 3).filter(|id| !id.is_empty()).cloned();
                 let account = self.account_of(call);
                 let fresh = account.is_new(words.get(count * 2 + 2), now_ms);
                 for at in (0..count).filter(|_| fresh) {

@@ -9,6 +9,7 @@ mod admissions_paced;
 mod all_settle;
 mod attempts_honest;
 mod bounded_work;
+mod budgets_stop;
 mod cadence_kept;
 pub mod call;
 mod cancelled_stays_still;
@@ -174,6 +175,7 @@ pub const ORACLES: &[Oracle] = &[
     pending_cancels_finished::ORACLE,
     signal_counts_once::ORACLE,
     ledger_adds::ORACLE,
+    budgets_stop::ORACLE,
     error_means_untouched::ORACLE,
     one_slot::ORACLE,
     bounded_work::ORACLE,

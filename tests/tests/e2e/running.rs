@@ -165,15 +165,18 @@ pub(crate) async fn limits(fixture: Fixture) -> Served {
         });
     let worker = fixture.serve(worker);
     let client = &fixture.client;
-    let budget = client.create_budget(BudgetSpec::new().hard("tokens", 10)).await?;
+    // The second passes the limit: what it used counts, and the third waits for a new period.
+    let budget = client.create_budget(BudgetSpec::new().hard("tokens", 15)).await?;
     let spend = |name: &str| client.start(Task::new(name, "spend").lane("limit").budget(budget));
-    let first = spend("first").await?;
-    client.wait_within(&first, PATIENCE).await?;
-    check(client.budget(budget).await?.used["tokens"] == 10, String::new)?;
-    let second = spend("second").await?;
-    fixture.until(&second, |found| found.state == Some(PublicState::RateLimited)).await?;
+    for (name, used) in [("first", 10), ("second", 20)] {
+        client.wait_within(&spend(name).await?, PATIENCE).await?;
+        let counted = client.budget(budget).await?.used["tokens"];
+        check(counted == used, || format!("{counted} instead of {used}"))?;
+    }
+    let third = spend("third").await?;
+    fixture.until(&third, |found| found.state == Some(PublicState::RateLimited)).await?;
     client.reset_budget(budget).await?;
-    let ended = client.wait_within(&second, PATIENCE).await?;
+    let ended = client.wait_within(&third, PATIENCE).await?;
     check(ended.is_success(), || format!("{ended:?}"))?;
 
     let quota = client.create_quota(QuotaSpec::new().concurrency(1)).await?;

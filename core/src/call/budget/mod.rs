@@ -5,6 +5,7 @@ mod create_budget;
 mod forget_ledger;
 mod reconcile_budget;
 mod record_spend;
+mod record_usage;
 mod release_budget;
 mod report_usage_and_check;
 mod reset_budget;
@@ -16,6 +17,7 @@ pub use create_budget::{BudgetCreation, CreateBudget, DimensionLimits};
 pub use forget_ledger::{ForgetLedger, Forgotten};
 pub use reconcile_budget::{BreachMark, BudgetState, ReconcileBudget};
 pub use record_spend::RecordSpend;
+pub use record_usage::RecordUsage;
 pub use release_budget::{ReleaseBudget, Released};
 pub use report_usage_and_check::{Breach, Delta, ReportUsageAndCheck, UsageVerdict};
 pub use reset_budget::ResetBudget;
@@ -31,6 +33,7 @@ pub const SIGNATURES: &[Signature] = &[
     Signature::of::<ForgetLedger>(),
     Signature::of::<ReconcileBudget>(),
     Signature::of::<RecordSpend>(),
+    Signature::of::<RecordUsage>(),
     Signature::of::<ReleaseBudget>(),
     Signature::of::<ReportUsageAndCheck>(),
     Signature::of::<ResetBudget>(),

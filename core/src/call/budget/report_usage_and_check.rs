@@ -43,7 +43,8 @@ pub enum UsageVerdict {
     AlreadyAdded,
     /// It was added, and a soft limit is passed.
     SoftBreach(Breach),
-    /// Nothing was added: a hard limit would be passed.
+    /// A hard limit is passed. Usage that has happened was added all the same; what was only asked
+    /// for was not.
     HardBreach(Breach),
 }
 
@@ -52,7 +53,7 @@ pub enum UsageVerdict {
 pub struct Breach {
     /// What is counted.
     pub dimension: String,
-    /// How much is used now.
+    /// How much is used now, after the report if it was added.
     pub current: i64,
     /// The limit as it is stored.
     pub limit: String,

@@ -27,11 +27,11 @@ pub(crate) enum Options {
 /// The limits.
 #[derive(Args)]
 pub(crate) struct Create {
-    /// Hard limit: no task starts while so much or more is used, and a report that would pass it is
-    /// refused.
+    /// Hard limit: no task starts while so much or more is used. Those that run go on, and what
+    /// they use is counted.
     #[arg(long, value_name = "DIMENSION=LIMIT", value_parser = limit)]
     hard: Vec<(String, u64)>,
-    /// Soft limit: a report that passes it is answered with a warning.
+    /// Soft limit: a report that passes it is answered with a warning; tasks go on starting.
     #[arg(long, value_name = "DIMENSION=LIMIT", value_parser = limit)]
     soft: Vec<(String, u64)>,
     /// Length of a period, such as `1d`; usage is reset at its end. Without it, never.

@@ -141,9 +141,6 @@ fn remedy(violation: &Violation) -> String {
         "RightKind" if violation.what.ends_with("not a number") => {
             accept("removes the field, which then counts as nothing")
         }
-        "LedgerAdds" => {
-            "wait for the next reset of its period, or raise the limit: usage stays counted".into()
-        }
         _ => accept("deletes it"),
     }
 }

@@ -23,8 +23,8 @@ const QUICK: Span = Span { from: 5, to: 60 };
 const STOPS: Span = Span { from: 1, to: 50 };
 /// After this many claims a task is always completed, so that a run ends.
 const CLAIMS_MAX: usize = 12;
-/// What a handler of an execution with a budget spends: five of them use up the shared one.
-const TOKENS: i64 = 4;
+/// What a handler of an execution with a budget spends: four pass the limit of the shared one.
+const TOKENS: i64 = 6;
 /// How long a waitpoint that is created ahead is open.
 const AHEAD: Duration = Duration::from_secs(3);
 /// The timeout of a suspension.
