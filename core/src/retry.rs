@@ -1,4 +1,5 @@
-//! Whether a call that failed may be made again, and how long to wait before that.
+//! Whether a call to the store that failed may be made again, and how long to wait before that.
+//! Whether a *task* that failed is retried is decided by its policy, in `lua/lib/policy.lua`.
 //!
 //! This is the only place that decides either. Two causes never get here, because the store removes
 //! them and repeats the command itself: a slot that moved is followed, and a missing library is

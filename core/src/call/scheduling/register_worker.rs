@@ -9,12 +9,13 @@ use crate::id::{LaneId, Namespace, WorkerId, WorkerInstanceId};
 use crate::key::Key;
 use crate::time::ServerTime;
 
-/// Registers a worker instance, or refreshes its registration.
+/// Registers a worker instance, or refreshes its registration. A function of the contract: our
+/// own workers write their entry with plain commands.
 ///
 /// Its keys have no hash tag, so on a cluster they share a slot only by chance.
 #[derive(Clone, Debug)]
 pub struct RegisterWorker {
-    /// The partition of the worker's record.
+    /// The namespace that the worker serves.
     pub namespace: Namespace,
     /// The instance.
     pub instance_id: WorkerInstanceId,

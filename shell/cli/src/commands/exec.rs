@@ -16,11 +16,11 @@ use super::failure::{Exit, Failure};
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Options {
-    /// Show its state, payload, result, attempts, limits, output and tags.
+    /// Show its state, payload, result, attempts, limits, stream output (frames) and tags.
     Show(Target),
-    /// Cancel it in any state but an ended one.
+    /// Cancel it, unless it has ended.
     Cancel(Cancel),
-    /// Run an ended execution again with the same input.
+    /// Run an ended execution again with the same payload.
     Replay(Replay),
     /// Deliver a signal to a suspended execution.
     Signal(Send),
@@ -37,7 +37,7 @@ pub(crate) fn execution_id(text: &str) -> Result<ExecutionId, String> {
 /// The execution to show.
 #[derive(Args)]
 pub(crate) struct Target {
-    /// The execution: `{fp:N}:UUID`.
+    /// The execution: `{fp:N}:UUID`; N is its partition.
     #[arg(value_parser = execution_id)]
     id: ExecutionId,
 }
@@ -45,10 +45,10 @@ pub(crate) struct Target {
 /// The execution to change.
 #[derive(Args)]
 pub(crate) struct Change {
-    /// The execution: `{fp:N}:UUID`.
+    /// The execution: `{fp:N}:UUID`; N is its partition.
     #[arg(value_parser = execution_id)]
     id: ExecutionId,
-    /// Run the same functions on an in-memory copy, and print the outcome; change nothing.
+    /// Simulate it on a copy of its records in memory and print the outcome; change nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Change {
 pub(crate) struct Replay {
     #[command(flatten)]
     change: Change,
-    /// Replay the upstreams that have not succeeded first, and what those need.
+    /// First replay the upstreams that did not succeed, and theirs.
     #[arg(long, conflicts_with = "dry_run")]
     with_upstreams: bool,
 }

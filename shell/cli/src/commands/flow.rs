@@ -30,7 +30,7 @@ pub(crate) enum Options {
     List(List),
     /// Cancel a flow and all its tasks.
     Cancel(Cancel),
-    /// Go on from the tasks that failed: replay them, and what was skipped because of them.
+    /// Replay the tasks that failed or timed out, and those that were skipped because of them.
     Replay(Replay),
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Submit {
     /// Wait until the flow has ended; exit code 1 if a task failed or expired.
     #[arg(long)]
     wait: bool,
-    /// Longest time to wait, such as `90s` or `2h`.
+    /// Maximum time to wait, such as `90s` or `2h`.
     #[arg(long, requires = "wait", value_parser = some_time)]
     timeout: Option<Duration>,
     /// Check the file, and submit nothing.
@@ -61,7 +61,7 @@ pub(crate) struct Show {
     /// Print a Mermaid diagram.
     #[arg(long, conflicts_with = "json")]
     mermaid: bool,
-    /// Most tasks to show.
+    /// Maximum number of tasks to show.
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Show {
 /// The limit.
 #[derive(Args)]
 pub(crate) struct List {
-    /// Most flows to list, up to 1000.
+    /// Maximum number of flows to list, up to 1000.
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 }

@@ -42,15 +42,15 @@ struct Cli {
     command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 error or unexpected outcome, 2 invalid usage, \
-input or configuration, 3 not found, 4 refused by the store or without effect, 5 partly done or \
-inconsistent data.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 failure, 2 invalid usage, input or configuration, \
+3 not found, 4 refused by the store or without effect, 5 partly done, inconsistent data or a \
+warning of doctor.";
 
 #[derive(Subcommand)]
 enum Command {
     /// Run sample flows and workers on the in-memory store or another one.
     Demo(demo::Options),
-    /// Submit, show, list and cancel flows.
+    /// Submit, show, list, cancel and replay flows.
     #[command(subcommand)]
     Flow(flow::Options),
     /// Show, cancel, replay and signal one execution.
@@ -66,9 +66,9 @@ enum Command {
     Why(why::Options),
     /// Check the consistency of the data, and repair it.
     Fsck(fsck::Options),
-    /// Check the settings of the servers: what puts work at risk, and the command that changes it.
+    /// Check the settings of the servers: report risky ones, and the command that fixes each.
     Doctor(doctor::Options),
-    /// Run all scanners once.
+    /// Run every background check (scanner) of an engine once.
     Scan(scan::Options),
     /// Count the executions of every lane by state, over all namespaces.
     Lanes,
@@ -76,13 +76,13 @@ enum Command {
     Engines,
     /// List the registered workers of the namespace.
     Workers,
-    /// Rotate and list the keys that sign waitpoint tokens.
+    /// Rotate and list the secrets that sign waitpoint tokens.
     #[command(subcommand)]
     Secret(secret::Options),
     /// Show the effective settings.
     #[command(subcommand)]
     Config(config::Options),
-    /// Print the function library as `FUNCTION LOAD` takes it.
+    /// Print the function library, in the format for `FUNCTION LOAD`.
     Library(library::Options),
     /// Print a completion script for a shell.
     Completions(completions::Options),

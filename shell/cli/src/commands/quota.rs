@@ -17,7 +17,7 @@ pub(crate) enum Options {
     Create(Create),
     /// Show its limits and how many run.
     Show(Target),
-    /// Forget the starts within its window: as many may start as in a new one.
+    /// Clear its rate window: as many may start as in a new one.
     Reset(Change),
     /// Delete a quota: tasks that name it are no longer limited by it.
     Delete(Change),
@@ -26,13 +26,13 @@ pub(crate) enum Options {
 /// The limits.
 #[derive(Args)]
 pub(crate) struct Create {
-    /// Most starts within a window.
+    /// Maximum number of starts within a window.
     #[arg(long, requires = "window", value_parser = clap::value_parser!(u64).range(1..))]
     rate: Option<u64>,
     /// Length of the window in whole seconds, such as `60s`.
     #[arg(long, requires = "rate", value_name = "DURATION", value_parser = humantime::parse_duration)]
     window: Option<Duration>,
-    /// Most that run at the same time.
+    /// Maximum number that run at the same time.
     #[arg(long, required_unless_present = "rate",
         value_parser = clap::value_parser!(u64).range(1..))]
     concurrency: Option<u64>,

@@ -12,7 +12,7 @@ use super::failure::{Exit, Failure};
 /// The options.
 #[derive(Args)]
 pub(crate) struct Options {
-    /// Run all scanners once and exit; `selvedge serve` runs them all the time.
+    /// Run every scanner once and exit; `selvedge serve` runs them all the time.
     #[arg(long, required = true)]
     once: bool,
     /// Print what is due by scanner and partition, and change nothing.

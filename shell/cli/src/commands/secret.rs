@@ -16,20 +16,20 @@ use super::file;
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Options {
-    /// Install a new signing key on every partition. Tokens of the previous key stay valid for
+    /// Install a new secret on every partition. Tokens signed with the previous one stay valid for
     /// --grace.
     Rotate(Rotate),
-    /// List the ids of the keys of every partition.
+    /// List the ids of the secrets of every partition.
     List,
 }
 
-/// The new key, and the grace period of the previous one.
+/// The new secret, and the grace period of the previous one.
 #[derive(Args)]
 pub(crate) struct Rotate {
     /// File with the new secret in hex digits; a random one by default.
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
-    /// How long tokens of the previous key stay valid, such as `24h`.
+    /// How long tokens signed with the previous secret stay valid, such as `24h`.
     #[arg(long, default_value = "24h", value_parser = humantime::parse_duration)]
     grace: Duration,
     /// Print what would be done, and change nothing.

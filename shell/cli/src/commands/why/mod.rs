@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "DURATION", default_value = "1m", requires = "all",
         value_parser = humantime::parse_duration)]
     older_than: Duration,
-    /// Most executions, or of a flow most reasons, that are shown.
+    /// Maximum number of executions to show, or of reasons for a flow.
     #[arg(long, value_name = "N", default_value_t = 50,
         value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
