@@ -1,6 +1,6 @@
 //! [`ClientError`]: why a call of the client or the worker failed.
 
-use selvedge_core::client::Failure;
+use selvedge_core::client::{Failure, Outcome};
 use selvedge_core::error::{Broken, CallError, Class, Code, Refusal, ServerError};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::PartitionCounts;
@@ -87,6 +87,21 @@ pub enum ClientError {
     /// The server's reply cannot be parsed.
     #[error(transparent)]
     Unreadable(Broken),
+    /// A payload or result is not the JSON that was asked for.
+    #[error("the {what} of {id} is not the JSON of {expected}: {reason}")]
+    NotJson {
+        /// `payload` or `result`.
+        what: &'static str,
+        /// The execution.
+        id: ExecutionId,
+        /// The type that was asked for.
+        expected: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The execution ended without a result: it failed, expired, or was cancelled or skipped.
+    #[error("{} ended as {}{}", .0.id, .0.outcome, because(.0))]
+    NoSuccess(Outcome),
     /// The time limit was reached.
     #[error("timed out after {0:?}")]
     TimedOut(std::time::Duration),
@@ -112,6 +127,8 @@ impl ClientError {
             Self::Denied { .. } => "denied",
             Self::Server(_) => "server_error",
             Self::Unreadable(_) => "unreadable",
+            Self::NotJson { .. } => "not_json",
+            Self::NoSuccess(_) => "no_success",
             Self::TimedOut(_) => "timed_out",
         }
     }
@@ -134,7 +151,9 @@ impl ClientError {
             | Self::NotFound { .. }
             | Self::NeedsUpstreams { .. }
             | Self::OtherContent { .. }
-            | Self::Unreadable(_) => false,
+            | Self::Unreadable(_)
+            | Self::NotJson { .. }
+            | Self::NoSuccess(_) => false,
         }
     }
 
@@ -171,6 +190,8 @@ impl ClientError {
             | Self::OtherContent { .. }
             | Self::Refused(_)
             | Self::Unreadable(_)
+            | Self::NotJson { .. }
+            | Self::NoSuccess(_)
             | Self::TimedOut(_) => None,
         }
     }
@@ -197,6 +218,11 @@ fn needs_upstreams(id: &ExecutionId, needs: &[ReplayNeed]) -> String {
 
 /// Most upstreams that an error names.
 const NEEDS_SHOWN: usize = 5;
+
+/// Why an execution ended without a result, if it says so.
+fn because(outcome: &Outcome) -> String {
+    if outcome.reason.is_empty() { String::new() } else { format!(": {}", outcome.reason) }
+}
 
 fn what_happened(error: &ServerError) -> &'static str {
     if error.is_answer() { "the store returned an error" } else { "the store does not answer" }

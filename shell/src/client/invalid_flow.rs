@@ -125,6 +125,14 @@ pub enum InvalidFlow {
         /// Its size.
         bytes: usize,
     },
+    /// A payload cannot be written as JSON.
+    #[error("the payload of task `{task}` cannot be written as JSON: {reason}")]
+    PayloadNotJson {
+        /// The task.
+        task: String,
+        /// Why not.
+        reason: String,
+    },
     /// A delay, pause, timeout or deadline is too long.
     #[error("the {what} of task `{task}` is too long; the limit is 1000 years")]
     DurationTooLong {

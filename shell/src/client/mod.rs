@@ -88,6 +88,7 @@ pub(crate) use spend::deltas;
 #[cfg(feature = "inspect")]
 pub(crate) use submit::NAME_TAG;
 pub(crate) use submit::member_id;
+pub(crate) use wait::from_json;
 
 use crate::deployment;
 use crate::store::{Store, StoreOptions, StoreUrl};

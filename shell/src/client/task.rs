@@ -11,6 +11,7 @@ use selvedge_core::policy::{
     Backoff, ExecutionPolicy, RetryPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy,
 };
 use selvedge_core::time::{DURATION_MAX, ServerTime};
+use serde::Serialize;
 
 use super::invalid_flow::InvalidFlow;
 use super::millis;
@@ -49,6 +50,8 @@ pub struct Task {
     pub(super) kind: String,
     pub(super) lane: String,
     pub(super) payload: Vec<u8>,
+    /// Why its payload could not be written, if it could not.
+    invalid_payload: Option<String>,
     pub(super) priority: u32,
     pub(super) start: StartTime,
     has_several_starts: bool,
@@ -70,6 +73,7 @@ impl Task {
             kind: kind.into(),
             lane: DEFAULT_LANE.to_owned(),
             payload: Vec::new(),
+            invalid_payload: None,
             priority: 0,
             start: StartTime::AtOnce,
             has_several_starts: false,
@@ -93,7 +97,21 @@ impl Task {
     #[must_use]
     pub fn payload(mut self, payload: impl Into<Vec<u8>>) -> Self {
         self.payload = payload.into();
+        self.invalid_payload = None;
         self
+    }
+
+    /// Its payload: this value as JSON. A handler takes it as [`Json`](crate::worker::Json). A
+    /// value that JSON cannot hold is an error of the submission.
+    #[must_use]
+    pub fn json(mut self, value: &impl Serialize) -> Self {
+        match serde_json::to_vec(value) {
+            Ok(json) => self.payload(json),
+            Err(error) => {
+                self.invalid_payload = Some(error.to_string());
+                self
+            }
+        }
     }
 
     /// Its lane; `default` by default.
@@ -277,6 +295,9 @@ impl Task {
         }
         if self.has_several_starts {
             return Err(InvalidFlow::DelayAndNotBefore { task: task() });
+        }
+        if let Some(reason) = &self.invalid_payload {
+            return Err(InvalidFlow::PayloadNotJson { task: task(), reason: reason.clone() });
         }
         if self.payload.len() > PAYLOAD_BYTES_MAX {
             return Err(InvalidFlow::PayloadTooLarge { task: task(), bytes: self.payload.len() });

@@ -1,13 +1,29 @@
 //! Waiting until executions or flows have ended: see [`selvedge_core::client`].
 
+use std::any::type_name;
 use std::time::Duration;
 
 use selvedge_core::client::{FlowOutcome, Outcome, Wait, WaitFlow, outcome_reads, read_outcome};
 use selvedge_core::id::{ExecutionId, FlowId};
 use selvedge_core::value::Value;
+use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
 use super::{Client, ClientError};
+
+/// Reads a payload or result (`what`) of an execution as JSON.
+pub(crate) fn from_json<T: DeserializeOwned>(
+    what: &'static str,
+    id: &ExecutionId,
+    json: &[u8],
+) -> Result<T, ClientError> {
+    serde_json::from_slice(json).map_err(|error| ClientError::NotJson {
+        what,
+        id: id.clone(),
+        expected: type_name::<T>(),
+        reason: error.to_string(),
+    })
+}
 
 impl Client {
     /// Waits until an execution has ended, without a time limit. Woken by pushes; reads at least
@@ -18,6 +34,19 @@ impl Client {
     /// does not answer.
     pub async fn wait(&self, id: &ExecutionId) -> Result<Outcome, ClientError> {
         self.run(Wait::new(id.clone())).await
+    }
+
+    /// [`Client::wait`], and reads the result as JSON.
+    ///
+    /// # Errors
+    /// As for [`Client::wait`]; [`ClientError::NoSuccess`] when it ended without a result,
+    /// [`ClientError::NotJson`] when the result is none of the type.
+    pub async fn wait_as<T: DeserializeOwned>(&self, id: &ExecutionId) -> Result<T, ClientError> {
+        let ended = self.wait(id).await?;
+        if !ended.is_success() {
+            return Err(ClientError::NoSuccess(ended));
+        }
+        from_json("result", id, &ended.result)
     }
 
     /// [`Client::wait`] with a time limit.

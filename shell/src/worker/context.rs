@@ -11,11 +11,13 @@ use selvedge_core::id::{AttemptIndex, BudgetId, ExecutionId, FlowId, LaneId};
 use selvedge_core::policy::ExecutionPolicy;
 use selvedge_core::worker::{HandlerReply, HandlerRequest, HandlerRequestError};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::driver::PendingRequest;
-use crate::client::{Client, ClientError, InvalidInput, check_argument, member_id};
+use super::extract::States;
+use crate::client::{Client, ClientError, InvalidInput, check_argument, from_json, member_id};
 
 /// The execution that a handler runs, and the calls it can make on it. Clones share everything.
 #[derive(Clone)]
@@ -28,6 +30,7 @@ struct Inner {
     lane: LaneId,
     cancelled: CancellationToken,
     requests: mpsc::UnboundedSender<PendingRequest>,
+    states: Arc<States>,
 }
 
 impl Context {
@@ -37,10 +40,11 @@ impl Context {
         lane: LaneId,
         cancelled: CancellationToken,
         requests: mpsc::UnboundedSender<PendingRequest>,
+        states: Arc<States>,
     ) -> Self {
         // A policy that cannot be parsed was stored by another program; the library ignores it too.
         let policy = ExecutionPolicy::read(&work.policy_json).unwrap_or_default();
-        Self(Arc::new(Inner { client, work, policy, lane, cancelled, requests }))
+        Self(Arc::new(Inner { client, work, policy, lane, cancelled, requests, states }))
     }
 
     /// The id of the execution.
@@ -65,6 +69,14 @@ impl Context {
     #[must_use]
     pub fn payload(&self) -> &[u8] {
         &self.0.work.payload
+    }
+
+    /// Its input, read as JSON; [`Json`](super::Json) as an argument of the handler does the same.
+    ///
+    /// # Errors
+    /// [`ClientError::NotJson`], which fails the execution permanently when the handler returns it.
+    pub fn json<T: DeserializeOwned>(&self) -> Result<T, ClientError> {
+        from_json("payload", self.id(), self.payload())
     }
 
     /// The index of this attempt; the first is 0.
@@ -120,6 +132,20 @@ impl Context {
             Some(id) => self.0.client.result(&id).await,
             None => Ok(None),
         }
+    }
+
+    /// [`Context::result_of`], read as JSON.
+    ///
+    /// # Errors
+    /// [`ClientError::NotJson`], which fails the execution permanently when the handler returns it;
+    /// [`ClientError::Unavailable`] when the store does not answer.
+    pub async fn result_as<T: DeserializeOwned>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, ClientError> {
+        let Some(id) = self.sibling(name) else { return Ok(None) };
+        let result = self.0.client.result(&id).await?;
+        result.map(|result| from_json("result", &id, &result)).transpose()
     }
 
     /// Records progress: a percentage and a message for people.
@@ -205,6 +231,10 @@ impl Context {
             Ok(Err(HandlerRequestError::Call(error))) => Err(error.into()),
             Ok(Err(HandlerRequestError::LeaseLost)) | Err(_) => Err(lost()),
         }
+    }
+
+    pub(super) fn states(&self) -> &States {
+        &self.0.states
     }
 
     /// The lane it was claimed from.

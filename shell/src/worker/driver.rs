@@ -159,7 +159,8 @@ impl Driver<'_> {
         let cancelled = CancellationToken::new();
         let shared = &self.shared;
         let (client, request) = (shared.client.clone(), self.request.clone());
-        let context = Context::new(client, work, lane, cancelled.clone(), request);
+        let states = shared.states.clone();
+        let context = Context::new(client, work, lane, cancelled.clone(), request, states);
         let handlers = shared.handlers.clone();
         let task =
             tokio::spawn(async move { handlers.start(context.kind(), context.clone()).await });

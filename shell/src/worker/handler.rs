@@ -1,13 +1,17 @@
 //! Handlers by kind, and what a handler returns: [`Done`] or [`Failed`].
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::Context;
+use super::extract::{NeededState, States};
+use super::function::{Handler, Running};
+use super::middleware::{Handle, Next};
+use crate::client::ClientError;
 
 /// The outcome of a handler that did not fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,10 +52,28 @@ impl From<&str> for Done {
     }
 }
 
+/// What a handler returns when it does not fail: anything that is `Into<Done>`, and
+/// [`Json`](super::Json).
+pub trait IntoDone {
+    /// The outcome.
+    ///
+    /// # Errors
+    /// The failure of the execution when the value cannot be a result.
+    fn into_done(self) -> Result<Done, Failed>;
+}
+
+impl<T: Into<Done>> IntoDone for T {
+    fn into_done(self) -> Result<Done, Failed> {
+        Ok(self.into())
+    }
+}
+
 /// Why a handler failed. The execution's retry policy decides whether it is retried. Reasons longer
 /// than 8 KiB are truncated.
 ///
-/// `?` turns any error into a transient failure.
+/// `?` turns any error into a transient failure: those of the standard library, of `anyhow`, and
+/// texts. Its reason names the sources of the error too. Only a payload or result that is not the
+/// JSON that was asked for ([`ClientError::NotJson`]) fails permanently.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failed {
     category: String,
@@ -106,33 +128,64 @@ impl fmt::Debug for Failed {
 }
 
 /// `Failed` does not implement `Error`, so that every error can be converted to it.
-impl<E: std::error::Error> From<E> for Failed {
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failed {
     fn from(error: E) -> Self {
-        Self::transient(error.to_string())
+        let error = error.into();
+        let reason = with_sources(error.as_ref());
+        if matches!(error.downcast_ref(), Some(ClientError::NotJson { .. })) {
+            return Self::permanent(reason);
+        }
+        Self::transient(reason)
     }
 }
 
-type Running = Pin<Box<dyn Future<Output = Result<Done, Failed>> + Send>>;
-type Handler = Arc<dyn Fn(Context) -> Running + Send + Sync>;
+/// The text of an error and of its sources, but for those that repeat what was said.
+fn with_sources(error: &dyn Error) -> String {
+    let mut told = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !told.contains(&text) {
+            told.push_str(": ");
+            told.push_str(&text);
+        }
+        source = cause.source();
+    }
+    told
+}
 
 /// The handlers of a worker, by kind.
 #[derive(Clone, Default)]
 pub(super) struct Handlers {
-    by_kind: BTreeMap<String, Handler>,
+    by_kind: BTreeMap<String, Handle>,
+    needed: Vec<(String, NeededState)>,
 }
 
 impl Handlers {
-    pub(super) fn add<F, R, D>(&mut self, kind: String, handler: F)
+    pub(super) fn add<Arguments, H: Handler<Arguments>>(&mut self, kind: String, handler: H) {
+        self.needed.retain(|(of, _)| *of != kind);
+        self.needed.extend(H::needed_states().into_iter().map(|state| (kind.clone(), state)));
+        self.by_kind.insert(kind, Arc::new(move |context| handler.start(&context)));
+    }
+
+    /// Wraps all handlers.
+    pub(super) fn wrap<F, R>(&mut self, middleware: F)
     where
-        F: Fn(Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<D, Failed>> + Send + 'static,
-        D: Into<Done>,
+        F: Fn(Context, Next) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Done, Failed>> + Send + 'static,
     {
-        let run = move |context| -> Running {
-            let running = handler(context);
-            Box::pin(async move { running.await.map(Into::into) })
-        };
-        self.by_kind.insert(kind, Arc::new(run));
+        let middleware = Arc::new(middleware);
+        for handle in self.by_kind.values_mut() {
+            let (middleware, inner) = (middleware.clone(), handle.clone());
+            *handle = Arc::new(move |context| -> Running {
+                Box::pin(middleware(context, Next(inner.clone())))
+            });
+        }
+    }
+
+    /// A kind whose handler needs a state that is not there, and the state.
+    pub(super) fn lacks_state(&self, states: &States) -> Option<&(String, NeededState)> {
+        self.needed.iter().find(|(_, needed)| !states.contain(needed))
     }
 
     pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
@@ -155,5 +208,23 @@ impl Handlers {
                 Box::pin(async move { Err(Failed::new(Failed::NO_HANDLER, reason)) })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_of_any_error_name_its_sources_once() {
+        fn read() -> Result<(), Failed> {
+            Err(anyhow::anyhow!("connection refused").context("no answer from the bank"))?
+        }
+        let failed = read().unwrap_err();
+        assert_eq!(failed.category(), Failed::TRANSIENT);
+        assert_eq!(failed.reason(), "no answer from the bank: connection refused");
+        let failed = Failed::from(std::io::Error::other("disk full"));
+        assert_eq!(failed.reason(), "disk full", "the source of this error says the same");
+        assert_eq!(Failed::from("out of paper").reason(), "out of paper");
     }
 }

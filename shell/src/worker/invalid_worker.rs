@@ -30,6 +30,16 @@ pub enum InvalidWorker {
     /// The kind of a handler cannot be used.
     #[error("invalid kind of a handler: {0}")]
     Kind(InvalidName),
+    /// A handler takes a state that the worker was not given.
+    #[error(
+        "the handler of kind `{kind}` takes State<{state}>; give the worker one with .state(…)"
+    )]
+    NoState {
+        /// The kind of the handler.
+        kind: String,
+        /// The type of the state.
+        state: &'static str,
+    },
     /// A lane cannot be used.
     #[error(transparent)]
     Lane(InvalidId),

@@ -33,8 +33,11 @@
 
 mod context;
 mod driver;
+mod extract;
+mod function;
 mod handler;
 mod invalid_worker;
+mod middleware;
 mod observe;
 mod registration;
 mod suspend;
@@ -50,12 +53,16 @@ use selvedge_core::id::{LaneId, WorkerId, WorkerInstanceId};
 use uuid::Uuid;
 
 pub use context::Context;
-pub use handler::{Done, Failed};
+pub use extract::{FromContext, Json, NeededState, State};
+pub use function::Handler;
+pub use handler::{Done, Failed, IntoDone};
 pub use invalid_worker::{CONCURRENCY_MAX, InvalidWorker, LEASE_MAX, LEASE_MIN, POLL_EVERY_MIN};
+pub use middleware::Next;
 pub use selvedge_core::call::suspension::{SuspensionReason, TimeoutBehavior};
 pub use suspend::{ReceivedSignal, Suspend};
 
 use crate::client::{Client, ClientError, check_name, default_lane};
+use extract::States;
 use handler::Handlers;
 
 /// Ready when the worker is to stop.
@@ -79,6 +86,7 @@ struct Shared {
     poll_every: Duration,
     drain_within: Duration,
     handlers: Handlers,
+    states: Arc<States>,
 }
 
 /// Settings of a [`Worker`]. Made by [`Worker::builder`].
@@ -92,6 +100,7 @@ pub struct WorkerBuilder {
     poll_every: Duration,
     drain_within: Duration,
     handlers: Handlers,
+    states: States,
 }
 
 impl fmt::Debug for Worker {
@@ -129,6 +138,7 @@ impl Worker {
             poll_every: Duration::from_secs(1),
             drain_within: Duration::from_secs(20),
             handlers: Handlers::default(),
+            states: States::default(),
         }
     }
 
@@ -214,15 +224,46 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs `handler` for executions of this kind. A later handler of the same kind replaces it.
+    /// Runs `handler` for executions of this kind: an async function of arguments that are
+    /// [`FromContext`]. A later handler of the same kind replaces it.
     #[must_use]
-    pub fn handler<F, R, D>(mut self, kind: impl Into<String>, handler: F) -> Self
+    pub fn handler<Arguments, H>(mut self, kind: impl Into<String>, handler: H) -> Self
     where
-        F: Fn(Context) -> R + Send + Sync + 'static,
-        R: Future<Output = Result<D, Failed>> + Send + 'static,
-        D: Into<Done>,
+        H: Handler<Arguments>,
     {
         self.handlers.add(kind.into(), handler);
+        self
+    }
+
+    /// Gives handlers a value that they take as [`State<T>`](State). A later value of the same type
+    /// replaces it.
+    #[must_use]
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.states.add(value);
+        self
+    }
+
+    /// Wraps the handlers added so far: `middleware` runs around each of them, and runs the handler
+    /// with [`Next::run`]. The last one added is the outermost.
+    ///
+    /// ```
+    /// # use selvedge::{Context, worker::{Next, WorkerBuilder}};
+    /// # fn wrapped(worker: WorkerBuilder) -> WorkerBuilder {
+    /// worker.wrap(|context: Context, next: Next| async move {
+    ///     let id = context.id().clone();
+    ///     let outcome = next.run(context).await;
+    ///     println!("{id}: {outcome:?}");
+    ///     outcome
+    /// })
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn wrap<F, R>(mut self, middleware: F) -> Self
+    where
+        F: Fn(Context, Next) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Done, Failed>> + Send + 'static,
+    {
+        self.handlers.wrap(middleware);
         self
     }
 
@@ -237,6 +278,9 @@ impl WorkerBuilder {
         check_name(&self.name).map_err(InvalidWorker::Name)?;
         for kind in self.handlers.kinds() {
             check_name(kind).map_err(InvalidWorker::Kind)?;
+        }
+        if let Some((kind, state)) = self.handlers.lacks_state(&self.states) {
+            return Err(InvalidWorker::NoState { kind: kind.clone(), state: state.name() });
         }
         if !(1..=CONCURRENCY_MAX).contains(&self.concurrency) {
             return Err(InvalidWorker::Concurrency(self.concurrency));
@@ -271,6 +315,7 @@ impl WorkerBuilder {
             poll_every: self.poll_every,
             drain_within: self.drain_within,
             handlers: self.handlers,
+            states: Arc::new(self.states),
         };
         Ok(Worker { shared: Arc::new(shared) })
     }

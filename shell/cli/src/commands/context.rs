@@ -23,8 +23,8 @@ pub(crate) struct Global {
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Namespace of the flows, executions and workers to work on. Default: SELVEDGE_NAMESPACE, or
-    /// `default`. An id of another namespace is refused. Lanes, engines, budgets, quotas, secrets and
-    /// fsck belong to the whole deployment.
+    /// `default`. An id of another namespace is refused. Lanes, engines, budgets, quotas, secrets
+    /// and fsck belong to the whole deployment.
     #[arg(long, global = true, value_name = "NAME")]
     namespace: Option<String>,
     /// Work on flows and executions of all namespaces.
