@@ -36,8 +36,8 @@ end
 
 -- The next page of children, about `limit`: { child = the first that waits, left = what the record
 -- has to store while there are further pages }. Another end, or another number of edges, starts
--- with the first page again. Once a purge has begun the flow lists no more edges, but an edge that
--- it does not list may still be applied to a child.
+-- with the first page again. Nil and the refusal for a list of another type. Once a purge has begun
+-- the flow lists no more edges, but an edge that it does not list may still be applied to a child.
 function purge.children(k, id, core, limit)
   local tag, count = text.tag(k.exec_core), number.digits(limit)
   local stand = text.present(core.completed_at, "") .. ":"
@@ -46,7 +46,12 @@ function purge.children(k, id, core, limit)
   if text.set(core.flow_id) and not text.set(core.purging_since) and next_noted == "0" then
     local prefix = flow.prefix(tag, core.flow_id)
     local outgoing = prefix .. ":out:" .. id
-    stand = stand .. call("SCARD", outgoing)
+    local size = try("SCARD", outgoing)
+    local refused = guard.refusal(size)
+    if refused then
+      return nil, guard.named(refused, outgoing)
+    end
+    stand = stand .. size
     local cursor, child =
       ask_listed(tag, prefix, outgoing, record.resume(core.purge_asked, stand), count)
     if child or cursor ~= "0" then

@@ -26,6 +26,21 @@ pub struct FlowCursor {
     scan: u64,
 }
 
+impl std::fmt::Display for FlowCursor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.partition, self.scan)
+    }
+}
+
+impl FlowCursor {
+    /// The cursor that was written as this text.
+    #[cfg(feature = "inspect")]
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        let (partition, scan) = text.split_once('/')?;
+        Some(Self { partition: partition.parse().ok()?, scan: scan.parse().ok()? })
+    }
+}
+
 /// Where a list of the tasks of a flow continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberCursor(u64);

@@ -8,6 +8,7 @@ mod dry_run;
 mod fsck;
 mod input;
 mod kit;
+mod many;
 mod namespaces;
 mod operate;
 mod readme;

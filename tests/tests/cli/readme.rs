@@ -62,7 +62,7 @@ fn the_commands_for_operators_work_as_written() {
         }
         carried_out += 1;
     }
-    assert_eq!(carried_out, 8, "a command was added: is it carried out?");
+    assert_eq!(carried_out, 10, "a command was added: is it carried out?");
     assert_eq!(daemons.len(), 2);
 }
 

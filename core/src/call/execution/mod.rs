@@ -10,6 +10,7 @@ mod expire_if_due;
 mod fail_execution;
 mod move_to_waiting_children;
 mod purge_execution;
+mod purge_executions;
 mod reclaim_execution;
 mod running;
 mod set_execution_tags;
@@ -24,6 +25,7 @@ pub use expire_if_due::{DueExpiry, ExpireIfDue};
 pub use fail_execution::{FailExecution, Failure};
 pub use move_to_waiting_children::MoveToWaitingChildren;
 pub use purge_execution::{Purge, PurgeExecution};
+pub use purge_executions::PurgeExecutions;
 pub use reclaim_execution::ReclaimExecution;
 pub use running::{Authority, Running};
 pub use set_execution_tags::SetExecutionTags;
@@ -42,6 +44,7 @@ pub const SIGNATURES: &[Signature] = &[
     Signature::of::<FailExecution>(),
     Signature::of::<MoveToWaitingChildren>(),
     Signature::of::<PurgeExecution>(),
+    Signature::of::<PurgeExecutions>(),
     Signature::of::<ReclaimExecution>(),
     Signature::of::<SetExecutionTags>(),
 ];

@@ -20,6 +20,9 @@ pub struct PurgeExecution {
     pub retention_ms: Option<u64>,
     /// How many records one step removes; the function has a default and a ceiling.
     pub limit: Option<u32>,
+    /// If given, the retention does not matter to an execution after whose end at least so many
+    /// others of its index ended.
+    pub keep: Option<u64>,
 }
 
 /// The result of one step.
@@ -40,7 +43,7 @@ pub enum Purge {
 impl Function for PurgeExecution {
     const NAME: &'static str = "ff_purge_execution";
     const KEYS: &'static [&'static str] = &["exec_core", "terminal"];
-    const ARGS: &'static [&'static str] = &["execution_id", "retention_ms", "limit"];
+    const ARGS: &'static [&'static str] = &["execution_id", "retention_ms", "limit", "keep"];
 
     type Reply = Purge;
 
@@ -53,7 +56,7 @@ impl Function for PurgeExecution {
     }
 
     fn args(&self) -> Vec<Vec<u8>> {
-        args![self.execution_id, self.retention_ms, self.limit]
+        args![self.execution_id, self.retention_ms, self.limit, self.keep]
     }
 
     fn read(envelope: Envelope) -> Result<Purge, CallError> {

@@ -46,6 +46,7 @@ impl Scanner for RetentionTrimmer {
             lane: candidate.lane()?,
             retention_ms: Some(context.config.retention_ms()),
             limit: Some(RECORDS_PER_STEP),
+            keep: None,
         };
         Ok(purge(call, 1))
     }

@@ -1,27 +1,35 @@
-//! `selvedge exec`: show, cancel, replay and signal one execution.
+//! `selvedge exec`: list executions, show and signal one; cancel, replay and purge one or many.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use selvedge::client::{Client, ClientError, Execution, PAYLOAD_BYTES_MAX, Signal, SignalTicket};
+use selvedge::inspect::{BulkAction, BulkStep};
 use selvedge_core::call::signal::SignalEffect;
 use selvedge_core::id::{ExecutionId, FlowId, InvalidId};
 use selvedge_core::state::TerminalOutcome;
 use serde_json::json;
 
 use super::context::Context;
-use super::exec_show;
+use super::exec_many::{self, Many};
 use super::failure::{Exit, Failure};
+use super::{exec_list, exec_show};
 
 /// The subcommands.
 #[derive(Subcommand)]
 pub(crate) enum Options {
+    /// List executions by a filter: ended ones newest first. Work moves along the order of the
+    /// list, so that what changes its state meanwhile may be listed twice.
+    List(exec_list::Options),
     /// Show its state, payload, result, attempts, limits, stream output (frames) and tags.
     Show(Target),
-    /// Cancel it, unless it has ended.
+    /// Cancel it, or all that --where finds, unless it has ended.
     Cancel(Cancel),
-    /// Run an ended execution again with the same payload.
+    /// Run an ended execution, or all that --where finds, again with the same payload.
     Replay(Replay),
+    /// Delete an ended execution, or all that --where finds, with all records; its retention does
+    /// not matter.
+    Purge(Purge),
     /// Deliver a signal to a suspended execution.
     Signal(Send),
 }
@@ -53,13 +61,35 @@ pub(crate) struct Change {
     dry_run: bool,
 }
 
+/// The execution to change, or those that a filter finds.
+#[derive(Args)]
+pub(crate) struct OneOrMany {
+    /// The execution: `{fp:N}:UUID`.
+    #[arg(value_parser = execution_id, required_unless_present = "conditions")]
+    #[arg(conflicts_with = "conditions")]
+    id: Option<ExecutionId>,
+    #[command(flatten)]
+    many: Many,
+    /// Change nothing. For one execution: run the same functions on an in-memory copy, and print
+    /// the outcome. With --where: print how many there are, and some of them.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The execution to purge.
+#[derive(Args)]
+pub(crate) struct Purge {
+    #[command(flatten)]
+    which: OneOrMany,
+}
+
 /// The execution to replay, and whether what it needs is replayed too.
 #[derive(Args)]
 pub(crate) struct Replay {
     #[command(flatten)]
-    change: Change,
+    which: OneOrMany,
     /// First replay the upstreams that did not succeed, and theirs.
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with_all = ["dry_run", "conditions"])]
     with_upstreams: bool,
 }
 
@@ -67,7 +97,7 @@ pub(crate) struct Replay {
 #[derive(Args)]
 pub(crate) struct Cancel {
     #[command(flatten)]
-    change: Change,
+    which: OneOrMany,
     /// The reason, stored with the execution.
     #[arg(long, default_value = "cancelled by an operator")]
     reason: String,
@@ -96,46 +126,94 @@ pub(crate) struct Send {
 }
 
 pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failure> {
-    let dry_run = match &options {
-        Options::Show(_) => true,
-        Options::Cancel(Cancel { change, .. })
-        | Options::Replay(Replay { change, .. })
-        | Options::Signal(Send { change, .. }) => change.dry_run,
-    };
-    let client = context.client_unless(dry_run).await?;
     match options {
-        Options::Show(target) => exec_show::run(context, &client, &target.id).await,
-        Options::Cancel(cancel) => {
-            let id = &cancel.change.id;
-            let execution = context.execution(&client, id).await?;
-            if execution.outcome == Some(TerminalOutcome::Cancelled) {
-                let what = format!("{id} was cancelled before: nothing to do");
-                return Err(Failure::new(Exit::Refused, what));
-            }
-            if cancel.change.dry_run {
-                let tried = client.dry_run(id).await?.cancel(id, &cancel.reason).await;
-                return would(context, "cancel", &execution, tried);
-            }
-            client.cancel(id, &cancel.reason).await?;
-            done(context, "cancelled", id)
+        Options::List(list) => exec_list::run(context, list).await,
+        Options::Show(target) => {
+            let client = context.reader().await?;
+            exec_show::run(context, &client, &target.id).await
         }
-        Options::Replay(replay) => {
-            let id = &replay.change.id;
-            let execution = context.execution(&client, id).await?;
-            if replay.with_upstreams && !replay.change.dry_run {
-                for replayed in client.replay_with_upstreams(id).await? {
-                    done(context, "replayed", &replayed)?;
-                }
-                return Ok(());
+        Options::Cancel(Cancel { which, reason }) => match which.id {
+            Some(id) => cancel(context, &id, &reason, which.dry_run).await,
+            None => {
+                let action = BulkAction::Cancel(reason);
+                exec_many::run(context, which.many, action, which.dry_run).await
             }
-            if replay.change.dry_run {
-                let tried = client.dry_run(id).await?.replay(id).await;
-                return would(context, "replay", &execution, tried);
-            }
-            client.replay(id).await.map_err(|error| replay_failure(id, error))?;
-            done(context, "replayed", id)
+        },
+        Options::Replay(Replay { which, with_upstreams }) => match which.id {
+            Some(id) => replay(context, &id, which.dry_run, with_upstreams).await,
+            None => exec_many::run(context, which.many, BulkAction::Replay, which.dry_run).await,
+        },
+        Options::Purge(Purge { which }) => match which.id {
+            Some(id) => purge(context, &id, which.dry_run).await,
+            None => exec_many::run(context, which.many, BulkAction::Purge, which.dry_run).await,
+        },
+        Options::Signal(send) => {
+            let client = context.client_unless(send.change.dry_run).await?;
+            signal(context, &client, send).await
         }
-        Options::Signal(send) => signal(context, &client, send).await,
+    }
+}
+
+async fn cancel(
+    context: &Context,
+    id: &ExecutionId,
+    reason: &str,
+    dry_run: bool,
+) -> Result<(), Failure> {
+    let client = context.client_unless(dry_run).await?;
+    let execution = context.execution(&client, id).await?;
+    if execution.outcome == Some(TerminalOutcome::Cancelled) {
+        let what = format!("{id} was cancelled before: nothing to do");
+        return Err(Failure::new(Exit::Refused, what));
+    }
+    if dry_run {
+        let tried = client.dry_run(id).await?.cancel(id, reason).await;
+        return would(context, "cancel", &execution, tried);
+    }
+    client.cancel(id, reason).await?;
+    done(context, "cancelled", id)
+}
+
+async fn replay(
+    context: &Context,
+    id: &ExecutionId,
+    dry_run: bool,
+    with_upstreams: bool,
+) -> Result<(), Failure> {
+    let client = context.client_unless(dry_run).await?;
+    let execution = context.execution(&client, id).await?;
+    if with_upstreams {
+        for replayed in client.replay_with_upstreams(id).await? {
+            done(context, "replayed", &replayed)?;
+        }
+        return Ok(());
+    }
+    if dry_run {
+        let tried = client.dry_run(id).await?.replay(id).await;
+        return would(context, "replay", &execution, tried);
+    }
+    client.replay(id).await.map_err(|error| replay_failure(id, error))?;
+    done(context, "replayed", id)
+}
+
+async fn purge(context: &Context, id: &ExecutionId, dry_run: bool) -> Result<(), Failure> {
+    let client = context.client_unless(dry_run).await?;
+    let execution = context.execution(&client, id).await?;
+    let state = state_of(&execution);
+    let refused = |reason: &str| {
+        Failure::new(Exit::Refused, format!("{id}, which is {state}, cannot be purged: {reason}"))
+    };
+    let lane = execution.lane.as_ref().ok_or_else(|| refused("its record names no lane"))?;
+    if execution.outcome.is_none() {
+        return Err(refused("it has not ended"));
+    }
+    if dry_run {
+        return would(context, "purge", &execution, Ok(()));
+    }
+    match client.purge(id, lane).await {
+        BulkStep::Done => done(context, "purged", id),
+        BulkStep::Refused(reason) => Err(refused(&reason)),
+        BulkStep::Failed(error) => Err(Failure::new(Exit::Error, error)),
     }
 }
 

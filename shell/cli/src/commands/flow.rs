@@ -25,9 +25,9 @@ pub(crate) enum Options {
     Submit(Submit),
     /// Show a flow as a tree of its tasks.
     Show(Show),
-    /// List the flows that have not ended, as they are now; of flows beyond 1,000 tasks the counts
-    /// are those of the engine's last scan cycle. `flow show` also shows ended flows.
-    List(List),
+    /// List the flows that have not ended, or with --ended those that have, as they are now; of
+    /// flows beyond 1,000 tasks the counts are those of the engine's last scan cycle.
+    List(flow_list::Options),
     /// Cancel a flow and all its tasks.
     Cancel(Cancel),
     /// Replay the tasks that failed or timed out, and those that were skipped because of them.
@@ -66,14 +66,6 @@ pub(crate) struct Show {
     limit: u32,
 }
 
-/// The limit.
-#[derive(Args)]
-pub(crate) struct List {
-    /// Maximum number of flows to list, up to 1000.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000))]
-    limit: u32,
-}
-
 /// The flow to cancel, and the reason.
 #[derive(Args)]
 pub(crate) struct Cancel {
@@ -98,7 +90,7 @@ pub(crate) async fn run(context: &Context, options: Options) -> Result<(), Failu
     match options {
         Options::Submit(submit) => self::submit(context, &submit).await,
         Options::Show(show) => self::show(context, &show).await,
-        Options::List(list) => flow_list::run(context, list.limit).await,
+        Options::List(list) => flow_list::run(context, list).await,
         Options::Cancel(cancel) => self::cancel(context, &cancel).await,
         Options::Replay(replay) => self::replay(context, &replay).await,
     }

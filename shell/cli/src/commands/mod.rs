@@ -8,8 +8,11 @@ mod demo;
 mod doctor;
 mod engines;
 mod exec;
+mod exec_list;
+mod exec_many;
 mod exec_show;
 mod failure;
+mod failures;
 mod file;
 mod flow;
 mod flow_list;
@@ -22,6 +25,7 @@ mod scan;
 mod secret;
 mod serve;
 mod tree;
+mod where_options;
 mod why;
 mod workers;
 
@@ -53,9 +57,11 @@ enum Command {
     /// Submit, show, list, cancel and replay flows.
     #[command(subcommand)]
     Flow(flow::Options),
-    /// Show, cancel, replay and signal one execution.
+    /// List executions; show and signal one; cancel, replay and purge one or many.
     #[command(subcommand)]
     Exec(exec::Options),
+    /// Group failed executions by reason: the newest, if there are more than can be looked at.
+    Failures(failures::Options),
     /// Create, show, reset and delete budgets, which bound what tasks spend.
     #[command(subcommand)]
     Budget(budget::Options),
@@ -160,6 +166,7 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Completions(options) => completions::run(&context, &options)?,
         Command::Flow(options) => wait_for(flow::run(&context, options))?,
         Command::Exec(options) => wait_for(exec::run(&context, options))?,
+        Command::Failures(options) => wait_for(failures::run(&context, &options))?,
         Command::Budget(options) => wait_for(budget::run(&context, options))?,
         Command::Quota(options) => wait_for(quota::run(&context, options))?,
         Command::Why(options) => wait_for(why::run(&context, &options))?,

@@ -199,6 +199,7 @@ impl HistoryState {
             lane: lane(slot),
             retention_ms: Some(u64::from(retention % 3) * 1_000),
             limit: (limit.is_multiple_of(3)).then_some(1),
+            keep: (limit % 5 == 1).then_some(u64::from(retention / 3 % 4)),
         });
     }
 }
