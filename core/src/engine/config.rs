@@ -44,6 +44,9 @@ pub struct EngineConfig {
     /// How long ended executions are kept, unless their policy says it. The same for all engines of
     /// a deployment: the shortest decides.
     pub retention: Duration,
+    /// How many ended executions of a lane are kept in one partition at most, the last ones,
+    /// whatever their retention; any number by default.
+    pub keep_ended: Option<u64>,
 }
 
 impl Default for EngineConfig {
@@ -59,6 +62,7 @@ impl Default for EngineConfig {
             dispatch_concurrency: 64,
             dispatch_queue: 10_000,
             retention: Duration::from_secs(86_400),
+            keep_ended: None,
         }
     }
 }
@@ -118,6 +122,13 @@ impl EngineConfig {
     #[must_use]
     pub fn with_retention(mut self, retention: Duration) -> Self {
         self.retention = retention;
+        self
+    }
+
+    /// The same configuration with a most number of ended executions per lane and partition.
+    #[must_use]
+    pub fn with_keep_ended(mut self, most: Option<u64>) -> Self {
+        self.keep_ended = most;
         self
     }
 

@@ -32,6 +32,15 @@ struct OpenTicket {
     slot: u16,
     deadline: LocalTime,
     reply_slots: Vec<Vec<ReplySlot>>,
+    joined: Vec<Command>,
+    /// When it was sent, if it is spare work.
+    spare_since: Option<LocalTime>,
+}
+
+/// Who waited for a ticket that is closed now, and the calls that were joined into it.
+pub(super) struct ClosedTicket {
+    pub(super) reply_slots: Vec<Vec<ReplySlot>>,
+    pub(super) joined: Vec<Command>,
 }
 
 /// A batch to send now, as one pipeline.
@@ -51,6 +60,7 @@ pub(super) struct InFlight {
     open: BTreeMap<Ticket, OpenTicket>,
     open_by_slot: BTreeMap<u16, usize>,
     deadlines: BTreeSet<(LocalTime, Ticket)>,
+    spare: SparePace,
 }
 
 impl InFlight {
@@ -68,6 +78,7 @@ impl InFlight {
             open: BTreeMap::new(),
             open_by_slot: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            spare: SparePace::new(),
         }
     }
 
@@ -77,29 +88,45 @@ impl InFlight {
 
     /// The next batch that the window and its slot have room for, first come, first served.
     pub(super) fn next_batch(&mut self, now: LocalTime) -> Option<ReadyBatch> {
+        self.spare.advance(now);
         if self.open.len() >= self.window {
             return None;
         }
+        let may_send_spare = self.spare.may_send(now);
         let at = self.queue.iter().position(|QueuedBatch { since, batch }| {
             let open = self.open_by_slot.get(&batch.slot).copied().unwrap_or(0);
             match batch.priority {
-                Priority::Background if since.after(BACKGROUND_DELAY_MAX) > now => open == 0,
-                Priority::Due | Priority::Background => open < self.window_per_slot,
+                Priority::Spare if !may_send_spare => false,
+                Priority::Background | Priority::Spare
+                    if since.after(BACKGROUND_DELAY_MAX) > now =>
+                {
+                    open == 0
+                }
+                Priority::Due | Priority::Background | Priority::Spare => {
+                    open < self.window_per_slot
+                }
             }
         })?;
-        let Batch { slot, commands, reply_slots, .. } = self.queue.remove(at)?.batch;
+        let Batch { slot, commands, reply_slots, priority, joined } = self.queue.remove(at)?.batch;
+        let spare_since = (priority == Priority::Spare).then_some(now);
+        self.spare.is_open |= spare_since.is_some();
         let ticket = Ticket(self.next_ticket);
         self.next_ticket = self.next_ticket.wrapping_add(1);
         let deadline = now.after(self.timeout);
-        self.open.insert(ticket, OpenTicket { slot, deadline, reply_slots });
+        let open = OpenTicket { slot, deadline, reply_slots, joined, spare_since };
+        self.open.insert(ticket, open);
         self.deadlines.insert((deadline, ticket));
         *self.open_by_slot.entry(slot).or_default() += 1;
         Some(ReadyBatch { ticket, slot, commands })
     }
 
     /// Closes a ticket; none when it is not open.
-    pub(super) fn complete(&mut self, ticket: Ticket) -> Option<Vec<Vec<ReplySlot>>> {
+    pub(super) fn complete(&mut self, ticket: Ticket) -> Option<ClosedTicket> {
         let open = self.open.remove(&ticket)?;
+        if open.spare_since.is_some() {
+            self.spare.is_open = false;
+            self.spare.ended_since = open.spare_since;
+        }
         self.deadlines.remove(&(open.deadline, ticket));
         if let Some(count) = self.open_by_slot.get_mut(&open.slot) {
             *count -= 1;
@@ -107,7 +134,7 @@ impl InFlight {
                 self.open_by_slot.remove(&open.slot);
             }
         }
-        Some(open.reply_slots)
+        Some(ClosedTicket { reply_slots: open.reply_slots, joined: open.joined })
     }
 
     /// An open ticket whose deadline has passed.
@@ -131,9 +158,12 @@ impl InFlight {
         self.queue.drain(..).flat_map(|queued| queued.batch.reply_slots).flatten().collect()
     }
 
-    /// When the first open ticket runs out.
+    /// When the first open ticket runs out, or spare work goes on.
     pub(super) fn deadline(&self) -> Option<LocalTime> {
-        self.deadlines.first().map(|&(deadline, _)| deadline)
+        let overdue = self.deadlines.first().map(|&(deadline, _)| deadline);
+        let is_spare = |queued: &QueuedBatch| queued.batch.priority == Priority::Spare;
+        let resumes = self.spare.resumes_at().filter(|_| self.queue.iter().any(is_spare));
+        [overdue, resumes].into_iter().flatten().min()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -144,6 +174,49 @@ impl InFlight {
         self.open.len()
     }
 }
+
+/// How much of a server spare work may take: one batch at a time, and then a pause that depends on
+/// how long the batch took. On an idle server that is half of its time; on a busy one the batch has
+/// waited for other work, and its share is an eighth at most.
+#[derive(Clone, Debug)]
+struct SparePace {
+    is_open: bool,
+    /// When the batch was sent that has ended since the time was known last.
+    ended_since: Option<LocalTime>,
+    not_before: LocalTime,
+    now: LocalTime,
+}
+
+impl SparePace {
+    const fn new() -> Self {
+        Self { is_open: false, ended_since: None, not_before: LocalTime(0), now: LocalTime(0) }
+    }
+
+    fn advance(&mut self, now: LocalTime) {
+        self.now = now;
+        if let Some(since) = self.ended_since.take() {
+            let took = Duration::from_millis(now.0.saturating_sub(since.0));
+            let pauses = if took > SPARE_QUICK_MAX { BUSY_PAUSES } else { 1 };
+            self.not_before = now.after((took * pauses).min(SPARE_PAUSE_MAX));
+        }
+    }
+
+    fn may_send(&self, now: LocalTime) -> bool {
+        !self.is_open && self.not_before <= now
+    }
+
+    /// When it goes on, if only the time is missing.
+    fn resumes_at(&self) -> Option<LocalTime> {
+        (!self.is_open && self.not_before > self.now).then_some(self.not_before)
+    }
+}
+
+/// A batch of spare work that took longer has waited for other work.
+const SPARE_QUICK_MAX: Duration = Duration::from_millis(25);
+/// How many times as long as such a batch the pause after it is.
+const BUSY_PAUSES: u32 = 7;
+/// The longest pause.
+const SPARE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -157,6 +230,7 @@ mod tests {
             priority,
             commands: vec![command; count],
             reply_slots: (0..count).map(|index| vec![ReplySlot { request: 0, index }]).collect(),
+            joined: Vec::new(),
         }
     }
 
@@ -202,6 +276,29 @@ mod tests {
         in_flight.complete(first[0].ticket);
         assert!(send_all(&mut in_flight, 999).is_empty(), "a due batch of the slot is open");
         assert_eq!(send_all(&mut in_flight, 1_000).len(), 1, "the delay is over");
+    }
+
+    #[test]
+    fn spare_batches_go_one_by_one_and_leave_the_server_half_of_its_time_or_more() {
+        let mut in_flight = in_flight(9, 2);
+        for slot in 1..5 {
+            in_flight.queue(LocalTime(0), batch(slot, Priority::Spare, 1));
+        }
+        let mut resumes = Vec::new();
+        // The third batch waits for other work of the server.
+        for (sent, took) in [(0, 4), (8, 10), (28, 100), (828, 0)] {
+            assert!(sent == 0 || send_all(&mut in_flight, sent - 1).is_empty());
+            let ready = send_all(&mut in_flight, sent);
+            assert_eq!(ready.len(), 1, "{sent}");
+            in_flight.queue(LocalTime(sent), due(9));
+            let due = send_all(&mut in_flight, sent);
+            assert_eq!(due.len(), 1, "due work does not wait for it");
+            in_flight.complete(due[0].ticket);
+            in_flight.complete(ready[0].ticket);
+            assert!(in_flight.next_batch(LocalTime(sent + took)).is_none());
+            resumes.push(in_flight.deadline());
+        }
+        assert_eq!(resumes, [Some(LocalTime(8)), Some(LocalTime(28)), Some(LocalTime(828)), None]);
     }
 
     #[test]

@@ -18,8 +18,9 @@ pub(crate) use in_flight::ReadyBatch;
 use core::time::Duration;
 
 use batch::{BatchBuilder, ReplySlot};
-use in_flight::InFlight;
+use in_flight::{ClosedTicket, InFlight};
 
+use crate::call::execution::PurgeExecutions;
 use crate::command::{Answer, Command, Reply, Ticket};
 use crate::error::ServerError;
 use crate::time::LocalTime;
@@ -109,9 +110,12 @@ impl<C> Requests<C> {
 
     /// Stores the answers of a batch; commands without an answer count as not answered.
     pub(crate) fn settle(&mut self, ticket: Ticket, answers: Vec<Answer>) -> Vec<Event<C>> {
-        let Some(reply_slots) = self.in_flight.complete(ticket) else {
+        let Some(ClosedTicket { reply_slots, joined }) = self.in_flight.complete(ticket) else {
             return vec![Event::AnswerIgnored(ticket)];
         };
+        if !joined.is_empty() {
+            return self.settle_joined(reply_slots, joined, answers);
+        }
         let mut answers = answers.into_iter();
         let mut complete = Vec::new();
         for waiting in reply_slots {
@@ -120,6 +124,34 @@ impl<C> Requests<C> {
                 None => Err(ServerError::silence("no answer came in time")),
             };
             complete.extend(waiting.into_iter().filter(|slot| self.fill(*slot, reply.clone())));
+        }
+        complete.into_iter().filter_map(|slot| self.replied(slot.request)).collect()
+    }
+
+    /// Stores the answer to calls that were joined into one. Those for which it had no room are
+    /// sent again.
+    fn settle_joined(
+        &mut self,
+        reply_slots: Vec<Vec<ReplySlot>>,
+        joined: Vec<Command>,
+        answers: Vec<Answer>,
+    ) -> Vec<Event<C>> {
+        let silence = || Answer::PerhapsApplied(ServerError::silence("no answer came in time"));
+        let answer = answers.into_iter().next().unwrap_or_else(silence);
+        let mut answers = PurgeExecutions::split(answer, joined.len()).into_iter();
+        let mut complete = Vec::new();
+        for (waiting, command) in reply_slots.into_iter().zip(joined) {
+            match answers.next().map(Answer::into_result) {
+                Some(reply) => {
+                    complete
+                        .extend(waiting.into_iter().filter(|slot| self.fill(*slot, reply.clone())));
+                }
+                None => {
+                    for slot in waiting {
+                        self.builder.add(slot, Priority::Spare, command.clone());
+                    }
+                }
+            }
         }
         complete.into_iter().filter_map(|slot| self.replied(slot.request)).collect()
     }

@@ -84,7 +84,8 @@ async fn run_engine(
     let probe = engine.probe();
     state.set(EngineStage::Running(probe.clone()));
     let lanes = settings.engine.lanes.clone();
-    let sampler = QueueSampler::new(store, settings.engine.partitions, lanes);
+    let sampler = QueueSampler::new(store, settings.engine.partitions, lanes)
+        .retention(settings.engine.retention);
     tokio::select! {
         () = stop.cancelled() => {}
         () = sample(sampler, &probe) => {}

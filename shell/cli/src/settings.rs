@@ -12,6 +12,7 @@
 //! | `SELVEDGE_NAMESPACE` | the namespace that the command works on |
 //! | `SELVEDGE_LISTEN` | the address of `serve`; `127.0.0.1:9180` when unset |
 //! | `SELVEDGE_RETENTION` | how long ended executions are kept, such as `7d`; `1d` when unset |
+//! | `SELVEDGE_RETENTION_COUNT` | how many of a lane and partition are kept; any number when unset |
 //! | `FF_…` | the settings of the engine, with the names of the contract |
 //!
 //! A `…_FILE` variable names a file that holds the value, which keeps secrets out of the
@@ -75,6 +76,12 @@ pub enum SettingsError {
         /// What was given.
         text: String,
     },
+    /// No whole number.
+    #[error("SELVEDGE_RETENTION_COUNT=`{text}`: expected a whole number")]
+    RetentionCount {
+        /// What was given.
+        text: String,
+    },
     /// No duration in range.
     #[error("SELVEDGE_RETENTION=`{text}`: expected a duration of at least a second, such as 7d")]
     Retention {
@@ -121,6 +128,9 @@ const REQUIRE_SECRET: &str = "SELVEDGE_REQUIRE_WAITPOINT_SECRET";
 
 /// The variable that says how long ended executions are kept.
 pub(crate) const RETENTION: &str = "SELVEDGE_RETENTION";
+
+/// The variable that says how many ended executions of a lane and partition are kept.
+pub(crate) const RETENTION_COUNT: &str = "SELVEDGE_RETENTION_COUNT";
 
 /// Whether the command reads a variable.
 fn is_ours(name: &str) -> bool {
@@ -192,6 +202,10 @@ impl Settings {
         let mut engine = EngineConfig::from_env(lookup)?;
         if let Some(text) = lookup(RETENTION) {
             engine = engine.with_retention(read_retention(text)?);
+        }
+        if let Some(text) = lookup(RETENTION_COUNT) {
+            let most = text.parse().map_err(|_| SettingsError::RetentionCount { text })?;
+            engine = engine.with_keep_ended(Some(most));
         }
         let mut seen = BTreeSet::new();
         if engine.lanes.iter().any(|lane| !seen.insert(lane)) {
@@ -366,6 +380,7 @@ mod tests {
             (&[("SELVEDGE_LISTEN", "here")], "SELVEDGE_LISTEN"),
             (&[("SELVEDGE_RETENTION", "0s")], "SELVEDGE_RETENTION"),
             (&[("SELVEDGE_RETENTION", "7")], "SELVEDGE_RETENTION"),
+            (&[("SELVEDGE_RETENTION_COUNT", "-1")], "SELVEDGE_RETENTION_COUNT"),
             (&[("SELVEDGE_WAITPOINT_SECRET", "s3cret")], "SELVEDGE_WAITPOINT_SECRET"),
             (&[("FF_LANES", ",")], "FF_LANES"),
             (&[("FF_LANES", "mail,print, mail")], "FF_LANES"),

@@ -51,6 +51,8 @@ impl Client {
 struct CountRead {
     partition: Partition,
     is_due: bool,
+    /// How many entries do not count.
+    keep: u64,
     command: Command,
 }
 
@@ -76,7 +78,9 @@ fn count_reads(
             let by = now.0.saturating_sub_unsigned(lag_ms).to_string();
             Command::read("ZCOUNT", key, &[b"-inf", by.as_bytes()])
         };
-        let mut add = |is_due, command| reads.push(CountRead { partition, is_due, command });
+        let mut add = |is_due, command| {
+            reads.push(CountRead { partition, is_due, keep: 0, command });
+        };
         match *source {
             Source::Due(whole) => add(true, due_by(&index.whole(whole), 0)),
             Source::Members(whole) => {
@@ -85,6 +89,14 @@ fn count_reads(
             Source::DueInLane(of_lane, age) => {
                 for lane in lanes {
                     add(true, due_by(&index.lane(lane, of_lane), age.ms(config)));
+                }
+            }
+            Source::SurplusInLane(of_lane) => {
+                let Some(keep) = config.keep_ended else { continue };
+                for lane in lanes {
+                    let (partition, is_due) = (partition, true);
+                    let command = Command::read("ZCARD", &index.lane(lane, of_lane), &[]);
+                    reads.push(CountRead { partition, is_due, keep, command });
                 }
             }
             Source::SweepLane(of_lane, age) => {
@@ -106,6 +118,7 @@ fn count_reads(
 
 fn add(found: &mut Vec<DueCount>, scanner: ScannerName, read: &CountRead, reply: &Value) {
     let count = if let Value::Int(count) = reply { u64::try_from(*count).unwrap_or(0) } else { 0 };
+    let count = count.saturating_sub(read.keep);
     if count == 0 {
         return;
     }

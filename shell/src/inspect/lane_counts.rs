@@ -1,6 +1,7 @@
 //! Lists the lanes, and counts the executions in each index of a lane.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use selvedge_core::command::Command;
 use selvedge_core::id::LaneId;
@@ -38,6 +39,35 @@ impl Client {
         let mut lanes = deployment::read_lanes(self.read_one(deployment::list_lanes()).await?);
         lanes.sort();
         Ok(lanes)
+    }
+
+    /// Counts the ended executions of a lane that could be purged: those beyond this retention, and
+    /// those beyond the number that is kept in each partition. A policy of their own, or a task
+    /// that still needs them, may keep some. One pipeline with two commands per partition.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn count_purgeable(
+        &self,
+        lane: &LaneId,
+        retention: Duration,
+        keep: Option<u64>,
+    ) -> Result<u64, ClientError> {
+        let over = i64::try_from(retention.as_millis()).unwrap_or(i64::MAX);
+        let by = self.server_time().await?.0.saturating_sub(over).to_string();
+        let reads = (0..self.partitions().flow.get()).flat_map(|at| {
+            let key = Key::index(Partition::flow(at)).lane(lane, LaneIndex::Terminal);
+            [
+                Command::read("ZCOUNT", &key, &[b"-inf", by.as_bytes()]),
+                Command::read("ZCARD", &key, &[]),
+            ]
+        });
+        let replies = self.read(reads.collect()).await?;
+        let of_partition = |pair: &[Value]| {
+            let [by_age, all] = [&pair[0], &pair[1]].map(count);
+            by_age.max(all.saturating_sub(keep.unwrap_or(u64::MAX)))
+        };
+        Ok(replies.chunks_exact(2).map(of_partition).sum())
     }
 
     /// Counts the executions of a lane: one pipeline with one command per partition and index.

@@ -50,6 +50,7 @@ const GAUGES: &[(&str, &str)] = &[
     (IN_FLIGHT, "Running executions, by lane, sampled"),
     (BLOCKED, "Blocked executions, by lane and reason, sampled"),
     (CONVERGENCE_LAG, "How late the oldest overdue entry of any index is, sampled"),
+    (RETENTION_LAG, "Time since the oldest ended execution could be purged, by lane, sampled"),
     (SCANNER_LAG, "How far a scanner is behind its interval"),
     (ENGINE_IN_FLIGHT, "Batches of the engine in flight"),
     (PUSH_ALIVE, "1 while the push connection of the engine is up, else 0"),

@@ -42,6 +42,8 @@ pub const RECOVERED: &str = "selvedge_recovered_total";
 pub const BLOCKED: &str = "selvedge_blocked";
 /// How late the oldest overdue entry of any index is, sampled.
 pub const CONVERGENCE_LAG: &str = "selvedge_convergence_lag_seconds";
+/// For how long ended executions could have been purged, by lane: the longest, sampled.
+pub const RETENTION_LAG: &str = "selvedge_retention_lag_seconds";
 /// How far a scanner is behind its interval.
 pub const SCANNER_LAG: &str = "selvedge_scanner_lag_seconds";
 /// Candidates processed, by scanner and result.

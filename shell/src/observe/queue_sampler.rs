@@ -1,6 +1,7 @@
 //! [`QueueSampler`]: sets the gauges of queue depth and age from bounded reads of the indexes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use metrics::gauge;
 use selvedge_core::call::library::{PageMode, PageQuery, Pages, ScanPartition};
@@ -23,6 +24,7 @@ pub struct QueueSampler {
     counts: PartitionCounts,
     /// Lanes that are sampled before any others.
     named: Vec<LaneId>,
+    retention_ms: u64,
 }
 
 /// The sums over all partitions of one sample.
@@ -31,13 +33,21 @@ struct Sums {
     depths: BTreeMap<(LaneId, LaneIndex), u64>,
     oldest_ms: BTreeMap<LaneId, i64>,
     lag_ms: i64,
+    retention_lag_ms: BTreeMap<LaneId, i64>,
 }
 
 impl QueueSampler {
     /// A sampler of these partitions; `named` are the lanes that are sampled first.
     #[must_use]
     pub fn new(store: Store, counts: PartitionCounts, named: Vec<LaneId>) -> Self {
-        Self { store, counts, named }
+        Self { store, counts, named, retention_ms: 86_400_000 }
+    }
+
+    /// With another retention of ended executions than a day.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention_ms = u64::try_from(retention.as_millis()).unwrap_or(u64::MAX);
+        self
     }
 
     /// Reads every partition once and sets the gauges.
@@ -47,7 +57,7 @@ impl QueueSampler {
     pub async fn sample(&self) -> Result<(), CallError> {
         let lanes = lanes_to_sample(deployment::lanes(&self.store).await?, &self.named);
         let calls: Vec<ScanPartition> = (0..self.counts.flow.get())
-            .map(|index| ScanPartition { requests: requests(Partition::flow(index), &lanes) })
+            .map(|index| ScanPartition { requests: self.requests(index, &lanes) })
             .collect();
         let mut sums = Sums::default();
         for (call, pages) in calls.iter().zip(self.store.call_all(&calls).await) {
@@ -55,6 +65,14 @@ impl QueueSampler {
         }
         sums.publish(&lanes);
         Ok(())
+    }
+
+    fn requests(&self, index: u16, lanes: &[LaneId]) -> Vec<PageQuery> {
+        let mut requests = requests(Partition::flow(index), lanes);
+        for request in requests.iter_mut().filter(|request| is_of_ended(&request.index)) {
+            request.lag_ms = self.retention_ms;
+        }
+        requests
     }
 }
 
@@ -97,18 +115,28 @@ fn requests(partition: Partition, lanes: &[LaneId]) -> Vec<PageQuery> {
     of_lanes.chain(whole).collect()
 }
 
+/// Whether it is an index of ended executions, which are due when they may be purged.
+fn is_of_ended(index: &Key) -> bool {
+    matches!(index, Key::Index(_, IndexPart::Lane(_, LaneIndex::Terminal)))
+}
+
 impl Sums {
     fn add(&mut self, call: &ScanPartition, Pages { now, pages }: Pages) {
         for (request, page) in call.requests.iter().zip(pages) {
             // Skip an index of the wrong type; fsck reports it.
             let Ok(page) = page else { continue };
             let scores = page.members.iter().filter_map(|(_, score)| *score);
-            if request.mode == PageMode::Due {
-                let late = scores.clone().map(|due| now.0.saturating_sub(due)).max();
-                self.lag_ms = self.lag_ms.max(late.unwrap_or(0));
+            let late = scores.clone().map(|due| now.0.saturating_sub(due)).max().unwrap_or(0);
+            if request.mode == PageMode::Due && !is_of_ended(&request.index) {
+                self.lag_ms = self.lag_ms.max(late);
             }
             let Key::Index(_, IndexPart::Lane(lane, index)) = &request.index else { continue };
             *self.depths.entry((lane.clone(), *index)).or_default() += page.size;
+            if *index == LaneIndex::Terminal {
+                let over = late.saturating_sub_unsigned(request.lag_ms).max(0);
+                let known = self.retention_lag_ms.entry(lane.clone()).or_default();
+                *known = over.max(*known);
+            }
             if *index == LaneIndex::Eligible {
                 let oldest = scores.map(|score| age_ms(now, score)).max().unwrap_or(0);
                 let known = self.oldest_ms.entry(lane.clone()).or_default();
@@ -147,6 +175,10 @@ impl Sums {
             let oldest = self.oldest_ms.get(lane).copied().unwrap_or(0);
             gauge!(metric_names::OLDEST_WAITING, "lane" => lane.to_string()).set(seconds(oldest));
         }
+        for (lane, lag_ms) in &self.retention_lag_ms {
+            let lag = seconds(*lag_ms);
+            gauge!(metric_names::RETENTION_LAG, "lane" => lane.to_string()).set(lag);
+        }
         gauge!(metric_names::CONVERGENCE_LAG).set(seconds(self.lag_ms));
     }
 }
@@ -162,6 +194,7 @@ const SAMPLED: &[(LaneIndex, PageMode, u32)] = &[
     (LaneIndex::BlockedQuota, PageMode::All, 1),
     (LaneIndex::BlockedRoute, PageMode::All, 1),
     (LaneIndex::BlockedOperator, PageMode::All, 1),
+    (LaneIndex::Terminal, PageMode::Due, 1),
 ];
 
 /// The partition indexes ordered by due time.
@@ -217,5 +250,21 @@ mod tests {
         assert_eq!(sums.depths[&(lane.clone(), LaneIndex::Eligible)], 14);
         assert_eq!(sums.oldest_ms[&lane], 2_000);
         assert_eq!(sums.lag_ms, 300);
+    }
+
+    #[test]
+    fn ended_executions_are_late_after_their_retention_and_delay_nothing_else() {
+        use selvedge_core::call::library::Page;
+        let lane: LaneId = "a".parse().unwrap();
+        let mut requests = requests(Partition::flow(0), std::slice::from_ref(&lane));
+        requests.retain(|request| is_of_ended(&request.index));
+        requests[0].lag_ms = 5_000;
+        let now = ServerTime(1_790_000_000_000);
+        let members = vec![(b"x".to_vec(), Some(now.0 - 7_000))];
+        let pages = vec![Ok(Page { size: 9, next: None, members })];
+        let mut sums = Sums::default();
+        sums.add(&ScanPartition { requests }, Pages { now, pages });
+        assert_eq!((sums.retention_lag_ms[&lane], sums.lag_ms), (2_000, 0));
+        assert_eq!(sums.depths[&(lane, LaneIndex::Terminal)], 9);
     }
 }

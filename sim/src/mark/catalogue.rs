@@ -9,7 +9,7 @@ use selvedge_core::worker::{Observation as Fact, PANIC};
 use super::{Mark, MarkContext};
 use crate::event::{Actor, EventKind, HandlerStep};
 use crate::oracle::call::Answer;
-use crate::oracle::changes::Group;
+use crate::oracle::changes::{ExecutionState, Group};
 
 macro_rules! marks {
     ($( $name:literal: $seen:expr; )+) => {
@@ -172,6 +172,11 @@ marks! {
     "answer to a closed ticket": |g| observed(g, |fact| matches!(fact, Observation::AnswerIgnored(_)));
     "dispatch handed over to the reconciler":
         |g| observed(g, |fact| matches!(fact, Observation::HandedOver { .. }));
+    "several executions purged in one call":
+        |g| g.done("purge_executions") && purged(g).count() > 1;
+    // No run takes the day of the default retention.
+    "execution purged because newer ones ended": |g| g.by_engine()
+        && purged(g).any(|was| was.retention_ms.is_none() && was.vector.is_some());
     "partition could not be read":
         |g| observed(g, |fact| matches!(fact, Observation::PartitionFailed { .. }));
     "engine died with calls in flight": |g| matches!(g.event.kind, EventKind::Died)
@@ -187,6 +192,13 @@ marks! {
     "two engines scanned at the same time": |g| g.called("scan_partition")
         && matches!(g.history.scanned, Some((actor, at_ms))
             if actor != g.event.actor && at_ms == g.event.at_ms);
+}
+
+/// The executions that a call deleted, as they were.
+fn purged<'a>(context: &MarkContext<'a>) -> impl Iterator<Item = &'a ExecutionState> {
+    let purges = context.called("purge_execution") || context.called("purge_executions");
+    let gone = context.changes.executions.iter().filter(|change| change.is.is_none());
+    gone.filter_map(|change| change.was.as_ref()).filter(move |_| purges)
 }
 
 /// Whether a call asks for leases that an earlier call had asked for.

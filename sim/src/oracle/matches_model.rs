@@ -98,7 +98,7 @@ impl MatchesModel {
         let permitted = &mut self.executions.entry(id.clone()).or_default().permitted;
         match asked.function {
             "add_execution_to_flow" => permitted.in_flow = true,
-            "purge_execution" => permitted.may_be_half_gone = true,
+            "purge_execution" | "purge_executions" => permitted.may_be_half_gone = true,
             "suspend_execution" => {
                 permitted.may_time_out |= !asked.argument("timeout_at").is_empty()
             }

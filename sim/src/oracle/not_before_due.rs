@@ -39,6 +39,7 @@ impl Checker for NotBeforeDue {
             let Some(was) = &change.was else { continue };
             if let Some((what, due_ms)) = early(&call, was, change.is.as_ref())
                 && due_ms > now_ms
+                && !is_surplus(&call, was, changes, view)
             {
                 let early_ms = due_ms - now_ms;
                 let function = call.function;
@@ -66,6 +67,22 @@ impl Checker for NotBeforeDue {
     }
 }
 
+/// Whether a call purged what was not among the last ended executions of its index, of which the
+/// engine keeps a number: so many others ended later, of those that are left and of those that the
+/// same call purged.
+fn is_surplus(call: &Call<'_>, was: &ExecutionState, changes: &Changes, view: &View<'_>) -> bool {
+    let Some((keep, terminal)) = call.number("keep").zip(call.key("terminal")) else {
+        return false;
+    };
+    let left = view.shards.iter().flat_map(|shard| shard.zset(&terminal));
+    let left = left.filter(|(_, score)| **score as i64 >= was.completed_at).count();
+    let gone = changes.executions.iter().filter(|change| change.is.is_none());
+    let gone = gone.filter_map(|change| change.was.as_ref());
+    let gone = gone.filter(|other| other.completed_at >= was.completed_at).count();
+    // It is among these itself.
+    usize::try_from(keep).is_ok_and(|keep| left + gone > keep)
+}
+
 /// The timed action that a call performed, and when it was due.
 fn early(
     call: &Call<'_>,
@@ -73,7 +90,7 @@ fn early(
     is: Option<&ExecutionState>,
 ) -> Option<(&'static str, i64)> {
     let before = was.vector?;
-    if call.function == "purge_execution" {
+    if matches!(call.function, "purge_execution" | "purge_executions") {
         // A purge that has begun may be continued at any time.
         let begins = !was.is_being_purged && is.is_none_or(|is| is.is_being_purged);
         let asked_ms = call.number("retention_ms").unwrap_or(RETENTION_MS);

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::audit::{Execution, Snapshot};
 use selvedge_core::id::{ExecutionId, LaneId};
 use selvedge_core::key::{Key, LaneIndex};
+use selvedge_core::value::Value;
 
-use super::call::Call;
+use super::call::{Answer, Call};
 use super::changes::retention_ms;
 use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
-use crate::event::{Event, EventKind, Phase};
+use crate::event::{Applied, Event, EventKind, Phase};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "PurgedInTime",
@@ -43,19 +44,17 @@ impl Checker for PurgedInTime {
             self.calm_since_ms = Some(event.at_ms);
         }
         let EventKind::Applied(applied) = &event.kind else { return };
-        let Some(call) = Call::of(applied).filter(|call| call.function == "purge_execution") else {
-            return;
-        };
-        let Some(id) = call.execution() else { return };
-        if !applied.answer.is_done() {
-            *self.failed.entry(id).or_default() += 1;
-            return;
-        }
-        self.failed.remove(&id);
-        if applied.answer.says("needed") {
-            self.needed.insert(id);
-        } else {
-            self.needed.remove(&id);
+        for (id, answer) in purges(applied) {
+            if !answer.is_done() {
+                *self.failed.entry(id).or_default() += 1;
+                continue;
+            }
+            self.failed.remove(&id);
+            if answer.says("needed") {
+                self.needed.insert(id);
+            } else {
+                self.needed.remove(&id);
+            }
         }
     }
 
@@ -80,6 +79,34 @@ impl Checker for PurgedInTime {
         }
     }
 }
+
+/// The executions that a call purged or tried to, each with the answer.
+pub(super) fn purges(applied: &Applied) -> Vec<(ExecutionId, Answer)> {
+    let Some(call) = Call::of(applied) else { return Vec::new() };
+    if call.function == "purge_execution" {
+        return call.execution().into_iter().map(|id| (id, applied.answer.clone())).collect();
+    }
+    if call.function != "purge_executions" {
+        return Vec::new();
+    }
+    let ids = call.arguments().iter().skip(NAMED_ARGUMENTS);
+    let ids = ids.filter_map(|id| std::str::from_utf8(id).ok()?.parse().ok());
+    if let Value::Array(all) = &applied.reply
+        && applied.answer.is_done()
+    {
+        return ids.zip(all.iter().skip(2)).map(|(id, one)| (id, answer_of_one(one))).collect();
+    }
+    ids.map(|id| (id, applied.answer.clone())).collect()
+}
+
+/// An error stands in an array of its own.
+fn answer_of_one(reply: &Value) -> Answer {
+    let is_error = matches!(reply, Value::Array(one) if one.len() == 1);
+    if is_error { Answer::Raised(String::new()) } else { Answer::read(reply) }
+}
+
+/// The arguments of a call about many before the ids.
+const NAMED_ARGUMENTS: usize = 3;
 
 /// The number of ended executions in its lane, all of which may be visited first.
 fn ended_in_lane(shard: &Snapshot, execution: &Execution<'_>) -> u64 {

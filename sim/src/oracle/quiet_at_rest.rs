@@ -21,8 +21,9 @@ pub(super) const ORACLE: Oracle = Oracle {
 const CALLS_PER_SECOND: u64 = 60;
 
 /// Calls that are also due at rest: purges, resets and summaries.
-const HOUSEKEEPING: [&str; 8] = [
+const HOUSEKEEPING: [&str; 9] = [
     "purge_execution",
+    "purge_executions",
     "purge_flow",
     "project_flow",
     "reset_budget_if_due",

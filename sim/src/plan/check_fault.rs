@@ -171,10 +171,8 @@ fn check_amount(plan: &Plan, rule: &FaultRule) -> Result<(), String> {
         "commits" | "keys" => (0, 1_000_000),
         _ => (1, 1_000_000),
     };
-    if (least..=most).contains(&amount) {
-        return Ok(());
-    }
-    Err(format!("`{unit}` of {fault} must be {least} to {most} here, not {amount}"))
+    let refused = || format!("`{unit}` of {fault} must be {least} to {most} here, not {amount}");
+    (least..=most).contains(&amount).then_some(()).ok_or_else(refused)
 }
 
 fn check_subject(plan: &Plan, names: &Names, rule: &FaultRule) -> Result<(), String> {
@@ -221,6 +219,7 @@ impl Fault {
                     "resolve_outgoing",
                     "resolve_dependency",
                     "purge_execution",
+                    "purge_executions",
                     "purge_flow",
                     "submit_flow",
                 ],

@@ -104,6 +104,8 @@ settings! {
     dispatch_concurrency: u64 = 64;
     /// the most completions that wait in an engine
     dispatch_queue: u64 = 10_000;
+    /// the most ended executions of a lane in a partition that engines keep; 0 keeps any number
+    keep: u64 = 0;
     /// the interval of all scanners, at least 100ms; 0s keeps the interval of each scanner
     interval: Ms = Ms(0);
     /// whether completions are pushed to the engines, and ready and lost executions to the workers

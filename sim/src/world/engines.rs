@@ -92,6 +92,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
     engine.batch_timeout = Duration::from_millis(config.ticket_timeout.0);
     engine.dispatch_concurrency = size(config.dispatch_concurrency);
     engine.dispatch_queue = size(config.dispatch_queue);
+    engine.keep_ended = Some(config.keep).filter(|keep| *keep > 0);
     engine
 }
 

@@ -37,7 +37,7 @@ impl ModelCheck {
                 execution.permitted.may_be_given_up = true;
             }
             "create_execution" => execution.permitted.may_expire = true,
-            "purge_execution" => execution.permitted.may_be_half_gone = true,
+            "purge_execution" | "purge_executions" => execution.permitted.may_be_half_gone = true,
             // A suspension may end it in several ways when its time is over.
             "suspend_execution" => {
                 execution.permitted.may_be_given_up = true;

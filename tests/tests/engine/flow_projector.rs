@@ -153,7 +153,7 @@ fn k6_a_flow_is_deleted_after_its_last_member_despite_crashes() {
     }
     let trimmer = harness.start(only(&[ScannerName::RetentionTrimmer]));
     harness.run_for(0);
-    assert_eq!(harness.traced(&["purge_execution", "-> purged"]), 2);
+    assert_eq!(harness.traced(&["purge_executions", "-> purged"]), 1);
     harness.kill(trimmer);
     harness.trace.clear();
     assert_eq!(harness.size(INDEX), 1, "it is noted");

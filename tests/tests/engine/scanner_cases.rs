@@ -170,7 +170,7 @@ const CASES: &[ScannerCase] = &[
         name: ScannerName::RetentionTrimmer,
         function: "ff_purge_execution",
         index: ("ff:idx:{fp:0}:lane:default:terminal", true),
-        batch: 20,
+        batch: 64,
         filtered: true,
         member: execution,
         record: of_execution,

@@ -25,6 +25,7 @@ pub use expire_if_due::{DueExpiry, ExpireIfDue};
 pub use fail_execution::{FailExecution, Failure};
 pub use move_to_waiting_children::MoveToWaitingChildren;
 pub use purge_execution::{Purge, PurgeExecution};
+pub(crate) use purge_executions::JoinKey;
 pub use purge_executions::PurgeExecutions;
 pub use reclaim_execution::ReclaimExecution;
 pub use running::{Authority, Running};

@@ -108,6 +108,9 @@ pub enum Source {
     /// The members of an index of each lane whose scores are less than this far in the past, a few
     /// pages at a time: a slow sweep for what is rarely of interest.
     SweepLane(LaneIndex, Age),
+    /// The first members of an index of each lane, without the last ones that the deployment keeps
+    /// by number; none if it keeps any number.
+    SurplusInLane(LaneIndex),
     /// Every member of an index of each lane, whatever its score.
     AllInLane(LaneIndex),
     /// Every member of a partition's set.
@@ -118,7 +121,10 @@ impl Source {
     /// Whether it is an index of each lane.
     pub(super) const fn is_by_lane(&self) -> bool {
         match self {
-            Self::DueInLane(..) | Self::SweepLane(..) | Self::AllInLane(_) => true,
+            Self::DueInLane(..)
+            | Self::SweepLane(..)
+            | Self::SurplusInLane(_)
+            | Self::AllInLane(_) => true,
             Self::Due(_) | Self::Members(_) => false,
         }
     }

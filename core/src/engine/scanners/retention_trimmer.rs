@@ -1,6 +1,8 @@
 //! Deletes executions past their retention, whole and atomically. The default is a day after their
-//! end; a policy may say less, so a slower sweep looks at younger ones too. A flow without members
-//! is deleted by the flow projector.
+//! end; a policy may say less, so a slower sweep looks at younger ones too. A deployment may also
+//! keep only so many of each lane and partition. The purges of a page go in one call, and the pace
+//! of these calls leaves the server to other work. A flow without members is deleted by the flow
+//! projector.
 
 use core::time::Duration;
 
@@ -10,6 +12,7 @@ use crate::engine::scanning::{CandidateOutcome, ScanStep};
 use crate::error::Code;
 use crate::key::LaneIndex;
 use crate::partition::Family;
+use crate::requests::Priority;
 
 pub(super) struct RetentionTrimmer;
 
@@ -25,9 +28,10 @@ const SPEC: ScannerSpec = ScannerSpec {
     family: Family::Flow,
     sources: &[
         Source::DueInLane(LaneIndex::Terminal, Age::Retention),
+        Source::SurplusInLane(LaneIndex::Terminal),
         Source::SweepLane(LaneIndex::Terminal, Age::Retention),
     ],
-    batch: 20,
+    batch: 64,
     filtered: true,
 };
 
@@ -46,9 +50,13 @@ impl Scanner for RetentionTrimmer {
             lane: candidate.lane()?,
             retention_ms: Some(context.config.retention_ms()),
             limit: Some(RECORDS_PER_STEP),
-            keep: None,
+            keep: context.config.keep_ended,
         };
         Ok(purge(call, 1))
+    }
+
+    fn priority(&self) -> Priority {
+        Priority::Spare
     }
 }
 

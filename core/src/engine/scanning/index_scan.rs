@@ -40,8 +40,12 @@ impl IndexScan {
         (started, now): (LocalTime, ServerTime),
     ) -> (Self, Members) {
         let limit = usize::try_from(request.query.limit).unwrap_or(usize::MAX);
-        let offered = page.members.len();
         let mut members = page.members;
+        if let Some(keep) = request.keep {
+            let surplus = page.size.saturating_sub(keep).saturating_sub(request.query.from);
+            members.truncate(usize::try_from(surplus).unwrap_or(usize::MAX));
+        }
+        let offered = members.len();
         let oldest = request.younger_than_ms.map(|age| now.0.saturating_sub_unsigned(age));
         members.retain(|(member, score)| {
             score.zip(oldest).is_none_or(|(score, oldest)| score > oldest)

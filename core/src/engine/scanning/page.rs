@@ -20,7 +20,7 @@ use crate::partition::Partition;
 /// Pages of one index that a scan reads before other scans have their turn.
 const PAGES_MAX: u32 = 40;
 /// The same for a slow sweep.
-const SWEEP_PAGES_MAX: u32 = 5;
+const SWEEP_PAGES_MAX: u32 = 1;
 
 /// Pages read by one call. Each costs the server a few commands, and every lane has several.
 const PAGES_PER_CALL: usize = 64;
@@ -40,6 +40,8 @@ pub(super) struct PageRequest {
     pub(super) seen: BTreeSet<Vec<u8>>,
     /// For a sweep: older members belong to another source.
     pub(super) younger_than_ms: Option<u64>,
+    /// For a surplus: so many of the last members are not looked at.
+    pub(super) keep: Option<u64>,
 }
 
 impl PageRequest {
@@ -63,9 +65,12 @@ pub(super) fn first_pages(
     for (at, source) in spec.sources.iter().enumerate() {
         let (pages_max, younger_than_ms) = match *source {
             Source::SweepLane(_, age) => (SWEEP_PAGES_MAX, Some(age.ms(config))),
-            Source::Due(_) | Source::DueInLane(..) | Source::AllInLane(_) | Source::Members(_) => {
-                (PAGES_MAX, None)
-            }
+            Source::SurplusInLane(_) if config.keep_ended.is_none() => continue,
+            Source::SurplusInLane(_)
+            | Source::Due(_)
+            | Source::DueInLane(..)
+            | Source::AllInLane(_)
+            | Source::Members(_) => (PAGES_MAX, None),
         };
         let mut add = |key: Key, mode, lag_ms, lane: Option<&LaneId>| {
             let from = cursors.get(partition, &(scanner, at, key.clone()));
@@ -78,6 +83,7 @@ pub(super) fn first_pages(
                 pages_max,
                 seen: BTreeSet::new(),
                 younger_than_ms,
+                keep: config.keep_ended.filter(|_| matches!(source, Source::SurplusInLane(_))),
             });
         };
         match *source {
@@ -88,7 +94,9 @@ pub(super) fn first_pages(
                     add(index.lane(lane, of_lane), PageMode::Due, age.ms(config), Some(lane));
                 }
             }
-            Source::SweepLane(of_lane, _) | Source::AllInLane(of_lane) => {
+            Source::SurplusInLane(of_lane)
+            | Source::SweepLane(of_lane, _)
+            | Source::AllInLane(of_lane) => {
                 for lane in lanes {
                     add(index.lane(lane, of_lane), PageMode::All, 0, Some(lane));
                 }

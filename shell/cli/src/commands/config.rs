@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::failure::Failure;
-use crate::settings::RETENTION;
+use crate::settings::{RETENTION, RETENTION_COUNT};
 
 /// The subcommands.
 #[derive(Subcommand)]
@@ -34,6 +34,8 @@ async fn show(context: &Context) -> Result<(), Failure> {
     rows.push(Row::new("listen", listen, "SELVEDGE_LISTEN"));
     let retention = humantime::format_duration(engine.retention).to_string();
     rows.push(Row::new("retention", retention, RETENTION));
+    let keep = engine.keep_ended.map_or("any".to_owned(), |most| most.to_string());
+    rows.push(Row::new("retention count", keep, RETENTION_COUNT));
     rows.extend(counts(engine.partitions, stored(context).await));
     let lanes: Vec<String> = engine.lanes.iter().map(ToString::to_string).collect();
     rows.push(Row::new("lanes", lanes.join(","), "FF_LANES"));

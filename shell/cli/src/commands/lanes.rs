@@ -20,14 +20,17 @@ const COLUMNS: [(&str, &[LaneIndex]); 8] = [
 
 pub(crate) async fn run(context: &Context) -> Result<(), Failure> {
     let client = context.reader().await?;
-    let mut rows = Vec::new();
+    let (mut rows, engine) = (Vec::new(), &context.settings.engine);
     for lane in client.lanes().await? {
         let counts = client.lane_counts(&lane).await?;
         let mut row = vec![Value::from(lane.to_string())];
         row.extend(COLUMNS.iter().map(|(_, indexes)| Value::from(counts.total(indexes))));
+        let (retention, keep) = (engine.retention, engine.keep_ended);
+        row.push(Value::from(client.count_purgeable(&lane, retention, keep).await?));
         rows.push(row);
     }
-    let names: Vec<&str> =
-        std::iter::once("lane").chain(COLUMNS.iter().map(|(name, _)| *name)).collect();
+    let mut names = vec!["lane"];
+    names.extend(COLUMNS.iter().map(|(name, _)| *name));
+    names.push("to purge");
     Ok(context.output.rows(&names, rows)?)
 }

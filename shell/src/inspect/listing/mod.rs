@@ -92,8 +92,7 @@ impl Client {
     ) -> Result<ExecutionPage, ClientError> {
         let (mut page, mut keys_read) = (ExecutionPage::default(), 0);
         let partitions = self.partitions().flow.get();
-        let mut sections = self.sections(filter, from).await?.into_iter();
-        while let Some(section) = sections.next() {
+        for section in self.sections(filter, from).await? {
             let Section { index, lanes, after } = section;
             let here = |after| Some(ListCursor { index, lane: lanes[0].clone(), after });
             if page.executions.len() >= limit || keys_read >= KEYS_MAX {

@@ -163,6 +163,7 @@ const fn call_sites(fault: Fault) -> &'static [&'static [CallSite]] {
         Fault::CrashMidFanOut => &[&[
             ("resolve_outgoing", Sender::Engine),
             ("purge_execution", Sender::Engine),
+            ("purge_executions", Sender::Engine),
             ("submit_flow", Sender::Caller),
         ]],
         Fault::CrashBetweenStageAndApply => &[&[("apply_dependency_to_child", Sender::Caller)]],
@@ -210,6 +211,7 @@ const ENGINE_CALLS: &[CallSite] = &[
     ("expire_suspension", Sender::Engine),
     ("ack_cancel_member", Sender::Engine),
     ("purge_execution", Sender::Engine),
+    ("purge_executions", Sender::Engine),
     ("project_flow", Sender::Engine),
     ("unblock_execution", Sender::Engine),
 ];
