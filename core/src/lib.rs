@@ -66,4 +66,5 @@ pub mod strict_json;
 pub mod time;
 pub mod token;
 pub mod value;
+pub mod work_filter;
 pub mod worker;

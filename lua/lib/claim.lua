@@ -22,6 +22,7 @@ claim.SEARCH = {
   "lane_id", "terminal_outcome", "total_attempt_count", "current_lease_epoch",
   "last_transition_at",
   "execution_kind", "flow_id", "required_capabilities", "budget_ids", "quota_policy_id",
+  "namespace",
 }
 
 -- The record of an execution that may be claimed: the fields `names`, or all of them unless its

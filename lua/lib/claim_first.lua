@@ -39,9 +39,9 @@ local function policy_without_limits(key, found)
   return nil
 end
 
--- The plan to claim a candidate in the usual way. Nil if it is not a usual one, and the values of
--- claim.SEARCH if they were read. `taker` = { lease_id, attempt_id }, `a` = the arguments of the
--- call, whose keys are those of a.lane.
+-- The plan to claim a candidate in the usual way. Nil if it is not a usual one or not for this
+-- worker, and the values of claim.SEARCH if they were read. `taker` = { lease_id, attempt_id }, `a`
+-- = the arguments of the call, whose keys are those of a.lane.
 function claim.plan_first(a, taker, tag, id, now, ttl)
   local prefix = "ff:exec:" .. tag .. ":" .. id .. ":"
   local core, attempts, granted, held_by, payload_key, policy_key =
@@ -58,12 +58,16 @@ function claim.plan_first(a, taker, tag, id, now, ttl)
     core, "attempt_state", "lifecycle_phase", "ownership_state", "eligibility_state",
     "lane_id", "terminal_outcome", "total_attempt_count", "current_lease_epoch",
     "last_transition_at", "execution_kind", "flow_id",
-    "required_capabilities", "budget_ids", "quota_policy_id")
+    "required_capabilities", "budget_ids", "quota_policy_id", "namespace")
   if v.err then
     guard.refusal(v)
     return nil, v
   end
-  local flow_id = v[11] or ""
+  local filter, kind, flow_id = a.work_filter, v[10] or "", v[11] or ""
+  if filter and not filter:find("\n" .. (v[15] or "") .. "\t" .. kind .. "\n", 1, true)
+    and not work_filter.suits(filter, v[15] or "", kind) then
+    return nil, v
+  end
   if not is_usual(v, a.lane) or flow_id ~= "" and not flow_goes_on(tag, flow_id) then
     return nil, v
   end
@@ -76,7 +80,7 @@ function claim.plan_first(a, taker, tag, id, now, ttl)
     -- For attempt.open.
     key = opened, index = "0", policy_fields = NOTHING,
     held = lease.first_terms(a, taker, now, ttl),
-    execution_kind = v[10] or "", flow_id = flow_id, payload = payload, policy = policy_text,
+    execution_kind = kind, flow_id = flow_id, payload = payload, policy = policy_text,
     waited_ms = claim.waited_ms(v[9], now),
   }
 end

@@ -6,7 +6,8 @@ local SPARE = 1
 local PAGE = 16
 local WINDOW, WINDOW_MAX = 64, 256
 
--- The numbers of the call, or nil and a refusal.
+-- The numbers of the call, or nil and a refusal. `offset` is a number of candidates to pass over,
+-- or the id of the one after which to start; ids begin with a brace.
 function claim.numbers(a)
   local ttl, refused = number.require_span(a.lease_ttl_ms, "lease_ttl_ms", 1)
   if not ttl then return nil, refused end
@@ -16,12 +17,15 @@ function claim.numbers(a)
   local window, offset
   window, refused = number.optional(a.window, "window", WINDOW)
   if not window then return nil, refused end
-  offset, refused = number.optional(a.offset, "offset", 0)
+  local given = a.offset or ""
+  local after = given:byte(1) == 123 and given or nil
+  offset, refused = number.optional(after and "" or given, "offset", 0)
   if not offset then return nil, refused end
   return {
     ttl = ttl,
     window = math.max(1, math.min(window, WINDOW_MAX)),
     offset = math.max(0, offset),
+    after = after,
   }
 end
 
@@ -33,15 +37,35 @@ function claim.type_refusal(k)
     or guard.mismatch(k.worker_leases, "set")
 end
 
+-- Notes a candidate that is not for this worker because of its kind: the first is answered, so that
+-- a kind which nobody takes is noticed.
+local function note_other(found, filter, namespace, kind, since, now)
+  if not found.other_kind and work_filter.serves(filter, namespace) then
+    found.other_kind, found.other_waited_ms = kind, claim.waited_ms(since, now)
+  end
+end
+
 -- Looks at one candidate for the claim { lease_id, attempt_id } of the worker in `a`: a plan to
 -- claim it, or nil and why not (skip, drop, admit). `values` = those of claim.SEARCH if they were
 -- read.
-local function consider(k, a, taker, tag, id, now, ttl, values)
+local function consider(found, k, a, taker, tag, id, now, ttl, values)
+  local filter = a.work_filter
+  if filter and values and values[2] == "runnable" and values[4] == "eligible_now"
+    and not work_filter.suits(filter, values[15] or "", values[10] or "") then
+    note_other(found, filter, values[15] or "", values[10] or "", values[9], now)
+    return nil, "skip"
+  end
   local keys = claim.keys(k, tag, id)
   local core, refused = claim.read(keys.exec_core, claim.SEARCH, values)
   if refused then return nil, "skip" end
   local verdict = claim.verdict(keys, id, core, a.worker_capabilities_csv, now)
-  if verdict ~= "take" then return nil, verdict end
+  if verdict == "drop" then return nil, verdict end
+  local namespace, kind = core.namespace or "", core.execution_kind or ""
+  if filter and not work_filter.suits(filter, namespace, kind) then
+    note_other(found, filter, namespace, kind, core.last_transition_at, now)
+    return nil, "skip"
+  end
+  if verdict == "skip" then return nil, verdict end
   if id ~= a.admitted_execution_id
     and (text.set(core.budget_ids) or text.set(core.quota_policy_id)) then
     return nil, "admit", core
@@ -70,7 +94,7 @@ local function settles(found, k, a, takers, tag, id, now, ttl)
     planned, values = claim.plan_first(a, taker, tag, id, now, ttl)
   end
   if not planned then
-    planned, verdict, core = consider(k, a, taker, tag, id, now, ttl, values)
+    planned, verdict, core = consider(found, k, a, taker, tag, id, now, ttl, values)
   end
   if planned then
     plans[#plans + 1] = planned
@@ -80,6 +104,8 @@ local function settles(found, k, a, takers, tag, id, now, ttl)
     return true
   elseif verdict == "drop" then
     found.dropped[#found.dropped + 1] = id
+  else
+    found.passed = id
   end
   return false
 end
@@ -91,15 +117,22 @@ function claim.search(k, a, takers, tag, numbers, now)
   local ttl, seen, ended = numbers.ttl, 0, false
   local found = {
     plans = {}, dropped = {}, seen = 0, ended = false, admit = nil, core = nil,
-    in_own_lane = claim.is_own_lane(k, tag, a.lane),
+    in_own_lane = claim.is_own_lane(k, tag, a.lane), start = numbers.offset,
+    -- Only if candidates are not for this worker: passed, other_kind, other_waited_ms.
   }
   local admitted = text.either(a.admitted_execution_id, nil)
   if admitted and call("ZSCORE", k.eligible, admitted)
     and settles(found, k, a, takers, tag, admitted, now, ttl) then
     return found
   end
+  found.passed = nil
+  if numbers.after then
+    -- If it is gone, what stood before it was claimed first, most likely: the search starts over.
+    local rank = call("ZRANK", k.eligible, numbers.after)
+    found.start = rank and rank + 1 or 0
+  end
   while seen < numbers.window and not ended do
-    local first = numbers.offset + seen
+    local first = found.start + seen
     local page = seen == 0 and #takers + SPARE or PAGE
     local last = first + math.min(page, numbers.window - seen) - 1
     local ids = call("ZRANGE", k.eligible, number.digits(first), number.digits(last))
@@ -127,24 +160,37 @@ function claim.take(k, found)
   end
 end
 
--- What a search without a plan answers.
-function claim.none(found, numbers)
+-- What a search without a plan answers. A worker with a filter is told after which execution to go
+-- on (none at the end), and of a kind that it does not take; others are told an offset.
+function claim.none(found, a)
   if found.admit then
     return "needs_admission", found.admit, found.core.budget_ids, found.core.quota_policy_id
   end
-  if found.seen == #found.dropped and numbers.offset == 0 and found.ended then
+  if found.seen == #found.dropped and found.start == 0 and found.ended then
     return "empty"
   end
-  local next_offset = numbers.offset + found.seen - #found.dropped
+  if a.work_filter then
+    return "none_claimable", not found.ended and found.passed or "", found.other_kind,
+      found.other_waited_ms
+  end
+  local next_offset = found.start + found.seen - #found.dropped
   return "none_claimable", found.ended and 0 or next_offset
 end
 
 -- Several claims in one call: the lease and attempt ids follow the named arguments in pairs, one
--- pair for each execution that is wanted. Answers the takers, or nil and a refusal.
+-- pair for each execution that is wanted, and after them the work filter, if there is one; it
+-- becomes a.work_filter. Answers the takers, or nil and a refusal.
 local WANTED_MAX = 64
-function claim.takers(arg_list, named)
-  local takers, given = {}, {}
-  for i = named + 1, #arg_list, 2 do
+function claim.takers(arg_list, named, a)
+  local takers, given, last = {}, {}, #arg_list
+  if (last - named) % 2 == 1 then
+    local filter = arg_list[last]
+    if filter:byte() ~= 10 or #filter > work_filter.BYTES_MAX then
+      return nil, work_filter.refusal()
+    end
+    a.work_filter, last = filter, last - 1
+  end
+  for i = named + 1, last, 2 do
     if arg_list[i] == "" or not arg_list[i + 1] or given[arg_list[i]] then
       return nil, err("invalid_input", "lease ids must be set and differ, each with an attempt id")
     end
@@ -183,10 +229,17 @@ function claim.append_noted(reply, k, a, tag, takers, note, now)
   return found
 end
 
--- Appends the claims of `plans` to `reply`, each as an array.
-function claim.append_planned(reply, plans)
+-- Appends the claims of a search to `reply`, each as an array. A worker with a filter that was not
+-- given what came first is also told the last execution that was passed over, and of a kind that it
+-- does not take: `passed`, id, kind, how long that had waited.
+function claim.append_planned(reply, found, a)
+  local plans = found.plans
   for i = 1, #plans do
     reply[#reply + 1] = { unpack(claim.answer(plans[i]), 4) }
+  end
+  if found.passed and a.work_filter then
+    reply[#reply + 1] =
+      { "passed", found.passed, found.other_kind or "", found.other_waited_ms or "" }
   end
   return reply
 end

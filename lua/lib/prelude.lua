@@ -11,6 +11,7 @@ local push = {}       -- published hints: ready, ended, lost
 local lease = {}      -- fence, validation, expiry, granting, releasing, history
 local grant = {}      -- claim grants: which worker may claim an execution next
 local claim = {}      -- how an eligible execution becomes active
+local work_filter = {} -- the namespace and kinds that a worker takes
 local attempt = {}    -- attempt records
 local stream = {}     -- output streams and their meta record
 local completion = {} -- the announcement that an execution ended

@@ -9,6 +9,7 @@ use crate::id::{
     WorkerInstanceId,
 };
 use crate::time::ServerTime;
+use crate::work_filter::WorkFilter;
 
 /// Something that can stand in ARGV.
 pub trait ToArg {
@@ -50,6 +51,7 @@ args_by_display!(
     SuspensionId,
     WaitpointId,
     WaitpointKey,
+    WorkFilter,
     WorkerId,
     WorkerInstanceId,
 );

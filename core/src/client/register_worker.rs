@@ -6,6 +6,8 @@
 //! that dies. If the owner of such an entry registers again at that moment, its next registration
 //! restores it.
 
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -23,7 +25,8 @@ use crate::value::Value;
 /// What the registry holds about a worker instance.
 #[derive(Clone, Debug)]
 pub struct WorkerEntry {
-    /// The namespace that it works in.
+    /// Where it is registered: the namespace that it works in, [`WorkerEntry::everywhere`] if in
+    /// all.
     pub namespace: Namespace,
     /// The instance.
     pub instance: WorkerInstanceId,
@@ -33,11 +36,28 @@ pub struct WorkerEntry {
     pub lanes: Vec<LaneId>,
     /// Its capabilities.
     pub capabilities: Capabilities,
+    /// The kinds that it handles; none if it does not say.
+    pub kinds: Option<BTreeSet<String>>,
     /// How long its leases last.
     pub lease_ttl: Duration,
 }
 
 impl WorkerEntry {
+    /// The field of a record that holds the kinds, one in a line. Names have no control characters.
+    pub const KINDS: &str = "kinds";
+
+    /// Where workers of all namespaces are registered: no namespace has an empty name.
+    #[must_use]
+    pub fn everywhere() -> Namespace {
+        Namespace::new("")
+    }
+
+    /// The kinds in the field of a record.
+    #[must_use]
+    pub fn read_kinds(field: &str) -> BTreeSet<String> {
+        field.lines().map(ToOwned::to_owned).collect()
+    }
+
     /// How long the entry lives after a registration.
     #[must_use]
     pub fn ttl(&self) -> Duration {
@@ -69,6 +89,8 @@ impl WorkerEntry {
             ("registered_at_ms", since.to_string()),
             ("last_heartbeat_ms", now.to_string()),
         ];
+        let kinds = self.kinds.as_ref().map(|kinds| (Self::KINDS, lines(kinds)));
+        let fields: Vec<(&str, String)> = fields.into_iter().chain(kinds).collect();
         let flat: Vec<&[u8]> =
             fields.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]).collect();
         let alive = Key::worker_alive(&self.namespace, &self.instance);
@@ -205,6 +227,11 @@ impl Procedure for DeregisterWorker {
     fn replied(&mut self, _: Replies) -> Step<()> {
         Step::Done(Ok(()))
     }
+}
+
+fn lines(words: &BTreeSet<String>) -> String {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    words.join("\n")
 }
 
 const REGISTRATIONS_PER_TTL: u32 = 3;

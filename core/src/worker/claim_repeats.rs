@@ -37,7 +37,7 @@ impl Claiming {
         }
         io.observe(Observation::ClaimGivenUp(partition));
         match self.remove(io, key) {
-            Some(claim) => self.requeue(key, claim, &Found::Unknown, Vec::new()),
+            Some(claim) => self.requeue(io, key, claim, Found::Unknown, Vec::new()),
             None => Vec::new(),
         }
     }

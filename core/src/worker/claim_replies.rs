@@ -7,8 +7,9 @@ use super::claim_repeats::perhaps_applied;
 use super::claiming::{Candidate, ClaimKey, Claiming, Event, Granted, PendingClaim};
 use super::io::{Alarm, Io, only};
 use super::observe::Observation;
-use crate::call::scheduling::{ClaimMany, ClaimManyReply};
+use crate::call::scheduling::{ClaimMany, ClaimManyReply, NoneClaimable};
 use crate::command::Reply;
+use crate::id::ExecutionId;
 use crate::time::LocalTime;
 
 /// What claims found on their target.
@@ -18,9 +19,9 @@ pub(super) enum Found {
     /// Fewer than were wanted. What stopped the search is not told.
     Fewer,
     /// A candidate that needs admission.
-    Admission,
-    /// Nothing for this worker before this offset.
-    Page(u32),
+    Admission(ExecutionId),
+    /// Nothing for this worker up to this candidate.
+    PassedOver(ExecutionId),
     /// Nothing.
     Nothing,
     /// It is not known.
@@ -30,7 +31,6 @@ pub(super) enum Found {
 /// Claims that were answered.
 pub(super) struct Answered {
     pub(super) key: TargetKey,
-    pub(super) offset: u32,
     pub(super) wanted: usize,
     pub(super) since: LocalTime,
     pub(super) turn: LocalTime,
@@ -59,53 +59,60 @@ impl Claiming {
                     self.keep_to_repeat(io, key, claim);
                     return Vec::new();
                 }
-                return self.requeue(key, claim, &Found::Unknown, Vec::new());
+                return self.requeue(io, key, claim, Found::Unknown, Vec::new());
             }
         };
         self.backoffs.remove(&partition);
         let answered = Answered {
             key: claim.target.key(),
-            offset: claim.target.offset,
             wanted: claim.wanted(),
             since: claim.since,
             turn: io.now,
             repeated: claim.repeated,
             has_permit: !claim.lent,
         };
-        let (found, events) = self.take(answered, reply);
-        self.requeue(key, claim, &found, events)
+        let (found, events) = self.take(io, answered, reply);
+        self.requeue(io, key, claim, found, events)
     }
 
     /// Takes the answer of claims apart.
-    pub(super) fn take(&mut self, claims: Answered, reply: ClaimManyReply) -> (Found, Vec<Event>) {
-        let Answered { key, offset, wanted, since, turn, repeated, has_permit } = claims;
+    pub(super) fn take(
+        &mut self,
+        io: &Io,
+        claims: Answered,
+        reply: ClaimManyReply,
+    ) -> (Found, Vec<Event>) {
+        let Answered { key, wanted, since, turn, repeated, has_permit } = claims;
         match reply {
-            ClaimManyReply::Claimed(works) => {
-                if offset == 0 {
-                    self.unsuited.remove(&key);
-                }
+            ClaimManyReply::Claimed { works, passed } => {
+                self.unsuited.remove(&key);
+                let (last, other) =
+                    passed.map_or((None, None), |passed| (Some(passed.last), passed.other_kind));
+                self.queue.claimed(&key, last, io.now);
                 let found = if works.len() < wanted { Found::Fewer } else { Found::All };
                 let granted = |work| {
                     let lane = key.0.clone();
                     Event::Granted(Granted { lane, work, since, turn, repeated, has_permit })
                 };
-                (found, works.into_iter().map(granted).collect())
+                let mut events: Vec<Event> = works.into_iter().map(granted).collect();
+                events.extend(other.map(|other| Event::PassedOver(key.0.clone(), other)));
+                (found, events)
             }
             // It is about to be claimed.
             ClaimManyReply::NeedsAdmission { execution_id, .. }
                 if self.is_admitted(&execution_id) =>
             {
-                (Found::Admission, Vec::new())
+                (Found::Admission(execution_id), Vec::new())
             }
             ClaimManyReply::NeedsAdmission { execution_id, budget_ids, quota_policy_id } => {
-                let lane = key.0;
+                let (lane, found) = (key.0, Found::Admission(execution_id.clone()));
                 let candidate = Candidate { execution_id, lane, budget_ids, quota_policy_id };
-                (Found::Admission, alloc::vec![Event::NeedsAdmission(candidate)])
+                (found, alloc::vec![Event::NeedsAdmission(candidate)])
             }
-            ClaimManyReply::NoneClaimable { next_offset } => {
+            ClaimManyReply::NoneClaimable(NoneClaimable { next, other_kind }) => {
+                let other = other_kind.map(|other| Event::PassedOver(key.0.clone(), other));
                 self.unsuited.insert(key);
-                let found = if next_offset > 0 { Found::Page(next_offset) } else { Found::Nothing };
-                (found, Vec::new())
+                (next.map_or(Found::Nothing, Found::PassedOver), other.into_iter().collect())
             }
             ClaimManyReply::Empty => (Found::Nothing, Vec::new()),
             // An earlier try got executions and their leases have lapsed, so that the engine will
@@ -137,9 +144,10 @@ impl Claiming {
     /// until a push or a poll queues it again. Returns the events of the reply.
     pub(super) fn requeue(
         &mut self,
+        io: &mut Io,
         key: &ClaimKey,
         claim: PendingClaim,
-        found: &Found,
+        found: Found,
         mut events: Vec<Event>,
     ) -> Vec<Event> {
         let PendingClaim { target, quota, .. } = claim;
@@ -156,20 +164,26 @@ impl Claiming {
         if self.draining {
             return events;
         }
-        match *found {
-            Found::Page(offset) => {
-                self.queue.push(ClaimTarget { offset, claims_at_once: 1, ..target });
+        match found {
+            Found::PassedOver(last) => {
+                self.queue.pass_over(&target.key(), last, io.now);
+                self.queue.push(ClaimTarget { claims_at_once: 1, ..target });
             }
             // What is behind the candidate need not wait for its admission.
-            Found::Admission => events.push(Event::MayLookBehind(target.behind())),
+            Found::Admission(last) => {
+                self.queue.look_behind(&target.key(), last, io.now);
+                events.push(Event::MayLookBehind(ClaimTarget { claims_at_once: 1, ..target }));
+            }
             Found::Unknown | Found::Fewer => {
                 self.queue.push(ClaimTarget { claims_at_once: 1, ..target });
             }
             Found::All => {
                 let claims_at_once = (target.claims_at_once * 2).min(CLAIMS_PER_TARGET_MAX);
-                self.queue.push(ClaimTarget { claims_at_once, offset: 0, ..target });
+                self.queue.push(ClaimTarget { claims_at_once, ..target });
             }
-            Found::Nothing => self.queue.finish(target),
+            Found::Nothing => {
+                self.end_pass(io, &target.key());
+            }
         }
         events
     }

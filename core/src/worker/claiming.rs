@@ -16,7 +16,7 @@ use super::claim_queue::{ClaimQueue, ClaimTarget, TargetKey};
 use super::claim_repeats::SLOW_AFTER;
 use super::config::WorkerConfig;
 use super::io::{Alarm, Continuation, Io};
-use crate::call::scheduling::{ClaimMany, ClaimTerms, ClaimedWork, NewLease, NewLeases};
+use crate::call::scheduling::{ClaimMany, ClaimTerms, ClaimedWork, NewLease, NewLeases, OtherKind};
 use crate::capability::fnv1a;
 use crate::id::{ExecutionId, LaneId, QuotaPolicyId};
 use crate::partition::Partition;
@@ -41,6 +41,8 @@ pub(super) enum Event {
     /// Candidates behind one that needs admission can be claimed, unless too many are being
     /// admitted.
     MayLookBehind(ClaimTarget),
+    /// An execution of a kind that this worker does not take was passed over in this lane.
+    PassedOver(LaneId, OtherKind),
     /// An admitted execution was not claimed: its slot may not be needed.
     QuotaSlotUnneeded(ExecutionId, QuotaPolicyId),
 }
@@ -110,8 +112,10 @@ pub(super) struct Claiming {
     /// Claims in flight, and claims to be repeated.
     pub(super) pending: BTreeMap<ClaimKey, PendingClaim>,
     pub(super) admitted: VecDeque<Admitted>,
-    /// Targets whose first candidates are not for this worker: an end does not claim there.
+    /// Targets where the last call found nothing for this worker: an end does not claim there.
     pub(super) unsuited: BTreeSet<TargetKey>,
+    /// Targets that are left alone after a long pass over candidates of others.
+    pub(super) resting: BTreeSet<TargetKey>,
     /// Partitions whose last claims failed.
     pub(super) backoffs: BTreeMap<Partition, Backoff>,
     /// Partitions with claims that are unanswered for long, and how many.
@@ -136,6 +140,7 @@ impl Claiming {
             pending: BTreeMap::new(),
             admitted: VecDeque::new(),
             unsuited: BTreeSet::new(),
+            resting: BTreeSet::new(),
             backoffs: BTreeMap::new(),
             slow: BTreeMap::new(),
             permits: 0,
@@ -163,6 +168,17 @@ impl Claiming {
             self.unsuited.remove(&target);
             self.queue.mark_ready(target);
         }
+    }
+
+    /// The last candidate of a target was looked at. Whether it is looked at once more, since
+    /// something became ready meanwhile.
+    pub(super) fn end_pass(&mut self, io: &mut Io, key: &TargetKey) -> bool {
+        let Some((rest, again)) = self.queue.end_pass(key) else { return false };
+        if !rest.is_zero() {
+            self.resting.insert(key.clone());
+            io.set(Alarm::Rest(key.clone()), io.now.after(rest));
+        }
+        again
     }
 
     /// Claims from this target when it is its turn.
@@ -198,7 +214,7 @@ impl Claiming {
             && let Some(Admitted { execution_id, lane, quota }) = self.admitted.pop_front()
         {
             let partition = execution_id.partition();
-            let target = ClaimTarget { lane, partition, claims_at_once: 1, offset: 0 };
+            let target = ClaimTarget::one((lane, partition));
             let call = self.claims(io, &target, 1, Some(execution_id.clone()));
             self.start(io, ClaimKey::Admitted(execution_id), target, call, quota);
             free -= 1;
@@ -215,9 +231,9 @@ impl Claiming {
     }
 
     fn next_target(&mut self, now: LocalTime) -> Option<ClaimTarget> {
-        let Self { queue, pending, backoffs, slow, .. } = self;
+        let Self { queue, pending, resting, backoffs, slow, .. } = self;
         queue.pop(|target| {
-            is_open(pending, target) && is_well(backoffs, slow, target.partition, now)
+            is_open(pending, resting, target) && is_well(backoffs, slow, target.partition, now)
         })
     }
 
@@ -225,7 +241,7 @@ impl Claiming {
     pub(super) fn others_wait(&self, than: &TargetKey, now: LocalTime) -> bool {
         self.queue.any(|target| {
             (target.partition != than.1 || target.lane != than.0)
-                && is_open(&self.pending, target)
+                && is_open(&self.pending, &self.resting, target)
                 && self.is_well(target.partition, now)
         })
     }
@@ -242,11 +258,13 @@ impl Claiming {
         wanted: usize,
         admitted: Option<ExecutionId>,
     ) -> ClaimMany {
+        // What is admitted need not be searched for.
+        let after = if admitted.is_some() { None } else { self.queue.after(&target.key()) };
         let first = new_lease(io);
         let more = (1..wanted).map(|_| new_lease(io)).collect();
         ClaimMany {
             partition: target.partition,
-            terms: terms(&self.config, target.lane.clone(), target.offset),
+            terms: terms(&self.config, target.lane.clone(), after),
             admitted,
             leases: NewLeases { first, more },
         }
@@ -287,12 +305,17 @@ impl Claiming {
     }
 }
 
-/// Whether no claim on a target is pending.
-fn is_open(pending: &BTreeMap<ClaimKey, PendingClaim>, target: &ClaimTarget) -> bool {
-    pending.is_empty() || {
-        let (lane, partition) = target.key();
-        !pending.contains_key(&ClaimKey::Target(lane, partition))
+/// Whether no claim on a target is pending, and it is not left alone.
+fn is_open(
+    pending: &BTreeMap<ClaimKey, PendingClaim>,
+    resting: &BTreeSet<TargetKey>,
+    target: &ClaimTarget,
+) -> bool {
+    if pending.is_empty() && resting.is_empty() {
+        return true;
     }
+    let key = target.key();
+    !resting.contains(&key) && !pending.contains_key(&ClaimKey::Target(key.0, key.1))
 }
 
 fn is_well(
@@ -306,7 +329,7 @@ fn is_well(
 }
 
 /// Who claims, and on which terms.
-pub(super) fn terms(config: &WorkerConfig, lane: LaneId, offset: u32) -> ClaimTerms {
+pub(super) fn terms(config: &WorkerConfig, lane: LaneId, after: Option<ExecutionId>) -> ClaimTerms {
     ClaimTerms {
         lane,
         worker_id: config.worker.clone(),
@@ -314,7 +337,8 @@ pub(super) fn terms(config: &WorkerConfig, lane: LaneId, offset: u32) -> ClaimTe
         capabilities: config.capabilities.clone(),
         lease_ttl_ms: config.lease_ttl_ms(),
         window: None,
-        offset,
+        after,
+        filter: config.filter.clone(),
     }
 }
 

@@ -6,6 +6,7 @@ use core::time::Duration;
 use crate::capability::Capabilities;
 use crate::id::{LaneId, WorkerId, WorkerInstanceId};
 use crate::partition::PartitionCounts;
+use crate::work_filter::WorkFilter;
 
 /// The configuration of a worker.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub struct WorkerConfig {
     pub lanes: Vec<LaneId>,
     /// What it can do.
     pub capabilities: Capabilities,
+    /// What it takes: it claims nothing else.
+    pub filter: WorkFilter,
     /// How many handlers may run at the same time.
     pub capacity: usize,
     /// How long a lease lasts without renewal.
@@ -44,6 +47,7 @@ impl WorkerConfig {
             partitions: PartitionCounts::DEFAULT,
             lanes: alloc::vec![LaneId::default_lane()],
             capabilities: Capabilities::default(),
+            filter: WorkFilter::all(),
             capacity: 16,
             lease_ttl: Duration::from_secs(30),
             poll_every: Duration::from_secs(1),

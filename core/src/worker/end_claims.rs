@@ -13,6 +13,7 @@ use super::claim_replies::{Answered, Found};
 use super::claiming::{Claiming, Event, new_lease};
 use super::io::Io;
 use crate::call::scheduling::{ClaimManyReply, NewLease};
+use crate::id::ExecutionId;
 use crate::time::LocalTime;
 
 /// A claim that goes with the report of an end.
@@ -20,6 +21,8 @@ use crate::time::LocalTime;
 pub(super) struct EndClaim {
     pub(super) target: TargetKey,
     pub(super) lease: NewLease,
+    /// After which candidate it starts.
+    pub(super) after: Option<ExecutionId>,
     /// When it was first sent.
     pub(super) since: LocalTime,
     /// Whether an earlier try was perhaps applied.
@@ -41,7 +44,6 @@ impl Claiming {
     ) -> Option<EndClaim> {
         let finds_something = self.queue.serves(&target.0, target.1)
             && !self.unsuited.contains(&target)
-            && !self.queue.is_paging(&target)
             && self.is_well(target.1, io.now);
         if self.draining || !finds_something || !self.admitted.is_empty() {
             return None;
@@ -51,13 +53,18 @@ impl Claiming {
             return None;
         }
         let (since, stamp) = (io.now, self.queue.stamp());
-        let lease = new_lease(io);
-        Some(EndClaim { target, lease, since, unconfirmed: false, turn, stamp })
+        let (lease, after) = (new_lease(io), self.queue.after(&target));
+        Some(EndClaim { target, lease, after, since, unconfirmed: false, turn, stamp })
     }
 
     /// A report with a claim was answered; no reply means that it was applied and the reply is
     /// lost for good.
-    pub(super) fn on_end(&mut self, claim: EndClaim, reply: Option<ClaimManyReply>) -> Vec<Event> {
+    pub(super) fn on_end(
+        &mut self,
+        io: &mut Io,
+        claim: EndClaim,
+        reply: Option<ClaimManyReply>,
+    ) -> Vec<Event> {
         let EndClaim { target, since, unconfirmed, turn, stamp, .. } = claim;
         let Some(reply) = reply else {
             self.mark_ready(target.0, target.1);
@@ -65,14 +72,13 @@ impl Claiming {
         };
         let answered = Answered {
             key: target.clone(),
-            offset: 0,
             wanted: 1,
             since,
             turn,
             repeated: unconfirmed,
             has_permit: true,
         };
-        let (found, mut events) = self.take(answered, reply);
+        let (found, mut events) = self.take(io, answered, reply);
         if self.draining {
             return events;
         }
@@ -80,14 +86,19 @@ impl Claiming {
             // If there is more, the target is queued, or a push is on its way.
             Found::All => {}
             Found::Fewer | Found::Unknown => self.mark_ready(target.0, target.1),
-            Found::Nothing => self.queue.remove_unchanged(&target, stamp),
-            Found::Page(offset) => {
-                self.queue.remove_unchanged(&target, stamp);
-                self.queue.push(ClaimTarget { offset, ..ClaimTarget::whole(target) });
+            Found::Nothing => {
+                if !self.end_pass(io, &target) {
+                    self.queue.remove_unchanged(&target, stamp);
+                }
             }
-            Found::Admission => {
+            Found::PassedOver(last) => {
+                self.queue.pass_over(&target, last, io.now);
+                self.queue.push(ClaimTarget::one(target));
+            }
+            Found::Admission(last) => {
                 self.queue.remove_unchanged(&target, stamp);
-                events.push(Event::MayLookBehind(ClaimTarget::whole(target).behind()));
+                self.queue.look_behind(&target, last, io.now);
+                events.push(Event::MayLookBehind(ClaimTarget::one(target)));
             }
         }
         events

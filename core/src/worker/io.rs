@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use uuid::Uuid;
 
+use super::claim_queue::TargetKey;
 use super::claiming::ClaimKey;
 use super::inputs_and_effects::Effect;
 use super::observe::Observation;
@@ -34,6 +35,7 @@ pub(super) enum Continuation {
     Report(LeaseId),
     HandlerRequest(u64),
     Release(u64),
+    OtherKind,
 }
 
 /// What is due at a time.
@@ -50,6 +52,8 @@ pub(super) enum Alarm {
     /// Claims are unanswered for long.
     Slow(ClaimKey),
     Repeat(ClaimKey),
+    /// A target may be claimed from again.
+    Rest(TargetKey),
     Admission(ExecutionId),
     HandlerRequest(u64),
     Release(u64),

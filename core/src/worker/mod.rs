@@ -34,6 +34,7 @@
 //! | `attempts` | claimed executions; `leases`: how long their leases last; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
 //! | `quota_releases` | quota slots to give back |
+//! | `other_kinds` | kinds that were passed over, and whether a worker handles them |
 //! | `drain` | how a drain goes: its phases and what is due in them |
 //! | `io` | requests in flight, timers, effects, random numbers |
 
@@ -51,6 +52,7 @@ mod inputs_and_effects;
 mod io;
 mod leases;
 mod observe;
+mod other_kinds;
 mod quota_releases;
 mod reports;
 mod survey;
@@ -76,6 +78,7 @@ use drain::Phase;
 use end_claims::EndClaim;
 use handler_requests::HandlerRequests;
 use io::{Alarm, Continuation, Io};
+use other_kinds::OtherKinds;
 use quota_releases::{QuotaReleases, QuotaSlot};
 use reports::Reported;
 
@@ -94,6 +97,7 @@ pub struct Worker {
     attempts: Attempts,
     handler_requests: HandlerRequests,
     releases: QuotaReleases,
+    other_kinds: OtherKinds,
     phase: Phase,
 }
 
@@ -110,7 +114,8 @@ impl Worker {
             admissions: Admissions::new(config.clone()),
             attempts: Attempts::new(config.clone()),
             handler_requests: HandlerRequests::new(config.clone()),
-            releases: QuotaReleases::new(config),
+            releases: QuotaReleases::new(config.clone()),
+            other_kinds: OtherKinds::new(config),
             phase: Phase::Open,
             io,
         }
@@ -229,6 +234,7 @@ impl Worker {
                 Alarm::Poll => self.claiming.poll(io),
                 // What waits for it is claimed at the end of every input.
                 Alarm::Partition(_) => {}
+                Alarm::Rest(key) => drop(self.claiming.resting.remove(&key)),
                 Alarm::Slow(key) => self.claiming.on_slow(io, key),
                 Alarm::Repeat(key) => {
                     let events = self.claiming.repeat(io, &key);
@@ -281,7 +287,7 @@ impl Worker {
                 let Reported { quota_slot, claim } = self.attempts.on_report(io, lease, replies);
                 self.release(quota_slot);
                 if let Some((claim, reply)) = claim {
-                    let events = self.claiming.on_end(claim, reply);
+                    let events = self.claiming.on_end(&mut self.io, claim, reply);
                     self.on_claiming(events);
                 }
             }
@@ -291,6 +297,7 @@ impl Worker {
                 self.release(quota_slot);
             }
             Continuation::Release(number) => self.releases.on_replies(io, number, replies),
+            Continuation::OtherKind => self.other_kinds.on_replies(io, replies),
         }
     }
 
@@ -307,6 +314,10 @@ impl Worker {
                         self.claiming.queue(target);
                     }
                 }
+                claiming::Event::PassedOver(lane, other) if self.phase.is_open() => {
+                    self.other_kinds.passed_over(&mut self.io, lane, other);
+                }
+                claiming::Event::PassedOver(..) => {}
                 claiming::Event::QuotaSlotUnneeded(execution, quota) => {
                     self.release(Some(QuotaSlot { execution, quota, ended: false }));
                 }

@@ -84,6 +84,15 @@ pub enum Observation {
     PutBack(ExecutionId),
     /// Executions became ready while all permits were in use.
     AtCapacity,
+    /// Executions of a kind wait in a lane, and no worker is registered that handles it.
+    KindUnhandled {
+        /// In which lane.
+        lane: LaneId,
+        /// Which kind.
+        kind: String,
+        /// How long one of them has waited.
+        waited_ms: u64,
+    },
     /// The sizes of all ready indexes are read, because pushes may have been missed.
     Surveyed,
     /// An execution that needs admission was admitted.

@@ -96,7 +96,7 @@ impl Attempts {
                     execution_id: attempt.execution.clone(),
                     fence: attempt.fence,
                     end,
-                    terms: terms(&config, attempt.lane.clone(), 0),
+                    terms: terms(&config, attempt.lane.clone(), claim.after.clone()),
                     leases: NewLeases::one(claim.lease),
                 };
                 Call::EndAndClaim(Box::new(call), claim)

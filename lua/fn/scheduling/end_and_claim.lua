@@ -15,12 +15,12 @@
 -- Arguments: execution_id, lease_id, lease_epoch, attempt_id, ending (complete or fail),
 --   outcome (the result, or why it failed), failure_category, retry_policy_json, lane, worker_id,
 --   worker_instance_id, worker_capabilities_csv, lease_ttl_ms, window, offset, then lease_id and
---   attempt_id per claim
+--   attempt_id per claim, then the work filter, as for ff_claim_many
 -- Replies: completed, retry_scheduled, terminal_failed, claimed, needs_admission, none_claimable,
 --   empty, lapsed
 -- Errors: invalid_input, invalid_capabilities, execution_not_found, partial_fence_triple,
 --   fence_required, execution_not_active, lease_revoked, lease_expired, stale_lease
--- Bound: 320 + 60 * n
+-- Bound: 321 + 60 * n
 -- Keeps: EdgeByTruth, GroupCounts, NoRunBeforeParents, OneHolder, OneHome, FenceNeverRepeats,
 --   AttemptsHonest, VectorWhole, RepeatIsHarmless
 local LANES, LANES_OF_RETRY = { "active", "terminal" }, { "active", "terminal", "delayed" }
@@ -152,7 +152,7 @@ define("ff_end_and_claim",
     local lacking, takers, ending
     lacking, refused = capability.lacking("", a.worker_capabilities_csv)
     if not lacking then return refused end
-    takers, refused = claim.takers(arg_list, 15)
+    takers, refused = claim.takers(arg_list, 15, a)
     if not takers then return refused end
     ending, refused = plan_end(k, a)
     if not ending then return earlier_answer(k, a, takers) or refused end
@@ -166,7 +166,7 @@ define("ff_end_and_claim",
       call("HSET", k.exec_core, unpack(note_fields(first_lease_id, ending, plans)))
     end
     if not plans[1] then
-      return ok(status, retry_at, claim.none(found, numbers))
+      return ok(status, retry_at, claim.none(found, a))
     end
-    return claim.append_planned({ 1, "OK", status, retry_at, "claimed" }, plans)
+    return claim.append_planned({ 1, "OK", status, retry_at, "claimed" }, found, a)
   end)

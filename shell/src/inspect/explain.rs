@@ -110,7 +110,7 @@ impl Client {
             let offer = alive.map(|worker| WorkerOffer {
                 lanes: worker.lanes.split(',').map(str::to_owned).collect(),
                 capabilities: worker.capabilities,
-                kinds: None,
+                kinds: worker.kinds,
             });
             offers.insert(namespace, offer.collect());
         }

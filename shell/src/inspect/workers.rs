@@ -1,5 +1,8 @@
 //! Lists the workers in the worker registry.
 
+use std::collections::BTreeSet;
+
+use selvedge_core::client::WorkerEntry;
 use selvedge_core::command::Command;
 use selvedge_core::id::{Namespace, WorkerInstanceId};
 use selvedge_core::key::Key;
@@ -18,6 +21,10 @@ pub struct WorkerStatus {
     pub worker: String,
     /// The lanes it serves, joined by commas.
     pub lanes: String,
+    /// The kinds that it handles; none if it does not say, as older workers do not.
+    pub kinds: Option<BTreeSet<String>>,
+    /// Whether it runs executions of all namespaces.
+    pub all_namespaces: bool,
     /// Its capabilities, joined by commas.
     pub capabilities: String,
     /// When it sent its last heartbeat.
@@ -27,7 +34,8 @@ pub struct WorkerStatus {
 }
 
 impl Client {
-    /// The workers of the client's namespace, sorted by instance id.
+    /// The workers of the client's namespace and those of all namespaces, each sorted by instance
+    /// id.
     ///
     /// # Errors
     /// When the store does not answer.
@@ -35,17 +43,22 @@ impl Client {
         self.workers_of(self.namespace()).await
     }
 
-    /// The workers of a namespace.
+    /// The workers of a namespace and those of all namespaces.
     pub(crate) async fn workers_of(
         &self,
         namespace: &Namespace,
     ) -> Result<Vec<WorkerStatus>, ClientError> {
-        let key = Key::Workers(namespace.clone());
-        let mut names = fields(self.read_one(Command::read("SMEMBERS", &key, &[])).await?);
-        names.sort();
+        let places = [namespace.clone(), WorkerEntry::everywhere()];
+        let index =
+            |place: &Namespace| Command::read("SMEMBERS", &Key::Workers(place.clone()), &[]);
+        let indexes = self.read(places.iter().map(index).collect()).await?;
         let mut workers = Vec::new();
-        for names in names.chunks(WORKERS_PER_PIPELINE) {
-            workers.extend(self.read_workers(namespace, names).await?);
+        for (place, names) in places.iter().zip(indexes) {
+            let mut names = fields(names);
+            names.sort();
+            for names in names.chunks(WORKERS_PER_PIPELINE) {
+                workers.extend(self.read_workers(place, names).await?);
+            }
         }
         Ok(workers)
     }
@@ -76,6 +89,8 @@ impl Client {
                 instance,
                 worker: field("worker_id"),
                 lanes: field("lanes_csv"),
+                kinds: record.get(WorkerEntry::KINDS).map(|kinds| WorkerEntry::read_kinds(kinds)),
+                all_namespaces: *namespace == WorkerEntry::everywhere(),
                 capabilities: field("caps_csv"),
                 heartbeat_at: field("last_heartbeat_ms").parse().ok(),
                 alive,

@@ -30,12 +30,15 @@ pub const WORKER_AT_CAPACITY: &str = "ff_worker_at_capacity_total";
 pub const QUEUE_DEPTH: &str = "selvedge_queue_depth";
 /// Age of the oldest waiting execution, by lane, sampled.
 pub const OLDEST_WAITING: &str = "selvedge_oldest_waiting_seconds";
-/// Time from eligible to claimed, by lane.
+/// Time from eligible to claimed, by lane and the namespace of the worker.
 pub const SCHEDULE_TO_START: &str = "selvedge_schedule_to_start_seconds";
 /// Running executions, by lane, sampled.
 pub const IN_FLIGHT: &str = "selvedge_in_flight";
-/// Failed attempts that will be retried, by lane.
+/// Failed attempts that will be retried, by lane and the namespace of the worker.
 pub const RETRIES: &str = "selvedge_retries_total";
+/// Checks that found no worker for a kind of which executions have waited for long, by lane,
+/// namespace and kind; each worker checks at most once a minute.
+pub const KIND_UNHANDLED: &str = "selvedge_kind_unhandled_total";
 /// Executions reclaimed from dead workers.
 pub const RECOVERED: &str = "selvedge_recovered_total";
 /// Blocked executions, by lane and reason, sampled.

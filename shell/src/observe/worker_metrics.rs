@@ -9,11 +9,12 @@ use selvedge_core::worker::AttemptOutcome;
 use super::metric_names;
 
 /// Counts a successful claim: the call took `took`, the execution had waited for `waited_ms`.
-pub(crate) fn claimed(lane: &LaneId, took: Duration, waited_ms: Option<u64>) {
+pub(crate) fn claimed(namespace: &str, lane: &LaneId, took: Duration, waited_ms: Option<u64>) {
     histogram!(metric_names::CLAIM_SECONDS, "lane" => lane.to_string()).record(took.as_secs_f64());
     if let Some(waited) = waited_ms.map(Duration::from_millis) {
         let seconds = waited.as_secs_f64();
-        histogram!(metric_names::SCHEDULE_TO_START, "lane" => lane.to_string()).record(seconds);
+        let labels = [("lane", lane.to_string()), ("namespace", namespace.to_owned())];
+        histogram!(metric_names::SCHEDULE_TO_START, &labels).record(seconds);
     }
 }
 
@@ -23,12 +24,20 @@ pub(crate) fn renewed(ok: bool) {
 }
 
 /// Counts an ended attempt.
-pub(crate) fn ended(lane: &LaneId, outcome: AttemptOutcome) {
+pub(crate) fn ended(namespace: &str, lane: &LaneId, outcome: AttemptOutcome) {
     let labels = [("lane", lane.to_string()), ("outcome", outcome.as_str().to_owned())];
     counter!(metric_names::ATTEMPT_OUTCOMES, &labels).increment(1);
     if outcome == AttemptOutcome::Retry {
-        counter!(metric_names::RETRIES, "lane" => lane.to_string()).increment(1);
+        let labels = [("lane", lane.to_string()), ("namespace", namespace.to_owned())];
+        counter!(metric_names::RETRIES, &labels).increment(1);
     }
+}
+
+/// Counts that no worker handles a kind of which executions wait.
+pub(crate) fn kind_unhandled(namespace: &str, lane: &LaneId, kind: &str) {
+    let (namespace, kind) = (namespace.to_owned(), kind.to_owned());
+    let labels = [("lane", lane.to_string()), ("namespace", namespace), ("kind", kind)];
+    counter!(metric_names::KIND_UNHANDLED, &labels).increment(1);
 }
 
 /// Counts a push about ready executions while all permits were in use.

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use selvedge_core::call::scheduling::ClaimedWork;
 use selvedge_core::command::{Answer, Ticket};
-use selvedge_core::id::{LaneId, LeaseId};
+use selvedge_core::id::{LaneId, LeaseId, Namespace};
 use selvedge_core::requests::store_timeout;
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{
@@ -149,7 +149,10 @@ impl Driver<'_> {
                         let _ = waiting.send(answer);
                     }
                 }
-                Effect::Observe(fact) => observe::observe(&fact),
+                Effect::Observe(fact) => {
+                    let namespace = self.shared.filter.namespace();
+                    observe::observe(&fact, namespace.map_or("all", Namespace::as_str));
+                }
             }
         }
     }
@@ -224,6 +227,7 @@ fn machine_config(shared: &Shared) -> WorkerConfig {
         partitions: *shared.client.partitions(),
         lanes: shared.lanes.clone(),
         capabilities: shared.capabilities.clone(),
+        filter: shared.filter.clone(),
         capacity: shared.concurrency,
         lease_ttl: shared.lease_ttl,
         poll_every: shared.poll_every,

@@ -87,7 +87,8 @@ impl Failed {
     pub const PERMANENT: &'static str = selvedge_core::worker::PERMANENT;
     /// The category of panics in handlers.
     pub const PANIC: &'static str = selvedge_core::worker::PANIC;
-    /// The category of executions of a kind that the worker has no handler for.
+    /// The category of executions of a kind that the worker has no handler for. It claims none, as
+    /// long as the store has the library of this version.
     pub const NO_HANDLER: &'static str = "no_handler";
 
     /// A failure of any category. Retry policies may list the categories to retry.

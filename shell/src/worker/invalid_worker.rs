@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use selvedge_core::capability::InvalidCapabilities;
 use selvedge_core::id::InvalidId;
+use selvedge_core::work_filter::InvalidWorkFilter;
 use thiserror::Error;
 
 use crate::client::InvalidName;
@@ -40,6 +41,9 @@ pub enum InvalidWorker {
         /// The type of the state.
         state: &'static str,
     },
+    /// The kinds of the handlers are too long together.
+    #[error(transparent)]
+    Kinds(InvalidWorkFilter),
     /// A lane cannot be used.
     #[error(transparent)]
     Lane(InvalidId),

@@ -1,4 +1,5 @@
-//! [`Worker`]: claims executions of its lanes, runs their handlers, and reports their outcomes.
+//! [`Worker`]: claims executions of its lanes, its namespace and the kinds that it has handlers
+//! for, runs their handlers, and reports their outcomes.
 //!
 //! ```
 //! use selvedge::client::{Client, Task};
@@ -50,6 +51,7 @@ use std::time::Duration;
 
 use selvedge_core::capability::Capabilities;
 use selvedge_core::id::{LaneId, WorkerId, WorkerInstanceId};
+use selvedge_core::work_filter::WorkFilter;
 use uuid::Uuid;
 
 pub use context::Context;
@@ -78,6 +80,7 @@ struct Shared {
     client: Client,
     lanes: Vec<LaneId>,
     capabilities: Capabilities,
+    filter: WorkFilter,
     worker: WorkerId,
     /// New at every start, so that it is never taken for a dead instance.
     instance: WorkerInstanceId,
@@ -94,6 +97,7 @@ pub struct WorkerBuilder {
     client: Client,
     name: String,
     lanes: Vec<String>,
+    all_namespaces: bool,
     capabilities: Vec<String>,
     concurrency: usize,
     lease_ttl: Duration,
@@ -132,6 +136,7 @@ impl Worker {
             client,
             name: "selvedge-worker".to_owned(),
             lanes: Vec::new(),
+            all_namespaces: false,
             capabilities: Vec::new(),
             concurrency: 16,
             lease_ttl: Duration::from_secs(30),
@@ -185,6 +190,14 @@ impl WorkerBuilder {
         self
     }
 
+    /// Runs executions of all namespaces. Without this, the worker runs those of its client's
+    /// namespace only. The client that handlers get from [`Context::client`] stays the same.
+    #[must_use]
+    pub fn all_namespaces(mut self) -> Self {
+        self.all_namespaces = true;
+        self
+    }
+
     /// Adds capabilities. The worker claims only executions whose needed capabilities it has.
     #[must_use]
     pub fn capabilities<T: Into<String>>(mut self, tokens: impl IntoIterator<Item = T>) -> Self {
@@ -226,6 +239,7 @@ impl WorkerBuilder {
 
     /// Runs `handler` for executions of this kind: an async function of arguments that are
     /// [`FromContext`]. A later handler of the same kind replaces it.
+    /// The worker leaves executions of other kinds to other workers.
     #[must_use]
     pub fn handler<Arguments, H>(mut self, kind: impl Into<String>, handler: H) -> Self
     where
@@ -303,11 +317,15 @@ impl WorkerBuilder {
         }
         let capabilities =
             Capabilities::new(self.capabilities).map_err(InvalidWorker::Capability)?;
+        let namespace = (!self.all_namespaces).then(|| self.client.namespace().clone());
+        let kinds = self.handlers.kinds().map(str::to_owned).collect();
+        let filter = WorkFilter::new(namespace, Some(kinds)).map_err(InvalidWorker::Kinds)?;
         let instance = WorkerInstanceId::new(format!("{}-{}", self.name, Uuid::new_v4()));
         let shared = Shared {
             client: self.client,
             lanes,
             capabilities,
+            filter,
             worker: WorkerId::new(self.name),
             instance,
             concurrency: self.concurrency,

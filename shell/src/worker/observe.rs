@@ -2,25 +2,32 @@
 
 use std::time::Duration;
 
-use selvedge_core::id::ExecutionId;
+use selvedge_core::error::Refusal;
+use selvedge_core::id::{ExecutionId, LaneId};
 use selvedge_core::worker::{AttemptOutcome, Observation};
 
 use crate::observe::worker_metrics;
 
-pub(super) fn observe(fact: &Observation) {
-    count(fact);
+/// `namespace` is that of the worker.
+pub(super) fn observe(fact: &Observation, namespace: &str) {
+    count(fact, namespace);
     log(fact);
 }
 
-fn count(fact: &Observation) {
+fn count(fact: &Observation, namespace: &str) {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others have no metric")]
     match fact {
         Observation::Claimed { lane, took_ms, waited_ms, .. } => {
-            worker_metrics::claimed(lane, Duration::from_millis(*took_ms), *waited_ms);
+            worker_metrics::claimed(namespace, lane, Duration::from_millis(*took_ms), *waited_ms);
         }
         Observation::AtCapacity => worker_metrics::at_capacity(),
         Observation::Renewed { ok } => worker_metrics::renewed(*ok),
-        Observation::AttemptEnded { lane, outcome, .. } => worker_metrics::ended(lane, *outcome),
+        Observation::AttemptEnded { lane, outcome, .. } => {
+            worker_metrics::ended(namespace, lane, *outcome);
+        }
+        Observation::KindUnhandled { lane, kind, .. } => {
+            worker_metrics::kind_unhandled(namespace, lane, kind);
+        }
         _ => {}
     }
 }
@@ -58,12 +65,7 @@ fn log(fact: &Observation) {
         Observation::RenewalFailed { execution, error } => {
             tracing::debug!(%execution, %error, "lease renewal failed, retrying");
         }
-        Observation::LeaseLost { execution, refusal: Some(refusal) } => {
-            tracing::info!(%execution, %refusal, "lease lost");
-        }
-        Observation::LeaseLost { execution, refusal: None } => {
-            tracing::warn!(%execution, "lease expired before it could be renewed");
-        }
+        Observation::LeaseLost { execution, refusal } => log_lost(execution, refusal.as_ref()),
         Observation::ReportUnanswered { execution, error } => {
             tracing::warn!(%execution, %error, "outcome not acknowledged, retrying");
         }
@@ -87,6 +89,9 @@ fn log(fact: &Observation) {
         Observation::QuotaNotReleased { execution, error } => {
             tracing::debug!(%execution, %error, "quota slot not released, left to the engine");
         }
+        Observation::KindUnhandled { lane, kind, waited_ms } => {
+            log_unhandled(lane, kind, *waited_ms);
+        }
         Observation::DrainTimeOver => tracing::info!("drain time is over, stopping handlers"),
         Observation::AtCapacity
         | Observation::Renewed { .. }
@@ -94,6 +99,17 @@ fn log(fact: &Observation) {
         | Observation::BatchTimedOut(_)
         | Observation::Drained => {}
     }
+}
+
+fn log_lost(execution: &ExecutionId, refusal: Option<&Refusal>) {
+    match refusal {
+        Some(refusal) => tracing::info!(%execution, %refusal, "lease lost"),
+        None => tracing::warn!(%execution, "lease expired before it could be renewed"),
+    }
+}
+
+fn log_unhandled(lane: &LaneId, kind: &str, waited_ms: u64) {
+    tracing::warn!(%lane, kind, waited_ms, "executions wait, no worker handles their kind");
 }
 
 /// Success and a retry are the normal course.

@@ -1,4 +1,5 @@
-//! Registration of this worker: its instance, lanes and capabilities, kept alive until it stops.
+//! Registration of this worker: its instance, lanes, kinds and capabilities, kept alive until it
+//! stops.
 //! See [`selvedge_core::client::RegisterWorker`].
 
 use std::sync::Arc;
@@ -36,11 +37,12 @@ pub(super) async fn deregister(shared: &Shared) {
 
 fn entry(shared: &Shared) -> WorkerEntry {
     WorkerEntry {
-        namespace: shared.client.namespace().clone(),
+        namespace: shared.filter.namespace().cloned().unwrap_or_else(WorkerEntry::everywhere),
         instance: shared.instance.clone(),
         worker: shared.worker.clone(),
         lanes: shared.lanes.clone(),
         capabilities: shared.capabilities.clone(),
+        kinds: shared.filter.kinds().cloned(),
         lease_ttl: shared.lease_ttl,
     }
 }

@@ -187,7 +187,7 @@ impl World {
         let call = CreateExecution {
             namespace: tenant(self.tenant_of(&task.name)),
             lane_id: self.lane_of_task(task),
-            execution_kind: "task".to_owned(),
+            execution_kind: self.kind_of(&task.name),
             priority: task.priority,
             creator_identity: by.to_string(),
             policy_json: self.policy_json(task.policy),
@@ -199,6 +199,11 @@ impl World {
             execution_id: id,
         };
         Start::new(needs, call, start)
+    }
+
+    /// The kind of an execution.
+    pub(crate) fn kind_of(&self, name: &str) -> String {
+        super::kind(super::names::hash(name, 17) % self.plan.config.kinds.max(1))
     }
 
     /// The tenant of an execution or flow.

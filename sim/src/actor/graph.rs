@@ -34,6 +34,7 @@ const STAGES_MAX: u32 = 12;
 struct Drawn {
     flow_id: FlowId,
     ids: Vec<ExecutionId>,
+    kinds: Vec<String>,
     /// The edges of each member.
     edges: Vec<Vec<Edge>>,
     groups: Vec<Option<GroupPolicy>>,
@@ -153,10 +154,11 @@ impl World {
     fn draw_flow(&mut self, flow: &FlowSpec) -> Drawn {
         let flow_id = self.clients.names.register_flow(&flow.name, flow.partition);
         let specs = flow.members();
-        let ids: Vec<ExecutionId> = specs
-            .iter()
-            .map(|(name, ..)| self.clients.names.execution(&format!("{}.{name}", flow.name)))
-            .collect();
+        let names: Vec<String> =
+            specs.iter().map(|(name, ..)| format!("{}.{name}", flow.name)).collect();
+        let ids: Vec<ExecutionId> =
+            names.iter().map(|name| self.clients.names.execution(name)).collect();
+        let kinds = names.iter().map(|name| self.kind_of(name)).collect();
         let mut edges = Vec::new();
         for (at, (name, after, _)) in specs.iter().enumerate() {
             let edge = |from: &usize| Edge {
@@ -168,18 +170,18 @@ impl World {
             edges.push(after.iter().map(edge).collect());
         }
         let groups = specs.iter().map(|(_, _, group)| group_policy(*group)).collect();
-        Drawn { flow_id, ids, edges, groups }
+        Drawn { flow_id, ids, kinds, edges, groups }
     }
 
     /// A flow as the client submits it.
     pub(crate) fn submission(&mut self, flow: &FlowSpec) -> FlowSubmission {
-        let Drawn { flow_id, ids, edges, groups } = self.draw_flow(flow);
+        let Drawn { flow_id, ids, kinds, edges, groups } = self.draw_flow(flow);
         let policy_json = self.policy_json(flow.policy);
-        let task = |((id, edges), group)| FlowTask {
+        let task = |(((id, kind), edges), group)| FlowTask {
             member: NewMember {
                 execution_id: id,
                 lane_id: lane(0),
-                execution_kind: "task".to_owned(),
+                execution_kind: kind,
                 priority: 0,
                 creator_identity: "sim".to_owned(),
                 policy_json: policy_json.clone(),
@@ -198,7 +200,7 @@ impl World {
             partition: self.clients.names.partition_of(flow_id),
             flow_kind: "simulated".to_owned(),
             namespace: tenant(self.tenant_of(&flow.name)),
-            tasks: ids.into_iter().zip(edges).zip(groups).map(task).collect(),
+            tasks: ids.into_iter().zip(kinds).zip(edges).zip(groups).map(task).collect(),
             tags: Vec::new(),
             content: String::new(),
             tasks_per_call: chunk.unwrap_or(SubmitFlow::MEMBERS_MAX),
@@ -223,12 +225,12 @@ impl World {
             namespace: namespace.clone(),
         };
         let mut pieces = VecDeque::from([Piece::Call(Command::call(&create))]);
-        for (id, edges) in drawn.ids.iter().zip(&drawn.edges) {
+        for ((id, kind), edges) in drawn.ids.iter().zip(&drawn.kinds).zip(&drawn.edges) {
             let create = CreateExecution {
                 execution_id: id.clone(),
                 namespace: namespace.clone(),
                 lane_id: lane(0),
-                execution_kind: "task".to_owned(),
+                execution_kind: kind.clone(),
                 priority: 0,
                 creator_identity: by.to_string(),
                 policy_json: policy_json.clone(),

@@ -51,6 +51,11 @@ pub(crate) fn tenant(number: u64) -> Namespace {
     Namespace::new(format!("tenant-{number}"))
 }
 
+/// The kind of work with this number.
+pub(crate) fn kind(number: u64) -> String {
+    if number == 0 { "task".to_owned() } else { format!("task-{number}") }
+}
+
 impl World {
     /// Sets a timer of a client.
     pub(crate) fn set_timer(
@@ -166,7 +171,7 @@ pub(crate) const RACING_CALLER: Actor = Actor::Caller(3);
 /// The first execution that a claim got.
 fn claimed(reply: &Value) -> Option<ExecutionId> {
     match ClaimMany::parse(reply.clone()) {
-        Ok(ClaimManyReply::Claimed(works)) => Some(works.into_iter().next()?.execution_id),
+        Ok(ClaimManyReply::Claimed { works, .. }) => Some(works.into_iter().next()?.execution_id),
         Ok(_) | Err(_) => None,
     }
 }

@@ -217,6 +217,13 @@ canaries! {
     partition_starved_by_wrap_around: "ClaimedSoon",
         PlantedBug::Worker(WorkerBug::LastPartitionSkipped),
         "flow_partitions 2\nbound 60s\nat 0s caller-1 create E1 in fp:1\n";
+    kind_not_compared: "OnlyWhatSuits", lua!(
+        "and not work_filter.suits(filter, v[15] or \"\", kind) then" => "and false then"),
+        "workers 2\nkinds 2\nat 0s caller-1 submit F1 fan_out 20\n";
+    namespace_not_compared: "OnlyWhatSuits", lua!(
+        "or filter:find(\"\\n\\t\" .. kind .. \"\\n\", 1, true)"
+            => "or filter:find(\"\\t\" .. kind .. \"\\n\", 1, true)"),
+        "workers 2\ntenants 2\nat 0s caller-1 create E1\nat 0s caller-1 create E2\nat 0s caller-1 create E3\nat 0s caller-1 create E4\nat 0s caller-1 create E5\nat 0s caller-1 create E6\n";
     one_failed_claim_stops_all: "ClaimedSoon", PlantedBug::Worker(WorkerBug::OneFailureStopsAll),
         "shards 2\nflow_partitions 2\nlength 90s\nfault SlowPartition at 1s to node-1 times 5000 for 80s\nat 0s caller-1 create E1 in fp:0 delay 30s\nat 0s caller-1 create E2 in fp:1 delay 30s\n";
     permit_leaked_after_a_failed_claim: "ClaimedSoon",

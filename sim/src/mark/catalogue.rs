@@ -115,6 +115,11 @@ marks! {
     "claim repeated with the same lease": |g| g.did("claim_many", "claimed") && repeats_leases(g);
     "several claimed in one call": |g| g.did("claim_many", "claimed")
         && g.changes.executions.iter().filter(|change| change.got_a_lease().is_some()).count() > 1;
+    "claimed behind executions that were passed over": |g| g.did("claim_many", "claimed")
+        && g.call.is_some_and(|call| !call.argument("offset").is_empty());
+    "end claimed behind executions that were passed over": |g| g.did("end_and_claim", "claimed")
+        && g.call.is_some_and(|call| !call.argument("offset").is_empty());
+    "nothing that waits is for this worker": |g| g.did("claim_many", "none_claimable");
     "end claimed the next": |g| g.did("end_and_claim", "claimed");
     "end claimed a child that it had released": |g| g.did("end_and_claim", "claimed")
         && g.changes.executions.iter().any(|change| change.got_a_lease().is_some()

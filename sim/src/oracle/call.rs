@@ -85,6 +85,8 @@ impl<'a> Call<'a> {
         let takes_leases = matches!(self.function, "claim_many" | "end_and_claim");
         let named = self.signature.arguments.len();
         let ids = self.arguments().iter().skip(named).step_by(2);
+        // The work filter comes last.
+        let ids = ids.filter(|id| !id.starts_with(b"\n"));
         ids.filter(|_| takes_leases).map(Vec::as_slice).collect()
     }
 
@@ -200,7 +202,7 @@ mod tests {
         let named = ["lane", "w", "w-1", "", "1000", "", "0", ""];
         let words = ["FCALL", "ff_claim_many", "0"].iter().chain(&named);
         let argv: Vec<_> =
-            words.chain(&["l1", "a1", "l2", "a2"]).map(|w| w.bytes().collect()).collect();
+            words.chain(&["l1", "a1", "l2", "a2", "\n\t\n"]).map(|w| w.bytes().collect()).collect();
         assert_eq!(Call::read(&argv).unwrap().new_leases(), [b"l1", b"l2"]);
     }
 

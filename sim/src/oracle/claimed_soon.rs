@@ -9,14 +9,15 @@ use selvedge_core::state::{EligibilityState, LifecyclePhase};
 
 use super::call::Answer;
 use super::changes::ExecutionState;
+use super::only_what_suits::suits;
 use super::workers::{Workers, is_worker, round_trips};
 use super::{Changes, Checker, Class, Findings, Oracle, RunEnd, View};
 use crate::event::{Actor, Event, EventKind, HandlerStep, keys_of};
 
 pub(super) const ORACLE: Oracle = Oracle {
     name: "ClaimedSoon",
-    statement: "what becomes eligible is claimed at once by a healthy worker with a free permit: it \
-                does not wait for a poll",
+    statement: "what becomes eligible is claimed at once by a healthy worker that takes it and has a \
+                free permit: it does not wait for a poll",
     class: Class::Liveness,
     checker: || Box::<ClaimedSoon>::default(),
 };
@@ -24,7 +25,7 @@ pub(super) const ORACLE: Oracle = Oracle {
 #[derive(Default)]
 struct ClaimedSoon {
     workers: Workers,
-    /// Eligible executions that any worker can run, and since when.
+    /// Eligible executions, and since when.
     waiting: BTreeMap<ExecutionId, u64>,
     /// When to look at them.
     alarms: BTreeSet<(u64, ExecutionId)>,
@@ -121,7 +122,7 @@ impl ClaimedSoon {
         while self.alarms.first().is_some_and(|(at_ms, _)| *at_ms < now_ms) {
             let Some((_, id)) = self.alarms.pop_first() else { return };
             let Some(since_ms) = self.waiting.get(&id).copied() else { continue };
-            let Some(free_ms) = self.free_since() else {
+            let Some((worker, free_ms)) = self.free_since(&id, view) else {
                 self.alarms.insert((now_ms + soon_ms(view), id));
                 continue;
             };
@@ -130,11 +131,12 @@ impl ClaimedSoon {
             let hurt_ms = view.disturbed_until_ms.max((view.slow_until)(shard)).max(failed_ms);
             let since_ms = since_ms.max(free_ms).max(hurt_ms);
             let late_ms = since_ms.saturating_add(soon_ms(view));
+            let late_ms = late_ms.saturating_add(pass_ms(&id, view));
             if late_ms >= now_ms {
                 self.alarms.insert((late_ms, id));
-            } else if all_are_plain(&id, view) {
+            } else if all_are_plain(worker, &id, view) {
                 let waited = now_ms - since_ms;
-                let what = format!("is eligible for {waited} ms while a worker has a free permit");
+                let what = format!("is eligible for {waited} ms while {worker} has a free permit");
                 findings.add(view, &id, what);
             } else {
                 // Those that are in its way take their time.
@@ -144,16 +146,21 @@ impl ClaimedSoon {
         }
     }
 
-    /// Since when some worker has a free permit; none if no worker has one.
-    fn free_since(&self) -> Option<u64> {
+    /// Which worker that takes an execution has a free permit, and since when; none if none has.
+    fn free_since(&self, id: &ExecutionId, view: &View<'_>) -> Option<(Actor, u64)> {
         let up = self.workers.up_since.iter().filter(|(worker, _)| {
+            if !is_worker(**worker) || !suits(**worker, id, view) {
+                return false;
+            }
             let capacity = self.capacity.get(worker).copied().unwrap_or(0);
             let held = self.workers.held.values().filter(|holder| holder.by == **worker).count();
             let running = self.running.get(worker).copied().unwrap_or(0);
             u64::try_from(held).unwrap_or(u64::MAX).max(running) < capacity
         });
-        up.map(|(worker, up_ms)| (*up_ms).max(self.full_until.get(worker).copied().unwrap_or(0)))
-            .min()
+        let since = |(worker, up_ms): (&Actor, &u64)| {
+            (*worker, (*up_ms).max(self.full_until.get(worker).copied().unwrap_or(0)))
+        };
+        up.map(since).min_by_key(|(_, since_ms)| *since_ms)
     }
 }
 
@@ -168,18 +175,41 @@ fn shard_of(slot: u16, view: &View<'_>) -> usize {
     (view.owners)(slot).min(view.shards.len() - 1)
 }
 
-/// Whether it, and all others in its place, can be claimed by any worker without an admission, and
-/// a worker can run all of them at once.
-fn all_are_plain(id: &ExecutionId, view: &View<'_>) -> bool {
-    let snapshot = view.of(id.partition());
-    let Some(execution) = snapshot.execution(id) else { return false };
-    let Ok(lane) = execution.core.text("lane_id").parse() else { return false };
-    let index = Key::index(id.partition()).lane(&lane, LaneIndex::Eligible);
-    let place = snapshot.zset(&index);
-    let plain = |member: &String| member.parse().is_ok_and(|id| is_plain(&id, view));
-    let fits = place.len() as u64 <= view.config.capacity;
-    place.contains_key(&id.to_string()) && fits && place.keys().all(plain)
+/// Whether it, and all others in its place that the worker takes, can be claimed without an
+/// admission, and the worker can run all of them at once.
+fn all_are_plain(worker: Actor, id: &ExecutionId, view: &View<'_>) -> bool {
+    let Some(place) = place_of(id, view) else { return false };
+    let members = place.keys().map(|member| member.parse::<ExecutionId>());
+    let mut own = 0;
+    for member in members {
+        let Ok(member) = member else { return false };
+        if suits(worker, &member, view) {
+            own += 1;
+            if own > view.config.capacity || !is_plain(&member, view) {
+                return false;
+            }
+        }
+    }
+    place.contains_key(&id.to_string())
 }
+
+/// All that is eligible where it is.
+fn place_of<'a>(id: &ExecutionId, view: &'a View<'_>) -> Option<&'a BTreeMap<String, f64>> {
+    let snapshot = view.of(id.partition());
+    let lane = snapshot.execution(id)?.core.text("lane_id").parse().ok()?;
+    Some(snapshot.zset(&Key::index(id.partition()).lane(&lane, LaneIndex::Eligible)))
+}
+
+/// How long a worker may take to look at all that is eligible there, and to rest after that.
+fn pass_ms(id: &ExecutionId, view: &View<'_>) -> u64 {
+    let looks = place_of(id, view).map_or(0, |place| place.len() as u64 / LOOKED_AT);
+    2 * (round_trips(view.config, looks) + REST_PER_LOOK_MS * looks)
+}
+
+/// Candidates that a claim looks at.
+const LOOKED_AT: u64 = 64;
+/// How long a worker rests for each call that has found nothing.
+const REST_PER_LOOK_MS: u64 = 10;
 
 fn is_plain(id: &ExecutionId, view: &View<'_>) -> bool {
     let snapshot = view.of(id.partition());

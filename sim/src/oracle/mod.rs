@@ -32,6 +32,7 @@ mod not_before_due;
 mod oldest_age_bounded;
 mod one_holder;
 mod one_slot;
+mod only_what_suits;
 mod pending_cancels_finished;
 mod purged_in_time;
 mod quiet_at_rest;
@@ -186,6 +187,7 @@ pub const ORACLES: &[Oracle] = &[
     handlers_stopped::ORACLE,
     admissions_paced::ORACLE,
     capacity_kept::ORACLE,
+    only_what_suits::ORACLE,
     all_settle::ORACLE,
     oldest_age_bounded::ORACLE,
     cadence_kept::ORACLE,

@@ -63,6 +63,7 @@ fn settings(plan: &Plan) -> Result<(), (Place, String)> {
         ("workers", config.workers, 0, 9),
         ("capacity", config.capacity, 1, 64),
         ("tenants", config.tenants, 1, 2),
+        ("kinds", config.kinds, 1, 3),
         ("lanes", config.lanes, 1, 9),
         ("flow_partitions", config.flow_partitions, 1, 256),
         ("budget_partitions", config.budget_partitions, 1, 256),

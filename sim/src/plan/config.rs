@@ -74,6 +74,8 @@ settings! {
     signals: bool = true;
     /// tenants, 1 or 2
     tenants: u64 = 1;
+    /// kinds of work, 1 to 3; the first worker takes all kinds and tenants, the others some
+    kinds: u64 = 1;
     /// flow partitions
     flow_partitions: u64 = 1;
     /// budget partitions

@@ -9,6 +9,7 @@ use selvedge_core::call::scheduling::{ClaimNext, ClaimNextReply};
 use selvedge_core::capability::Capabilities;
 use selvedge_core::id::{ExecutionId, LaneId, Namespace, WorkerId, WorkerInstanceId};
 use selvedge_core::value::Value;
+use selvedge_core::work_filter::WorkFilter;
 use selvedge_lua::host::{Host, HostConfig};
 use selvedge_lua::library;
 use selvedge_tests::server::Server;
@@ -108,8 +109,9 @@ fn record() -> Result<(Vec<Changes>, String), Fault> {
         lease_ttl_ms: 30_000,
         attempt_id: Uuid::new_v4().into(),
         window: None,
-        offset: 0,
+        after: None,
         admitted: None,
+        filter: WorkFilter::all(),
     };
     let mut calls = vec![changes(&mut host, &create)?.0];
     let (claimed, reply) = changes(&mut host, &claim)?;

@@ -18,6 +18,7 @@ use selvedge_core::id::{
 };
 use selvedge_core::partition::Partition;
 use selvedge_core::value::Value;
+use selvedge_core::work_filter::WorkFilter;
 use selvedge_tests::command_line::exit_code;
 use selvedge_tests::connection::Connection;
 use selvedge_tests::print_line;
@@ -134,7 +135,9 @@ impl Store {
         let first = ClaimMany { partition: PARTITION, terms: terms(), admitted: None, leases };
         let mut claims = self.call(&first)?;
         for _ in 0..count {
-            let ClaimManyReply::Claimed(works) = claims else { return Err("none claimed".into()) };
+            let ClaimManyReply::Claimed { works, .. } = claims else {
+                return Err("none claimed".into());
+            };
             let Some(work) = works.into_iter().next() else { return Err("none claimed".into()) };
             let leases = self.lease();
             let end = EndAndClaim {
@@ -195,7 +198,8 @@ fn terms() -> ClaimTerms {
         capabilities: Capabilities::default(),
         lease_ttl_ms: LEASE_TTL_MS,
         window: None,
-        offset: 0,
+        after: None,
+        filter: WorkFilter::all(),
     }
 }
 

@@ -19,6 +19,7 @@ use selvedge_core::key::{Key, LaneIndex};
 use selvedge_core::policy::StreamPolicy;
 use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
+use selvedge_core::work_filter::WorkFilter;
 
 use crate::fixture::{Fixture, PATIENCE, Served, check};
 
@@ -260,8 +261,9 @@ impl Fixture {
             lease_ttl_ms,
             attempt_id: uuid::Uuid::new_v4().into(),
             window: None,
-            offset: 0,
+            after: None,
             admitted: None,
+            filter: WorkFilter::all(),
         };
         let reply = self.client.store().call(&call).await?;
         if let ClaimNextReply::Claimed(work) = &reply

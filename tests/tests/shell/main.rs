@@ -16,3 +16,4 @@ mod replay;
 mod server_faults;
 mod stores;
 mod why;
+mod work_filter;

@@ -1,7 +1,9 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::claim_next::{ClaimedWork, read_work};
+use super::claim_next::{
+    ClaimedWork, NoneClaimable, OtherKind, read_none, read_other_kind, read_work,
+};
 use crate::call::args::args;
 use crate::call::envelope::broken;
 use crate::call::{Envelope, Fields, Function};
@@ -11,6 +13,7 @@ use crate::id::{AttemptId, ExecutionId, LaneId, LeaseId, WorkerId, WorkerInstanc
 use crate::key::{Key, LaneIndex};
 use crate::partition::Partition;
 use crate::value::Value;
+use crate::work_filter::WorkFilter;
 
 /// Claims several executions of a lane that this worker can run, in one call. An added function.
 ///
@@ -43,8 +46,10 @@ pub struct ClaimTerms {
     pub lease_ttl_ms: u64,
     /// How many candidates to look at; the function has a default and a ceiling.
     pub window: Option<u32>,
-    /// How many candidates to pass over: what an earlier call answered, when it found none.
-    pub offset: u32,
+    /// After which candidate to start: what an earlier call answered.
+    pub after: Option<ExecutionId>,
+    /// What it takes.
+    pub filter: WorkFilter,
 }
 
 /// A lease to grant.
@@ -91,8 +96,13 @@ impl NewLeases {
 /// The result of claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimManyReply {
-    /// Executions under valid leases: one or more, at most as many as were asked for.
-    Claimed(Vec<ClaimedWork>),
+    /// Executions under valid leases.
+    Claimed {
+        /// One or more, at most as many as were asked for.
+        works: Vec<ClaimedWork>,
+        /// What was passed over; none if nothing was.
+        passed: Option<Passed>,
+    },
     /// The best candidate is under budgets or a quota, which live elsewhere: admit it and call
     /// again with its id, or hold it back.
     NeedsAdmission {
@@ -103,15 +113,21 @@ pub enum ClaimManyReply {
         /// Its quota policy, if any.
         quota_policy_id: String,
     },
-    /// There are candidates, but none for this worker now; zero means that all were looked at.
-    NoneClaimable {
-        /// The cursor of the next page.
-        next_offset: u32,
-    },
+    /// There are candidates, but none for this worker now.
+    NoneClaimable(NoneClaimable),
     /// Nothing waits in the lane.
     Empty,
     /// An earlier call with these leases claimed something, and all of these leases are over.
     Lapsed,
+}
+
+/// Candidates that a call passed over before it claimed something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Passed {
+    /// The last of them: the next call may start after it.
+    pub last: ExecutionId,
+    /// The first of a kind that the worker does not take.
+    pub other_kind: Option<OtherKind>,
 }
 
 impl ClaimManyReply {
@@ -119,23 +135,34 @@ impl ClaimManyReply {
         let word = fields.text()?;
         match word.as_str() {
             "claimed" => {
-                let mut claimed = Vec::new();
+                let (mut works, mut passed) = (Vec::new(), None);
                 while !fields.is_empty() {
-                    claimed.push(read_work(Fields::over(fields.array()?))?);
+                    let item = fields.array()?;
+                    if item.first() == Some(&Value::Bulk(b"passed".to_vec())) {
+                        passed = Some(read_passed(Fields::over(item))?);
+                    } else {
+                        works.push(read_work(Fields::over(item))?);
+                    }
                 }
-                Ok(Self::Claimed(claimed))
+                Ok(Self::Claimed { works, passed })
             }
             "needs_admission" => Ok(Self::NeedsAdmission {
                 execution_id: fields.parse("an execution id")?,
                 budget_ids: fields.text()?,
                 quota_policy_id: fields.text()?,
             }),
-            "none_claimable" => Ok(Self::NoneClaimable { next_offset: fields.parse("an offset")? }),
+            "none_claimable" => read_none(fields).map(Self::NoneClaimable),
             "empty" => Ok(Self::Empty),
             "lapsed" => Ok(Self::Lapsed),
             _ => Err(broken("an outcome of claims", Value::Bulk(word.into_bytes()))),
         }
     }
+}
+
+fn read_passed(mut fields: Fields) -> Result<Passed, CallError> {
+    fields.expect("passed")?;
+    let last = fields.parse("an execution id")?;
+    Ok(Passed { last, other_kind: read_other_kind(fields)? })
 }
 
 impl Function for ClaimMany {
@@ -179,6 +206,7 @@ impl Function for ClaimMany {
         let mut list = self.terms.args();
         list.extend(args![self.admitted]);
         list.extend(self.leases.args());
+        list.extend(args![self.terms.filter]);
         list
     }
 
@@ -196,7 +224,7 @@ impl ClaimTerms {
             self.capabilities.to_string(),
             self.lease_ttl_ms,
             self.window,
-            self.offset,
+            self.after,
         ]
     }
 }

@@ -14,6 +14,7 @@ use crate::key::{Key, LaneIndex};
 use crate::partition::Partition;
 use crate::time::ServerTime;
 use crate::value::Value;
+use crate::work_filter::WorkFilter;
 
 /// Claims the best eligible execution of a lane that this worker can run, in one round trip. An
 /// added function.
@@ -40,10 +41,12 @@ pub struct ClaimNext {
     pub attempt_id: AttemptId,
     /// How many candidates to look at; the function has a default and a ceiling.
     pub window: Option<u32>,
-    /// How many candidates to pass over: what an earlier call answered, when it found none.
-    pub offset: u32,
+    /// After which candidate to start: what an earlier call answered, when it found none.
+    pub after: Option<ExecutionId>,
     /// An execution that was admitted after an earlier call had asked for that.
     pub admitted: Option<ExecutionId>,
+    /// What it takes.
+    pub filter: WorkFilter,
 }
 
 /// The result of a claim.
@@ -61,15 +64,30 @@ pub enum ClaimNextReply {
         /// Its quota policy, if any.
         quota_policy_id: String,
     },
-    /// There are candidates, but none for this worker now; zero means that all were looked at.
-    NoneClaimable {
-        /// The cursor of the next page.
-        next_offset: u32,
-    },
+    /// There are candidates, but none for this worker now.
+    NoneClaimable(NoneClaimable),
     /// Nothing waits in the lane.
     Empty,
     /// An earlier call with this lease id claimed this execution, and the lease is over.
     Lapsed(ExecutionId),
+}
+
+/// Candidates were looked at, and none was for this worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NoneClaimable {
+    /// After which candidate to go on; none if all were looked at.
+    pub next: Option<ExecutionId>,
+    /// The first of a kind that the worker does not take.
+    pub other_kind: Option<OtherKind>,
+}
+
+/// An execution in the namespace of a worker, of a kind that it does not take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherKind {
+    /// The kind.
+    pub kind: String,
+    /// How long it had been eligible, in milliseconds.
+    pub waited_ms: u64,
 }
 
 /// Everything a worker needs to start.
@@ -119,6 +137,7 @@ impl Function for ClaimNext {
         "window",
         "offset",
         "admitted_execution_id",
+        "work_filter",
     ];
 
     type Reply = ClaimNextReply;
@@ -146,8 +165,9 @@ impl Function for ClaimNext {
             self.lease_ttl_ms,
             self.attempt_id,
             self.window,
-            self.offset,
+            self.after,
             self.admitted,
+            self.filter,
         ]
     }
 
@@ -161,14 +181,24 @@ impl Function for ClaimNext {
                 budget_ids: fields.text()?,
                 quota_policy_id: fields.text()?,
             }),
-            "none_claimable" => {
-                Ok(ClaimNextReply::NoneClaimable { next_offset: fields.parse("an offset")? })
-            }
+            "none_claimable" => read_none(fields).map(ClaimNextReply::NoneClaimable),
             "empty" => Ok(ClaimNextReply::Empty),
             "lapsed" => fields.parse("an execution id").map(ClaimNextReply::Lapsed),
             _ => Err(broken("an outcome of a claim", Value::Bulk(word.into_bytes()))),
         }
     }
+}
+
+pub(super) fn read_none(mut fields: Fields) -> Result<NoneClaimable, CallError> {
+    let next = fields.parse_if_set("an execution id")?;
+    Ok(NoneClaimable { next, other_kind: read_other_kind(fields)? })
+}
+
+/// The kind may be any text, and is empty if there is none.
+pub(super) fn read_other_kind(mut fields: Fields) -> Result<Option<OtherKind>, CallError> {
+    let kind = fields.text()?;
+    let waited_ms = fields.parse_if_set("how long it waited")?;
+    Ok(waited_ms.map(|waited_ms| OtherKind { kind, waited_ms }))
 }
 
 pub(super) fn read_work(mut fields: Fields) -> Result<ClaimedWork, CallError> {

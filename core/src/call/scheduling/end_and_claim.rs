@@ -135,6 +135,7 @@ impl Function for EndAndClaim {
         });
         list.extend(self.terms.args());
         list.extend(self.leases.args());
+        list.extend(args![self.terms.filter]);
         list
     }
 

@@ -13,8 +13,8 @@ mod register_worker;
 mod update_progress;
 
 pub use change_priority::{ChangePriority, PriorityChanged};
-pub use claim_many::{ClaimMany, ClaimManyReply, ClaimTerms, NewLease, NewLeases};
-pub use claim_next::{ClaimNext, ClaimNextReply, ClaimedWork};
+pub use claim_many::{ClaimMany, ClaimManyReply, ClaimTerms, NewLease, NewLeases, Passed};
+pub use claim_next::{ClaimNext, ClaimNextReply, ClaimedWork, NoneClaimable, OtherKind};
 pub use end_and_claim::{EndAndClaim, EndAndClaimReply, Ended, RunEnd};
 pub use heartbeat_worker::{Heartbeat, HeartbeatWorker};
 pub use issue_claim_grant::{GrantTerms, IssueClaimGrant};

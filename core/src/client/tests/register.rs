@@ -12,6 +12,7 @@ fn entry() -> WorkerEntry {
         instance: WorkerInstanceId::new("w-1"),
         worker: WorkerId::new("w"),
         lanes: alloc::vec![LaneId::default_lane()],
+        kinds: Some(["a", "b"].map(String::from).into()),
         capabilities: Capabilities::default(),
         lease_ttl: Duration::from_secs(40),
     }

@@ -84,7 +84,7 @@ fn an_admitted_execution_is_claimed_once() {
     bench.ready(0);
     let id = execution(0);
     bench.answer("claim_many", |_| ok(&["needs_admission", &id, "", QUOTA]));
-    bench.answer_all("claim_many", |_| ok(&["none_claimable", "0"]));
+    bench.answer_all("claim_many", |_| ok(&["none_claimable", ""]));
     read(&mut bench, "0");
     bench.answer("check_admission_and_record", |_| Value::Array(vec![bulk("ADMITTED")]));
     bench.ready(0);
@@ -100,7 +100,7 @@ fn an_admitted_execution_is_claimed_once() {
     while bench.is_sent("claim_many") {
         let again = bench.answer("claim_many", |command| match argument(command, 6).as_str() {
             "0" => ok(&["needs_admission", &id, "", QUOTA]),
-            _ => ok(&["none_claimable", "0"]),
+            _ => ok(&["none_claimable", ""]),
         });
         assert_ne!(argument(&again[0], 7), id, "it is being claimed");
     }
@@ -119,7 +119,7 @@ fn an_admission_holds_no_permit() {
     bench.answer("claim_many", |_| ok(&["needs_admission", &id, "", QUOTA]));
     assert!(bench.is_sent("HMGET"), "it is being admitted");
     while bench.is_sent("claim_many") {
-        bench.answer("claim_many", |_| ok(&["none_claimable", "0"]));
+        bench.answer("claim_many", |_| ok(&["none_claimable", ""]));
     }
     bench.start(1, "");
 }
@@ -128,7 +128,7 @@ fn an_admission_holds_no_permit() {
 fn an_admission_that_cannot_succeed_is_not_repeated_and_given_up_when_its_time_is_over() {
     let mut bench = needs_admission("", QUOTA);
     bench.answer("HMGET", |_| Value::Error("WRONGTYPE Operation against a key".into()));
-    bench.answer_all("claim_many", |_| ok(&["none_claimable", "0"]));
+    bench.answer_all("claim_many", |_| ok(&["none_claimable", ""]));
     bench.pass(14_000);
     assert!(!bench.is_sent("HMGET"), "an error that does not pass");
     bench.pass(2_000);

@@ -32,6 +32,10 @@ struct Bench {
 
 impl Bench {
     fn new(partitions: u16, capacity: usize) -> Self {
+        Self::with(partitions, capacity, |_| {})
+    }
+
+    fn with(partitions: u16, capacity: usize, change: impl Fn(&mut WorkerConfig)) -> Self {
         let mut config = WorkerConfig::new(WorkerId::new("w"), WorkerInstanceId::new("w-1"));
         config.partitions =
             PartitionCounts { flow: partitions.try_into().unwrap(), ..PartitionCounts::DEFAULT };
@@ -39,6 +43,7 @@ impl Bench {
         config.lease_ttl = Duration::from_secs(12);
         // Polls would be in the way.
         config.poll_every = Duration::from_secs(3_600);
+        change(&mut config);
         let worker = Worker::new(config, [3; 32], LocalTime(0));
         let mut bench = Self { worker, now_ms: 0, sent: Vec::new(), effects: Vec::new() };
         bench.feed(Input::Wake);
@@ -166,6 +171,8 @@ fn leases_of(claim: &Command) -> Vec<LeaseId> {
     let keys: usize = String::from_utf8_lossy(&claim.argv[2]).parse().unwrap();
     let named = if is(claim, "end_and_claim") { 15 } else { 8 };
     let ids = claim.argv[3 + keys + named..].iter().step_by(2);
+    // The work filter comes last.
+    let ids = ids.filter(|id| !id.starts_with(b"\n"));
     ids.map(|id| String::from_utf8_lossy(id).parse().unwrap()).collect()
 }
 

@@ -3,6 +3,7 @@
 
 mod faults;
 mod handlers;
+mod offers;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::world::transport::{ReplyTo, argv_of};
 
 use faults::Snapshot;
 use handlers::Handler;
+pub(crate) use offers::{offered, taken};
 
 /// How long a crashed worker stays down.
 const DEAD: Span = Span { from: 100, to: 6_000 };
@@ -137,12 +139,6 @@ impl Worker {
     }
 }
 
-/// What a worker of this number can do.
-pub(crate) fn offered(number: u8) -> Capabilities {
-    let offered = if number % 2 == 1 { "gpu" } else { "" };
-    offered.parse().unwrap_or_default()
-}
-
 impl World {
     pub(crate) fn worker(&mut self, number: u8) -> &mut Worker {
         &mut self.clients.workers[usize::from(number) - 1]
@@ -212,12 +208,14 @@ impl World {
             let fewer = std::num::NonZeroU16::new(partitions.flow.get() - 1);
             partitions.flow = fewer.unwrap_or(partitions.flow);
         }
+        let filter = taken(number, &self.plan.config);
         let worker = self.worker(number);
         let (name, instance) = worker.ids();
         WorkerConfig {
             partitions,
             lanes: (0..lanes).map(lane).collect(),
             capabilities: worker.capabilities(),
+            filter,
             capacity: usize::try_from(capacity).unwrap_or(1),
             lease_ttl: Duration::from_millis(lease_ms),
             poll_every: Duration::from_millis(poll.max(1)),

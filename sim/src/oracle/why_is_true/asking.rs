@@ -12,7 +12,7 @@ use selvedge_core::key::{Key, PartitionIndex};
 use selvedge_core::time::ServerTime;
 
 use super::WhyIsTrue;
-use crate::actor::worker::offered;
+use crate::actor::worker::{offered, taken};
 use crate::canary;
 use crate::event::Actor;
 use crate::oracle::View;
@@ -40,7 +40,9 @@ impl WhyIsTrue {
             }
         }
         let namespace = known.execution(id)?.core.text("namespace").to_owned();
-        let workers = [(Namespace::new(namespace), self.offers(view))].into();
+        let namespace = Namespace::new(namespace);
+        let offers = self.offers(&namespace, view);
+        let workers = [(namespace, offers)].into();
         let engines = self.engines(now_ms, view);
         let why = explain(&known, id, Present { config, engines, workers: &workers })?;
         Some(canary::change_answer_of_why(view.bug, why))
@@ -56,7 +58,7 @@ impl WhyIsTrue {
         }
     }
 
-    fn offers(&self, view: &View<'_>) -> Vec<WorkerOffer> {
+    fn offers(&self, namespace: &Namespace, view: &View<'_>) -> Vec<WorkerOffer> {
         let lanes: BTreeSet<String> =
             (0..view.config.lanes.max(1)).map(|at| crate::actor::lane(at).to_string()).collect();
         let workers = self.up_since.keys().filter_map(|one| match one {
@@ -68,12 +70,15 @@ impl WhyIsTrue {
             | Actor::Foreign(_)
             | Actor::Node(_) => None,
         });
-        let offer = |number| WorkerOffer {
-            lanes: lanes.clone(),
-            capabilities: offered(number).to_string(),
-            kinds: None,
+        let offer = |number| {
+            let taken = taken(number, view.config);
+            taken.namespace().is_none_or(|own| own == namespace).then(|| WorkerOffer {
+                lanes: lanes.clone(),
+                capabilities: offered(number).to_string(),
+                kinds: taken.kinds().cloned(),
+            })
         };
-        workers.map(offer).collect()
+        workers.filter_map(offer).collect()
     }
 }
 

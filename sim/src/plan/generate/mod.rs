@@ -91,6 +91,7 @@ fn config(seed: Seed, stream: &mut Draws) -> Config {
         length: Ms(stream.within(Span { from: 8_000, to: longest_ms(interval.0) })),
         retry_for: knob(stream, &[Ms(15_000), Ms(1_000)]),
         keep: knob(stream, &[0, 0, 1, 4]),
+        kinds: knob(stream, &[1, 2, 3]),
     };
     if !config.push && config.interval.0 == 0 {
         config.bound.0 += LINKS_MAX * RECONCILED_EVERY_MS;

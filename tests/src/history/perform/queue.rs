@@ -10,6 +10,7 @@ use selvedge_core::call::signal::ClaimResumedExecution;
 use selvedge_core::capability::Capabilities;
 use selvedge_core::id::{AttemptIndex, Fence};
 use selvedge_core::key::Key;
+use selvedge_core::work_filter::WorkFilter;
 
 use super::execution::RETRIES;
 use crate::history::operation::Verb;
@@ -127,8 +128,9 @@ impl HistoryState {
             lease_ttl_ms: LEASE_TTL_MS,
             attempt_id,
             window: None,
-            offset: 0,
+            after: None,
             admitted: None,
+            filter: WorkFilter::all(),
         });
         if let Some(ClaimNextReply::Claimed(work)) = reply {
             self.hold(Held {
@@ -150,7 +152,8 @@ impl HistoryState {
             capabilities: no_capabilities(),
             lease_ttl_ms: LEASE_TTL_MS,
             window: None,
-            offset: 0,
+            after: None,
+            filter: WorkFilter::all(),
         };
         let mut lease = || NewLease { lease_id: self.fresh(), attempt_id: self.fresh() };
         let first = lease();
@@ -159,7 +162,7 @@ impl HistoryState {
 
     /// Holds what was claimed, unless it is held already: a repeated call answers the same.
     fn hold_claimed(&mut self, claims: ClaimManyReply, worker: usize) {
-        let ClaimManyReply::Claimed(works) = claims else { return };
+        let ClaimManyReply::Claimed { works, .. } = claims else { return };
         for work in works {
             let is_held = self.held.iter().any(|held| held.fence == work.fence);
             if !is_held {
