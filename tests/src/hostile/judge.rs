@@ -135,7 +135,10 @@ fn flat_words(elements: &[Value]) -> Option<Vec<String>> {
 fn text_or_list(value: &Value) -> Option<String> {
     match value {
         Value::Array(inner) => {
-            inner.iter().map(text_or_list).collect::<Option<Vec<_>>>().map(|_| String::new())
+            // A reply of its own begins with its status.
+            let status = usize::from(matches!(inner.first(), Some(Value::Int(0 | 1))));
+            let rest = inner.iter().skip(status).map(text_or_list);
+            rest.collect::<Option<Vec<_>>>().map(|_| String::new())
         }
         Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) | Value::Error(_) => {
             text(value)
@@ -152,5 +155,5 @@ fn text(value: &Value) -> Option<String> {
 }
 
 /// Functions whose replies end in a list that may be shorter than any that the spec shows.
-const ENDING_IN_A_LIST: [&str; 3] =
-    ["ff_cancel_flow", "ff_list_waitpoint_hmac_kids", "ff_reconcile_quota"];
+const ENDING_IN_A_LIST: [&str; 4] =
+    ["ff_cancel_flow", "ff_list_waitpoint_hmac_kids", "ff_purge_executions", "ff_reconcile_quota"];
