@@ -7,7 +7,6 @@ use super::command::{self, Failure};
 use super::number::parse_int;
 use super::scripting::Access;
 use super::session::{Session, Transaction};
-use super::store::{Slots, common_slot};
 
 /// The commands that are not the keyspace's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +14,7 @@ enum Outer {
     Multi,
     Exec,
     Discard,
+    Asking,
     Fcall(Access),
     Eval(Access),
     Evalsha(Access),
@@ -23,10 +23,11 @@ enum Outer {
 }
 
 /// Name, fewest words and most words of each command, its own name included.
-const OUTER: [(&str, usize, usize, Outer); 11] = [
+const OUTER: [(&str, usize, usize, Outer); 12] = [
     ("multi", 1, 1, Outer::Multi),
     ("exec", 1, 1, Outer::Exec),
     ("discard", 1, 1, Outer::Discard),
+    ("asking", 1, 1, Outer::Asking),
     ("fcall", 3, usize::MAX, Outer::Fcall(Access::ReadWrite)),
     ("fcall_ro", 3, usize::MAX, Outer::Fcall(Access::ReadOnly)),
     ("eval", 3, usize::MAX, Outer::Eval(Access::ReadWrite)),
@@ -68,18 +69,31 @@ impl Host {
     /// As [`Host::call`], for words that are bytes already: a call of a function copies none.
     pub fn call_words(&mut self, argv: &[Vec<u8>]) -> Value {
         let is_function = argv.first().is_some_and(|name| name.eq_ignore_ascii_case(b"fcall"));
-        if !is_function || self.session.transaction.is_some() {
+        if !is_function || self.session.transaction.is_some() || self.session.asking {
             return self.call(argv);
         }
-        self.store.lock().begin_call();
-        match self.check(argv) {
+        let mut store = self.store.lock();
+        store.begin_call();
+        store.asking = false;
+        drop(store);
+        match self.check(argv, None) {
             Ok(_) => self.scripting.fcall(Access::ReadWrite, &argv[1..]),
             Err(refusal) => refusal,
         }
     }
 
     pub(crate) fn dispatch(&mut self, session: &mut Session, argv: Vec<Vec<u8>>) -> Value {
-        let checked = match self.check(&argv) {
+        self.store.lock().asking = session.asking;
+        let asks = argv.len() == 1 && argv[0].eq_ignore_ascii_case(b"asking");
+        let reply = self.dispatch_checked(session, argv);
+        // It lasts for one command, or for one transaction.
+        session.asking &= session.in_transaction();
+        session.asking |= asks && !session.in_transaction() && self.config.cluster;
+        reply
+    }
+
+    fn dispatch_checked(&mut self, session: &mut Session, argv: Vec<Vec<u8>>) -> Value {
+        let checked = match self.check(&argv, session.transaction.as_ref()) {
             Ok(checked) => checked,
             Err(refusal) => return refused(session, &argv, refusal),
         };
@@ -110,8 +124,8 @@ impl Host {
         }
     }
 
-    /// Refuses what the server refuses before it looks at the keyspace.
-    fn check(&self, argv: &[Vec<u8>]) -> Result<Checked, Value> {
+    /// Refuses what the server refuses before it carries out or queues a command.
+    fn check(&self, argv: &[Vec<u8>], open: Option<&Transaction>) -> Result<Checked, Value> {
         let Some(name) = argv.first() else { return Err(Failure::unknown_command(argv).into()) };
         if argv.iter().any(|word| word.len() > self.config.value_bytes_max) {
             return Err(Value::Error("ERR Protocol error: invalid bulk length".to_owned()));
@@ -129,17 +143,18 @@ impl Host {
             if !spec.accepts(argv.len()) {
                 return Err(Failure::arity(spec.name).into());
             }
-            if spec.flags.write
-                && let Some(text) = &self.store.lock().write_refusal
-            {
-                return Err(Value::Error(text.clone()));
-            }
             Checked::Keyspace
         };
-        if self.config.cluster && common_slot(keys_of(argv)) == Slots::Several {
-            return Err(cross_slot());
+        let store = self.store.lock();
+        match open {
+            Some(_) => store.judge_queued_keys(&keys_of(argv))?,
+            None => store.judge_keys(&keys_of(argv))?,
         }
-        Ok(checked)
+        let writes = command::lookup(name).is_some_and(|spec| spec.flags.write);
+        match &store.write_refusal {
+            Some(text) if writes => Err(Value::Error(text.clone())),
+            _ => Ok(checked),
+        }
     }
 
     /// Carries out a checked command outside any transaction.
@@ -154,6 +169,10 @@ impl Host {
             Outer::Evalsha(access) => self.scripting.evalsha(*access, arguments),
             Outer::Function => self.scripting.function(arguments),
             Outer::Script => self.scripting.script(arguments),
+            Outer::Asking if self.config.cluster => Value::Status("OK".to_owned()),
+            Outer::Asking => {
+                Value::Error("ERR This instance has cluster support disabled".to_owned())
+            }
             Outer::Multi | Outer::Exec | Outer::Discard => {
                 let name = String::from_utf8_lossy(name).to_lowercase();
                 Value::Error(format!("ERR Command '{name}' not allowed inside a transaction"))
@@ -167,9 +186,9 @@ impl Host {
             let text = "EXECABORT Transaction discarded because of previous errors.";
             return Value::Error(text.to_owned());
         }
-        let keys = transaction.queue.iter().flat_map(|argv| keys_of(argv));
-        if self.config.cluster && common_slot(keys) == Slots::Several {
-            return cross_slot();
+        let keys: Vec<&[u8]> = transaction.queue.iter().flat_map(|argv| keys_of(argv)).collect();
+        if let Err(refusal) = self.store.lock().judge_keys(&keys) {
+            return refusal;
         }
         Value::Array(transaction.queue.into_iter().map(|argv| self.run(argv)).collect())
     }
@@ -207,7 +226,7 @@ fn refused(session: &mut Session, argv: &[Vec<u8>], refusal: Value) -> Value {
 }
 
 /// The keys that a command names, as far as it can be told without running it.
-fn keys_of(argv: &[Vec<u8>]) -> Vec<&[u8]> {
+pub(super) fn keys_of(argv: &[Vec<u8>]) -> Vec<&[u8]> {
     let Some(name) = argv.first() else { return Vec::new() };
     match outer(name) {
         Some((.., Outer::Fcall(_) | Outer::Eval(_) | Outer::Evalsha(_))) => {
@@ -218,10 +237,6 @@ fn keys_of(argv: &[Vec<u8>]) -> Vec<&[u8]> {
         Some(_) => Vec::new(),
         None => command::lookup(name).map(|spec| spec.keys(argv)).unwrap_or_default(),
     }
-}
-
-fn cross_slot() -> Value {
-    Value::Error("CROSSSLOT Keys in request don't hash to the same slot".to_owned())
 }
 
 #[cfg(test)]

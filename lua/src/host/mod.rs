@@ -23,6 +23,7 @@ mod replication;
 mod scripting;
 mod session;
 mod shebang;
+mod slot_moves;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use selvedge_core::value::Value;
 
 pub use replication::KeyCopy;
 pub use session::Session;
+pub use slot_moves::SlotMove;
 
 use keyspace::Keyspace;
 use scripting::{Libraries, Scripting};
@@ -156,7 +158,16 @@ impl Host {
         keys: &[impl AsRef<[u8]>],
         arguments: &[impl AsRef<[u8]>],
     ) -> Value {
-        self.store.lock().begin_call();
+        let mut store = self.store.lock();
+        store.begin_call();
+        store.asking = std::mem::take(&mut self.session.asking);
+        if self.config.cluster {
+            let keys: Vec<&[u8]> = keys.iter().map(AsRef::as_ref).collect();
+            if let Err(refusal) = store.judge_keys(&keys) {
+                return refusal;
+            }
+        }
+        drop(store);
         self.scripting.fcall_parts(name, keys, arguments)
     }
 

@@ -1,9 +1,12 @@
-//! What a client's connection remembers between two calls: its open transaction.
+//! What a client's connection remembers between two calls: its open transaction, and that it has
+//! said ASKING.
 
 /// One client of a host. Several may take turns on the same host.
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     pub(crate) transaction: Option<Transaction>,
+    /// The next command, or the open transaction, may use a slot that this node is importing.
+    pub(crate) asking: bool,
 }
 
 /// Commands queued since MULTI.

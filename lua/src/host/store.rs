@@ -10,7 +10,7 @@ use selvedge_core::value::Value;
 
 use super::command::{self, CommandSpec, Env};
 use super::keyspace::Keyspace;
-
+use super::slot_moves::SlotMoves;
 use super::vm::{LuaRandom, Protocol};
 use super::{HostConfig, InnerCommand, Message, Outcome};
 
@@ -46,6 +46,9 @@ pub(crate) struct Store {
     pub(crate) write_refusal: Option<String>,
     pub(crate) lua_random: LuaRandom,
     pub(crate) script: ScriptRules,
+    pub(crate) slot_moves: SlotMoves,
+    /// Whether the client of the current call has said ASKING before it.
+    pub(crate) asking: bool,
     random: ChaCha8Rng,
     unruly_scans: bool,
     cluster: bool,
@@ -84,6 +87,8 @@ impl Store {
             write_refusal: None,
             lua_random,
             script: ScriptRules::default(),
+            slot_moves: SlotMoves::default(),
+            asking: false,
             random,
             unruly_scans: config.unruly_scans,
             cluster: config.cluster,
@@ -107,6 +112,37 @@ impl Store {
         if let Some(log) = &mut self.inner_log {
             log.clear();
         }
+    }
+
+    /// Refuses a command of a client whose keys are of several slots, or not all on this node.
+    pub(crate) fn judge_keys(&self, keys: &[&[u8]]) -> Result<(), Value> {
+        if !self.cluster {
+            return Ok(());
+        }
+        let refusal = match common_slot(keys.iter().copied()) {
+            Slots::None => None,
+            Slots::One(slot) => self.move_refusal(slot, keys),
+            Slots::Several => Some(CROSS_SLOT.to_owned()),
+        };
+        refusal.map_or(Ok(()), |text| Err(Value::Error(text)))
+    }
+
+    /// The same for a command that a transaction queues.
+    pub(crate) fn judge_queued_keys(&self, keys: &[&[u8]]) -> Result<(), Value> {
+        if !self.cluster {
+            return Ok(());
+        }
+        let refusal = match common_slot(keys.iter().copied()) {
+            Slots::None => None,
+            Slots::One(slot) => self.slot_moves.refusal_of_queued(slot, self.asking),
+            Slots::Several => Some(CROSS_SLOT.to_owned()),
+        };
+        refusal.map_or(Ok(()), |text| Err(Value::Error(text)))
+    }
+
+    fn move_refusal(&self, slot: u16, keys: &[&[u8]]) -> Option<String> {
+        let has = |key: &[u8]| self.keyspace.get(key, self.now_ms()).is_some();
+        self.slot_moves.refusal(slot, keys, self.asking, has)
     }
 
     /// Runs a command of a client.
@@ -176,6 +212,9 @@ impl Store {
         if spec.flags.noscript {
             return refuse("This Valkey command is not allowed from script");
         }
+        if let Some(text) = self.slot_refusal(spec, argv) {
+            return Err(text);
+        }
         if self.script.read_only && (spec.flags.write || spec.name == "publish") {
             return refuse("Write commands are not allowed from read-only scripts.");
         }
@@ -184,7 +223,7 @@ impl Store {
         {
             return Err(text.clone());
         }
-        self.slot_refusal(spec, argv).map_or(Ok(spec), Err)
+        Ok(spec)
     }
 
     fn slot_refusal(&mut self, spec: &CommandSpec, argv: &[Vec<u8>]) -> Option<String> {
@@ -192,9 +231,11 @@ impl Store {
             return None;
         }
         let refuse = |text: &str| Some(format!("ERR {text}"));
-        match common_slot(spec.keys(argv).iter().copied()) {
+        let keys = spec.keys(argv);
+        match common_slot(keys.iter().copied()) {
             Slots::None => None,
-            Slots::Several => refuse("Attempted to access a non local key in a cluster node"),
+            Slots::Several => refuse(NON_LOCAL_KEY),
+            Slots::One(slot) if self.move_refusal(slot, &keys).is_some() => refuse(NON_LOCAL_KEY),
             Slots::One(_) if self.script.any_slot => None,
             Slots::One(found) if *self.script.slot.get_or_insert(found) == found => None,
             Slots::One(_) => {
@@ -203,6 +244,10 @@ impl Store {
         }
     }
 }
+
+const CROSS_SLOT: &str = "CROSSSLOT Keys in request don't hash to the same slot";
+
+const NON_LOCAL_KEY: &str = "Attempted to access a non local key in a cluster node";
 
 /// Where the draws of scripts and of commands begin.
 fn generators(seed: u64) -> (LuaRandom, ChaCha8Rng) {

@@ -3,7 +3,7 @@
 //! A seed makes a [`Sequence`]; [`three_stores`] runs its steps on all three and compares each
 //! reply and, after each step, the whole keyspace. [`known_differences`] lists what Redis does
 //! differently. A sequence that differs is [shrunk](selvedge_sim::search::shrink_list) to the steps
-//! that matter.
+//! that matter. [`slot_moves`] compares host and servers while a slot moves between two nodes.
 
 mod command_words;
 pub mod commands;
@@ -12,6 +12,7 @@ mod grammar;
 pub mod known_differences;
 pub mod run;
 pub mod scripts;
+pub mod slot_moves;
 pub mod three_stores;
 
 use selvedge_sim::search::Draws;

@@ -7,7 +7,7 @@ pub(crate) fn is_unsupported(name: &[u8]) -> bool {
 
 #[rustfmt::skip]
 const UNSUPPORTED: &[&str] = &[
-    "acl", "asking", "auth", "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro",
+    "acl", "auth", "bgrewriteaof", "bgsave", "bitcount", "bitfield", "bitfield_ro",
     "bitop", "bitpos", "blmove", "blmpop", "blpop", "brpop", "brpoplpush", "bzmpop", "bzpopmax",
     "bzpopmin", "client", "cluster", "clusterscan", "command", "commandlog", "config", "debug",
     "delifeq", "dump", "failover", "geoadd", "geodist", "geohash", "geopos", "georadius",

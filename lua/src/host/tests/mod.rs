@@ -3,6 +3,7 @@
 mod inspection;
 mod limits;
 mod scripts;
+mod slot_moves;
 
 use selvedge_core::value::Value;
 
