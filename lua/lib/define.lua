@@ -119,13 +119,39 @@ local function refusal(k, a, uses, keys_needed, args_needed)
   return refused
 end
 
+-- Functions also use keys that they do not declare. While a slot moves key by key, a function would
+-- take those on the other server for missing. Servers refuse a command with several keys, one of
+-- which does not exist, as long as its slot moves. So a function that writes, or that reads keys of
+-- its own (option `derives_keys`), works on whole slots only: its caller declares a key that never
+-- exists behind all others (`absent_key` in core/src/call), or else the function looks for one
+-- before it does anything. Other functions need no more than the keys they declare.
+local ABSENT = "ff:absent:"
+local TRY_AGAIN = "TRYAGAIN Multiple keys request during rehashing of slot"
+local sub = ABSENT.sub
+
+-- The refusal of a call in a slot that moves, else nil. A key without a hash tag has its slot for
+-- itself.
+local function refusal_of_move(key_list)
+  local key = key_list[1]
+  local tag = key and key:match("^[^{]*({[^}]+})")
+  local found = tag and try("EXISTS", key, ABSENT .. tag)
+  if type(found) ~= "table" then
+    return nil
+  elseif found.err:find("non local key", 1, true) then
+    return redis.error_reply(TRY_AGAIN)
+  end
+  error(found)
+end
+
 local function define(name, keys, args, body, options)
   local key_names, keys_needed = read_names(keys)
   local arg_names, args_needed = read_names(args)
   local uses, least_args = read_uses(keys), least_count(args)
   local flags = options and options.reads_only and { "no-writes" } or {}
+  local writes = #flags == 0
+  local whole_slot = writes or options.derives_keys
   signatures[#signatures + 1] =
-    { name = name, keys = key_names, args = arg_names, reads_only = #flags > 0 }
+    { name = name, keys = key_names, args = arg_names, reads_only = not writes }
   local read
 
   redis.register_function({
@@ -134,6 +160,11 @@ local function define(name, keys, args, body, options)
     callback = function(key_list, arg_list)
       read = read or loadstring(source_of_reader(uses, arg_names, least_args))(
         uses, guard.MISSING, guard.refusal, guard.named, redis.pcall, type)
+      local last = key_list[#key_list]
+      if whole_slot and not (last and sub(last, 1, 10) == "ff:absent:") then
+        local refused = refusal_of_move(key_list)
+        if refused then return refused end
+      end
       running = running + 1
       local k, a, about_keys, refused = read(key_list, arg_list)
       known_keys, sibling_cache = about_keys, nil

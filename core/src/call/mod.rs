@@ -100,16 +100,33 @@ pub trait Function {
 /// Where the keys begin in `FCALL name numkeys key…`.
 const KEYS_AT: usize = 3;
 
+/// What a key that never exists begins with.
+const ABSENT: &[u8] = b"ff:absent:";
+
 /// A key that never exists, in the slot of `key`; none if that has no hash tag.
 ///
 /// Functions also use keys that they do not declare. While a slot migrates key by key, some of its
 /// keys are on the old server and some on the new one, and a function would take those on the other
-/// server for missing. A server answers `TRYAGAIN` to a command with a declared key that it does
-/// not have: with this one, no function writes to a slot before all of it has migrated.
-fn absent_key(key: &[u8]) -> Option<Vec<u8>> {
+/// server for missing. A server answers `TRYAGAIN` to a command with several declared keys of which
+/// one does not exist: with this one, no function writes to a slot before all of it has migrated.
+/// For callers that do not declare it, the function itself looks for it (`lib/define.lua`).
+#[must_use]
+pub fn absent_key(key: &[u8]) -> Option<Vec<u8>> {
     let from = key.iter().position(|byte| *byte == b'{')?;
-    let length = key[from..].iter().position(|byte| *byte == b'}')?;
-    Some([b"ff:absent:", &key[from..=from + length]].concat())
+    let length = key[from..].iter().position(|byte| *byte == b'}').filter(|length| *length > 1)?;
+    Some([ABSENT, &key[from..=from + length]].concat())
+}
+
+/// A call as a client sends it that declares the keys of the contract only; none if this one does.
+#[must_use]
+pub fn without_absent_key(command: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+    let count: usize = str::from_utf8(command.get(KEYS_AT - 1)?).ok()?.parse().ok()?;
+    let last = KEYS_AT.checked_add(count)?.checked_sub(1)?;
+    command.get(last)?.strip_prefix(ABSENT)?;
+    let mut command = command.to_vec();
+    command.remove(last);
+    command[KEYS_AT - 1] = (count - 1).to_string().into_bytes();
+    Some(command)
 }
 
 /// A key as bytes, in room that nearly every key fits into.
@@ -214,6 +231,23 @@ mod tests {
                 let _ = (signature.read)(reply.clone());
             }
         }
+    }
+
+    #[test]
+    fn what_writes_declares_a_further_key_which_others_leave_out() {
+        let call = flow::AckCancelMember {
+            partition: crate::partition::Partition::flow(24),
+            flow_id: "550e8400-e29b-41d4-a716-446655440000".parse().unwrap(),
+            execution_id: "{fp:24}:123e4567-e89b-12d3-a456-426614174000".parse().unwrap(),
+        };
+        let command = call.command();
+        assert_eq!([&command[2], &command[5]], [b"3".as_slice(), b"ff:absent:{fp:24}"]);
+        let others = without_absent_key(&command).unwrap();
+        assert_eq!([&others[2], &others[4]], [b"2".as_slice(), &command[4]]);
+        assert_eq!(others[5..], command[6..]);
+        assert_eq!(without_absent_key(&others), None);
+        assert_eq!(without_absent_key(&library::Version.command()), None);
+        assert_eq!(absent_key(b"ff:{}:{x}"), None);
     }
 
     #[test]

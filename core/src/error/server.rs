@@ -183,6 +183,10 @@ const LIBRARY_MISSING: &[&str] = &[
     "function not found",
 ];
 
+/// In the error of a script, what it says of a key that is on another server: its slot migrates.
+/// Our functions find that out before their first write.
+const KEY_ELSEWHERE: &str = "ttempted to access a non local key in a cluster node";
+
 fn first_word(text: &str) -> &str {
     text.split(' ').next().unwrap_or_default()
 }
@@ -198,6 +202,9 @@ fn classify(text: &str) -> (Class, Applied) {
     // cannot be excluded.
     if text.contains(DENIED_IN_SCRIPT) {
         return (Class::Denied, Applied::Perhaps);
+    }
+    if text.contains(KEY_ELSEWHERE) {
+        return (Class::NotNow, Applied::No);
     }
     if LIBRARY_MISSING.iter().any(|words| text.contains(words)) {
         return (Class::Library, Applied::No);
@@ -227,6 +234,16 @@ mod tests {
             ),
             ("OOM command not allowed when used memory > 'maxmemory'.", Class::Denied, Applied::No),
             ("ERR Function not found", Class::Library, Applied::No),
+            (
+                "ERR Attempted to access a non local key in a cluster node script: on @f:3.",
+                Class::NotNow,
+                Applied::No,
+            ),
+            (
+                "ERR Script attempted to access a non local key in a cluster node script: f",
+                Class::NotNow,
+                Applied::No,
+            ),
             ("WRONGTYPE Operation against a key", Class::Broken, Applied::Perhaps),
             ("ERR user_function:12: attempt to index nil", Class::Broken, Applied::Perhaps),
             ("", Class::Broken, Applied::Perhaps),

@@ -3,7 +3,7 @@
 -- Arguments: none
 -- Replies: not_found, not_runnable, owned, terminal, eligible, impossible, blocked_by_dependencies
 -- Errors: invalid_input
--- Bound: 5
+-- Bound: 6
 -- Keeps: ErrorMeansUntouched
 define("ff_evaluate_flow_eligibility",
   { "exec_core!=hash", "deps_meta!=hash" },
@@ -24,4 +24,4 @@ define("ff_evaluate_flow_eligibility",
     end
     local word, refused = dependency.eligibility(k, core)
     return refused or ok(word)
-  end, { reads_only = true })
+  end, { reads_only = true, derives_keys = true })

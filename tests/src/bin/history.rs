@@ -1,7 +1,7 @@
 //! Runs random histories of calls on the in-process host, and checks every oracle after each call.
 //!
 //! `cargo run --release -p selvedge-tests --bin history -- [--histories N] [--length N] [--seed S]
-//! [--lua-dir DIR] [--survey]`
+//! [--lua-dir DIR] [--survey] [--migrating]`
 
 use std::env;
 use std::path::PathBuf;
@@ -32,7 +32,8 @@ struct Options {
 
 impl Options {
     fn read() -> Result<Self, String> {
-        let options = HistoryRun { seed: 0, histories: 1_000, length: 60, jobs: jobs() };
+        let options =
+            HistoryRun { seed: 0, histories: 1_000, length: 60, jobs: jobs(), migrating: false };
         let mut options = Self { options, lua: None, survey: false };
         let mut words = env::args().skip(1);
         while let Some(word) = words.next() {
@@ -48,6 +49,7 @@ impl Options {
                 }
                 "--seed" => options.options.seed = within(&word, number(value()?)?, SEEDS)?,
                 "--lua-dir" => options.lua = Some(value()?.into()),
+                "--migrating" => options.options.migrating = true,
                 "--survey" => options.survey = true,
                 _ => return Err(USAGE.to_owned()),
             }
@@ -78,5 +80,7 @@ fn run(options: &Options) -> Result<String, String> {
 }
 
 const USAGE: &str = "history [--histories N] [--length N] [--seed S] [--lua-dir DIR] [--survey]
+        [--migrating]
 --lua-dir reads the Lua sources of a folder instead of the compiled library. --survey continues
-after a failure, and prints one failure of each kind.";
+after a failure, and prints one failure of each kind. --migrating lets the slot of a call move key
+by key to another node, now and then, while the call is made.";

@@ -1,7 +1,8 @@
 //! Calls the functions of the library with hostile arguments, keys and keyspaces. Reads the Lua
 //! sources as they are now.
 //!
-//! `cargo run --release -p selvedge-tests --bin hostile -- --calls N --seed S [--function NAME]`
+//! `cargo run --release -p selvedge-tests --bin hostile -- --calls N --seed S [--function NAME]
+//! [--inject] [--migrating]`
 
 use std::collections::BTreeMap;
 use std::env;
@@ -26,6 +27,7 @@ struct Options {
     function: Option<String>,
     shown: usize,
     inject: bool,
+    migrating: bool,
 }
 
 impl Options {
@@ -40,6 +42,7 @@ impl Options {
             function: None,
             shown: 2,
             inject: false,
+            migrating: false,
         };
         let mut words = env::args().skip(1);
         while let Some(word) = words.next() {
@@ -57,6 +60,7 @@ impl Options {
                     options.shown = usize::try_from(number(value()?)?).unwrap_or(usize::MAX)
                 }
                 "--inject" => options.inject = true,
+                "--migrating" => options.migrating = true,
                 _ => return Err(USAGE.to_owned()),
             }
         }
@@ -72,6 +76,12 @@ fn run(options: &Options) -> Result<bool, String> {
         && !runner.contracts.contains_key(name)
     {
         return Err(format!("there is no function {name}"));
+    }
+    if options.migrating {
+        runner.migrate();
+    }
+    if options.inject && options.migrating {
+        return Ok(run_moves(&mut runner, options));
     }
     if options.inject {
         return Ok(run_injections(&mut runner, options));
@@ -116,9 +126,35 @@ fn run_injections(runner: &mut HostileRunner, options: &Options) -> bool {
     faults.is_empty()
 }
 
+/// Makes every good call at borders along the whole move of its slot.
+fn run_moves(runner: &mut HostileRunner, options: &Options) -> bool {
+    let wanted = |name: &String| options.function.as_ref().is_none_or(|only| only == name);
+    let functions: Vec<_> =
+        runner.corpus.functions().iter().filter(|name| wanted(name)).cloned().collect();
+    let (mut calls, mut faults) = (0, 0);
+    for function in functions {
+        let mut faults_of_function = 0;
+        for call in runner.corpus.calls(&function).to_vec() {
+            let (borders, found) = runner.judge_move(&call);
+            calls += borders;
+            for fault in found {
+                faults_of_function += 1;
+                if faults_of_function <= options.shown {
+                    print_line!("{function}: {fault}\n{call}");
+                }
+            }
+        }
+        faults += faults_of_function;
+    }
+    print_line!("{calls} calls while a slot moves, {faults} faults");
+    faults == 0
+}
+
 const USAGE: &str =
     "hostile [--lua-dir DIR] [--spec-dir DIR] [--calls N] [--seed S] [--attack N] [--function NAME]
-        [--shown N] [--inject]
+        [--shown N] [--inject] [--migrating]
 Makes N hostile calls of all functions in turn, or of one function, and prints the first findings of
 each function. --attack N makes only call N of the seed. --inject makes good calls instead, and lets
-each of their inner commands fail.";
+each of their inner commands fail. --migrating makes the calls while their slot moves key by key
+from one node to another, with some keys here and the rest there; with --inject, good calls at
+borders along the whole move.";

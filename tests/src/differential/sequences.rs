@@ -28,7 +28,7 @@ impl SequenceSource {
     /// Records the spec files on a host with this library.
     #[must_use]
     pub fn new(library: &str, spec: HostileRunner) -> Self {
-        let HostileRunner { mut host, contracts, corpus } = spec;
+        let HostileRunner { mut host, contracts, corpus, .. } = spec;
         let giving = answers(&mut host, &contracts, &corpus);
         Self { library: library.to_owned(), contracts, corpus, giving }
     }
@@ -44,7 +44,8 @@ impl SequenceSource {
     /// # Errors
     /// When its oracles find a violation.
     pub fn history(&self, seed: u64) -> Result<(CallSequence, Snapshot), String> {
-        let options = HistoryRun { seed, histories: 1, length: HISTORY_LENGTH, jobs: 1 };
+        let options =
+            HistoryRun { seed, histories: 1, length: HISTORY_LENGTH, jobs: 1, migrating: false };
         let state = options.state(&self.library, seed)?;
         let end = state.snapshot().clone();
         Ok((state.into_sequence(), end))

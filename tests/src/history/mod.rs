@@ -3,10 +3,12 @@
 //! A history is a list of [`Operation`]s: a verb and three small numbers each, so that a failing
 //! one can be shrunk. The [`HistoryState`] performs them with the typed calls of the core, mostly
 //! on executions for which they make sense, sometimes on others. After every call, all state
-//! oracles of [`selvedge_core::audit`] and all history oracles of the simulator must agree.
+//! oracles of [`selvedge_core::audit`] and all history oracles of the simulator must agree. With a
+//! moving slot, keys move to a second node meanwhile.
 
 #[cfg(test)]
 mod guarantees;
+mod moving_slot;
 pub mod operation;
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -45,7 +47,22 @@ impl std::fmt::Display for Failure {
 /// # Errors
 /// The trace up to the first call after which an oracle disagreed.
 pub fn run(library: &str, operations: &[Operation]) -> Result<HistoryState, Box<Failure>> {
-    let mut state = HistoryState::new(library);
+    run_on(HistoryState::new(library), operations)
+}
+
+/// The same with a slot that moves: when, and how far, the seed decides.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_migrating(
+    library: &str,
+    operations: &[Operation],
+    seed: u64,
+) -> Result<HistoryState, Box<Failure>> {
+    run_on(HistoryState::migrating(library, seed), operations)
+}
+
+fn run_on(mut state: HistoryState, operations: &[Operation]) -> Result<HistoryState, Box<Failure>> {
     for operation in operations {
         state.perform(operation);
         if !state.findings().is_empty() {

@@ -7,7 +7,7 @@ use selvedge_sim::search::{Draws, Tries, run_seeds, shrink_list, shrink_value};
 
 use super::operation::history;
 use super::state::Tally;
-use super::{Failure, HistoryState, Operation, run};
+use super::{Failure, HistoryState, Operation, run, run_migrating};
 
 /// Which histories to run.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct HistoryRun {
     pub length: usize,
     /// How many threads run them.
     pub jobs: usize,
+    /// Whether slots move key by key meanwhile.
+    pub migrating: bool,
 }
 
 impl HistoryRun {
@@ -75,7 +77,8 @@ impl HistoryRun {
     /// # Errors
     /// The history, if it goes wrong.
     pub fn state(&self, library: &str, seed: u64) -> Result<HistoryState, String> {
-        run(library, &self.history(seed)).map_err(|_| self.shortest_failure(library, seed))
+        let state = self.carry_out(library, &self.history(seed), seed);
+        state.map_err(|_| self.shortest_failure(library, seed))
     }
 
     /// Runs every history; `done` gets what each accepted and refused, or how it failed.
@@ -85,7 +88,9 @@ impl HistoryRun {
         mut done: impl FnMut(u64, Result<Tally, Failure>) -> ControlFlow<()> + Send,
     ) {
         let run = |(): &mut (), at| {
-            let state = run(library, &self.history(self.seed + at)).map_err(|failure| *failure)?;
+            let seed = self.seed + at;
+            let state = self.carry_out(library, &self.history(seed), seed);
+            let state = state.map_err(|failure| *failure)?;
             Ok(state.tally().clone())
         };
         run_seeds(
@@ -101,6 +106,19 @@ impl HistoryRun {
         );
     }
 
+    fn carry_out(
+        &self,
+        library: &str,
+        operations: &[Operation],
+        seed: u64,
+    ) -> Result<HistoryState, Box<Failure>> {
+        if self.migrating {
+            run_migrating(library, operations, seed)
+        } else {
+            run(library, operations)
+        }
+    }
+
     fn history(&self, seed: u64) -> Vec<Operation> {
         history(&mut Draws::seeded(seed, 0), self.length)
     }
@@ -108,7 +126,7 @@ impl HistoryRun {
     /// Removes operations and zeroes their numbers as long as the history still fails.
     fn shortest_failure(&self, library: &str, seed: u64) -> String {
         let tries = &mut Tries::at_most(SHRINKS_MAX);
-        let fails = |operations: &[Operation]| run(library, operations).is_err();
+        let fails = |operations: &[Operation]| self.carry_out(library, operations, seed).is_err();
         let few = shrink_list(&self.history(seed), |_| true, tries, fails);
         let small = shrink_value(
             few,
@@ -120,7 +138,7 @@ impl HistoryRun {
             tries,
             |operations: &Vec<Operation>| fails(operations),
         );
-        match run(library, &small) {
+        match self.carry_out(library, &small, seed) {
             Ok(_) => format!("seed {seed} fails, but not when it is run again"),
             Err(failure) => format!("seed {seed} fails:\n{failure}"),
         }

@@ -24,6 +24,7 @@ use selvedge_sim::plan::Config;
 use selvedge_sim::world::commit_log::CommitLog;
 
 use super::Failure;
+use super::moving_slot::MovingSlot;
 use super::perform::flow::StagedEdge;
 use super::perform::suspension::KnownWaitpoint;
 use crate::differential::{CallSequence, SequenceStep, is_steered};
@@ -34,6 +35,8 @@ pub type Tally = BTreeMap<&'static str, [u64; 2]>;
 /// Everything that one history needs.
 pub struct HistoryState {
     host: Host,
+    /// Another node, if slots move there.
+    moving: Option<MovingSlot>,
     snapshot: Snapshot,
     oracles: OracleSet,
     calls: u64,
@@ -70,7 +73,20 @@ impl HistoryState {
     /// When the host refuses the library.
     #[must_use]
     pub fn new(library: &str) -> Self {
-        let mut host = Host::new(HostConfig::default());
+        Self::on(Host::new(HostConfig::default()), library, None)
+    }
+
+    /// The same on a host that is one of two nodes, between which slots move key by key.
+    ///
+    /// # Panics
+    /// When the host refuses the library.
+    #[must_use]
+    pub fn migrating(library: &str, seed: u64) -> Self {
+        let config = HostConfig { cluster: true, ..HostConfig::default() };
+        Self::on(Host::new(config), library, Some(seed))
+    }
+
+    fn on(mut host: Host, library: &str, moves: Option<u64>) -> Self {
         host.set_now_us(STARTS_AT_US);
         let loaded = host.call(&["FUNCTION", "LOAD", library]);
         assert!(!matches!(loaded, Value::Error(_)), "the host refuses the library: {loaded:?}");
@@ -81,6 +97,7 @@ impl HistoryState {
         let sequence = vec![SequenceStep { now_us: STARTS_AT_US, command: secret.to_vec() }];
         let snapshot = host.audited();
         let mut state = Self {
+            moving: moves.map(|seed| MovingSlot::beside(&host, seed)),
             host,
             snapshot,
             oracles: OracleSet::new(None),
@@ -112,7 +129,11 @@ impl HistoryState {
     {
         self.wait_ms(1);
         let command = function.command();
-        let reply = self.host.call(&command);
+        let reply = match &mut self.moving {
+            None => Ok(self.host.call(&command)),
+            Some(moving) => moving.call(&mut self.host, &command),
+        };
+        let reply = reply.map_err(|finding| self.find(finding)).ok()?;
         self.sequence.push(SequenceStep { now_us: self.host.now_us(), command: command.clone() });
         self.host.refresh(&mut self.snapshot);
         let outcome = F::parse(reply.clone());

@@ -5,7 +5,8 @@
 //! corrupts arguments, keys and [keyspace](keyspace_data::KeyspaceData). The result is
 //! [judged](judge::judge) by the function's header, its [`contract`]. A failure is
 //! [shrunk](shrink::shrink) and printed with the command that runs it alone.
-//! [`fail_inner_commands`] lets each inner command of good calls fail.
+//! [`fail_inner_commands`] lets each inner command of good calls fail. [`moving_slot`] makes calls
+//! in a slot that moves from one node to another.
 
 pub mod allowed_writes;
 pub mod contract;
@@ -16,6 +17,7 @@ pub mod generate;
 pub mod hostile_value;
 pub mod judge;
 pub mod keyspace_data;
+pub mod moving_slot;
 pub mod shrink;
 pub mod write_marker;
 
@@ -29,6 +31,7 @@ use crate::spec::suite::Suite;
 use contract::Contract;
 use corpus::{Call, Corpus};
 use judge::Judged;
+use moving_slot::{Border, WholeSlot};
 use selvedge_sim::search::Draws;
 
 /// Everything that hostile calls need: a host with the library, its contracts, and real calls.
@@ -39,6 +42,9 @@ pub struct HostileRunner {
     pub contracts: BTreeMap<String, Contract>,
     /// Where attacks start from.
     pub corpus: Corpus,
+    /// Calls are made in a slot that moves key by key.
+    migrating: bool,
+    library: String,
 }
 
 /// A promise that was broken.
@@ -52,6 +58,8 @@ pub struct Finding {
     pub fault: String,
     /// The call, as small as it got.
     pub call: Call,
+    /// Whether its slot moved.
+    pub migrating: bool,
 }
 
 impl HostileRunner {
@@ -65,7 +73,15 @@ impl HostileRunner {
         }
         let contracts = Contract::read_all(&mut host, lua)?;
         let corpus = Corpus::record(library, &Suite::read(spec)?, &contracts);
-        Ok(Self { host, contracts, corpus })
+        let library = library.to_owned();
+        Ok(Self { host, contracts, corpus, migrating: false, library })
+    }
+
+    /// Makes all calls in a slot that moves key by key from now on.
+    pub fn migrate(&mut self) {
+        self.migrating = true;
+        self.host = Host::new(HostConfig { cluster: true, ..HostConfig::default() });
+        self.host.call(&["FUNCTION", "LOAD", &self.library]);
     }
 
     /// Runs one attack of a seed, on the function whose turn it is or on a given one.
@@ -76,10 +92,17 @@ impl HostileRunner {
             None => self.contracts.values().nth(turn),
         }?;
         let function = contract.function.clone();
-        let call = self.draw(&mut Draws::seeded(seed, attack), &function)?;
-        let fault = self.judge(&call)?.fault?;
-        let (fault, call) = self.shrink(fault, call);
-        Some(Finding { seed, attack, fault, call })
+        let mut draws = Draws::seeded(seed, attack);
+        let call = self.draw(&mut draws, &function)?;
+        let (fault, call) = if self.migrating {
+            let border = Border::drawn(draws.bits());
+            let fault = self.judge_at(&call, border)?;
+            self.shrink_by(fault, call, |runner, call| runner.judge_at(call, border))
+        } else {
+            let fault = self.judge(&call)?.fault?;
+            self.shrink(fault, call)
+        };
+        Some(Finding { seed, attack, fault, call, migrating: self.migrating })
     }
 
     /// The attack that these draws choose on a function.
@@ -94,26 +117,51 @@ impl HostileRunner {
         Some(judge::judge(call, contract, &self.corpus, &mut self.host))
     }
 
+    /// What is wrong with what a call does while its slot moves.
+    pub fn judge_at(&mut self, call: &Call, border: Border) -> Option<String> {
+        let contract = self.contracts.get(&call.function)?;
+        WholeSlot::of(call, contract, &mut self.host)?.judge_at(border, &mut self.host)
+    }
+
+    /// The same for borders along the whole move of the slot; answers how many there were, too.
+    pub fn judge_move(&mut self, call: &Call) -> (usize, Vec<String>) {
+        let contract = self.contracts.get(&call.function);
+        let whole = contract.and_then(|contract| WholeSlot::of(call, contract, &mut self.host));
+        let Some(whole) = whole else { return (0, Vec::new()) };
+        let borders = Border::along(call.keyspace.keys.len());
+        let judge = |border: &Border| whole.judge_at(*border, &mut self.host);
+        (borders.len(), borders.iter().filter_map(judge).collect())
+    }
+
     /// Makes a call that showed a fault as small as it gets.
-    pub fn shrink(&mut self, mut fault: String, call: Call) -> (String, Call) {
+    pub fn shrink(&mut self, fault: String, call: Call) -> (String, Call) {
+        self.shrink_by(fault, call, |runner, call| runner.judge(call)?.fault)
+    }
+
+    fn shrink_by(
+        &mut self,
+        mut fault: String,
+        call: Call,
+        judge: impl Fn(&mut Self, &Call) -> Option<String>,
+    ) -> (String, Call) {
         let call = shrink::shrink(call, |smaller| {
-            let found = self.judge(smaller).and_then(|judged| judged.fault);
+            let found = judge(self, smaller);
             found.inspect(|found| fault.clone_from(found)).is_some()
         });
-        let last = self.judge(&call).and_then(|judged| judged.fault);
-        (last.unwrap_or(fault), call)
+        (judge(self, &call).unwrap_or(fault), call)
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (seed, attack, function) = (self.seed, self.attack, &self.call.function);
+        let mode = if self.migrating { " --migrating" } else { "" };
         writeln!(out, "{function}: {}", self.fault)?;
         write!(out, "{}", self.call)?;
         writeln!(
             out,
             "  alone: cargo run -p selvedge-tests --bin hostile -- --seed {seed} --attack {attack} \
-             --function {function}"
+             --function {function}{mode}"
         )
     }
 }

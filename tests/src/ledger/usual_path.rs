@@ -2,6 +2,7 @@
 
 use std::io;
 
+use selvedge_core::call::{absent_key, signatures};
 use selvedge_core::value::Value;
 
 use super::{Cost, Line};
@@ -66,14 +67,17 @@ impl SpecStore for Counting<'_> {
     }
 
     fn call(&mut self, command: &[Vec<u8>]) -> io::Result<Value> {
-        let reply = self.store.call(command)?;
+        let is_call = command.first().is_some_and(|verb| verb == b"FCALL")
+            && command.get(1) == Some(&self.function);
+        let reply = match is_call.then(|| as_our_callers_send_it(command)).flatten() {
+            Some(command) => self.store.call(&command)?,
+            None => self.store.call(command)?,
+        };
         let refused = match &reply {
             Value::Array(elements) => elements.first() == Some(&Value::Int(0)),
             Value::Error(_) => true,
             Value::Nil | Value::Int(_) | Value::Bulk(_) | Value::Status(_) => false,
         };
-        let is_call = command.first().is_some_and(|verb| verb == b"FCALL")
-            && command.get(1) == Some(&self.function);
         if is_call && !refused {
             let cost = Cost::of_last_call(self.store.host());
             self.dearest = Some(self.dearest.take().unwrap_or_default().dearer(cost));
@@ -84,4 +88,17 @@ impl SpecStore for Counting<'_> {
     fn published(&mut self) -> io::Result<Vec<Message>> {
         self.store.published()
     }
+}
+
+/// A call with the further key that our own callers declare (`Function::command`); none if they do
+/// not.
+fn as_our_callers_send_it(command: &[Vec<u8>]) -> Option<Vec<Vec<u8>>> {
+    let [verb, function, count, rest @ ..] = command else { return None };
+    let writes = |name: &str| signatures().iter().any(|it| it.name == name && !it.reads_only);
+    let count: usize = str::from_utf8(count).ok()?.parse().ok()?;
+    let (keys, args) = rest.split_at_checked(count)?;
+    let absent = keys.first().and_then(|key| absent_key(key));
+    let absent = absent.filter(|_| str::from_utf8(function).is_ok_and(writes))?;
+    let count = (count + 1).to_string().into_bytes();
+    Some([&[verb.clone(), function.clone(), count], keys, &[absent], args].concat())
 }

@@ -5,11 +5,27 @@ use selvedge_tests::history::run::HistoryRun;
 
 #[test]
 fn random_histories_violate_no_oracle() {
-    let options = HistoryRun { seed: 0, histories: 300, length: 60, jobs: 1 };
+    let options = HistoryRun { seed: 0, histories: 300, length: 60, jobs: 1, migrating: false };
     let tally = options.run(SOURCE).unwrap_or_else(|failure| panic!("{failure}"));
     // A function that was always refused was not tested.
     let idle: Vec<_> = tally.iter().filter(|(_, [accepted, _])| *accepted == 0).collect();
     assert!(idle.is_empty(), "never accepted: {idle:?}");
+}
+
+#[test]
+fn random_histories_violate_no_oracle_while_slots_move() {
+    let options = HistoryRun { seed: 0, histories: 300, length: 60, jobs: 1, migrating: true };
+    options.run(SOURCE).unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn a_library_that_works_on_half_of_a_slot_trips_an_oracle() {
+    let sound = "if whole_slot and not (last and";
+    assert_eq!(SOURCE.matches(sound).count(), 1, "not in the library: {sound}");
+    let library = SOURCE.replace(sound, "if false and not (last and");
+    let options = HistoryRun { seed: 0, histories: 30, length: 60, jobs: 1, migrating: true };
+    let failure = options.run(&library).expect_err("nothing was found");
+    assert!(!failure.is_empty());
 }
 
 /// The simulator's canaries show that every oracle can fail (`cargo sim canary`). These show that
@@ -32,7 +48,7 @@ fn a_broken_library_trips_its_oracle() {
     ] {
         assert_eq!(SOURCE.matches(sound).count(), 1, "not in the library: {sound}");
         let library = SOURCE.replace(sound, broken);
-        let options = HistoryRun { seed: 0, histories: 300, length: 60, jobs: 1 };
+        let options = HistoryRun { seed: 0, histories: 300, length: 60, jobs: 1, migrating: false };
         assert!(options.trips(&library, oracle), "{oracle} found nothing");
     }
 }

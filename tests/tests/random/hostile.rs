@@ -21,7 +21,7 @@ fn hostile_calls_never_break_a_function_and_errors_change_nothing() {
 
 #[test]
 fn a_failing_inner_command_is_never_taken_for_success() {
-    let HostileRunner { mut host, corpus, contracts } = runner();
+    let HostileRunner { mut host, corpus, contracts, .. } = runner();
     let mut injected = Injected::default();
     for function in contracts.keys() {
         let calls = corpus.calls(function);
@@ -31,6 +31,36 @@ fn a_failing_inner_command_is_never_taken_for_success() {
     let Injected { failures, faults } = injected;
     assert!(failures > 1_000, "only {failures} failures were injected");
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn a_call_in_a_slot_that_moves_sees_all_of_it_or_is_refused() {
+    let mut runner = runner();
+    runner.migrate();
+    let findings: Vec<_> = (0..CALLS / 2)
+        .filter_map(|attack| runner.run(SEED, attack, None))
+        .take(SHOWN_MAX)
+        .map(|finding| finding.to_string())
+        .collect();
+    assert!(findings.is_empty(), "\n{}", findings.join("\n"));
+}
+
+#[test]
+fn functions_that_do_not_look_for_a_moving_slot_are_found() {
+    // Without the look, functions still fail at the first key that is elsewhere, if only one node
+    // notices that and nothing was written before.
+    let library = with_defect("if whole_slot and not (last and", "if false and not (last and");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("");
+    let mut runner =
+        HostileRunner::prepare(&library, &root.join("lua"), &root.join("tests/spec")).unwrap();
+    runner.migrate();
+    let mut faults: Vec<_> = (0..CALLS / 4)
+        .filter_map(|attack| runner.run(SEED, attack, None))
+        .map(|finding| finding.fault)
+        .take(20)
+        .collect();
+    faults.retain(|fault| !fault.starts_with("an error after a write"));
+    assert!(!faults.is_empty(), "nobody took what had moved for missing");
 }
 
 #[test]
