@@ -290,6 +290,8 @@ pub enum EventKind {
     },
     /// Any other note.
     Note(String),
+    /// A key cannot move to another node, because that has it already.
+    KeyOnTwoNodes(String),
 }
 
 impl Applied {

@@ -74,6 +74,7 @@ pub fn describe(event: &Event) -> String {
             format!("node-{node} loses commits {first} to {last}")
         }
         EventKind::Note(note) => note.clone(),
+        EventKind::KeyOnTwoNodes(key) => format!("BUSYKEY: both nodes have {key}"),
     }
 }
 
@@ -102,6 +103,7 @@ pub fn matters(event: &Event) -> bool {
         | EventKind::Died
         | EventKind::Phase(_)
         | EventKind::CommitsLost { .. }
+        | EventKind::KeyOnTwoNodes(_)
         | EventKind::Note(_) => true,
     }
 }
@@ -130,6 +132,7 @@ pub fn mentions(event: &Event, text: &str) -> bool {
         | EventKind::Died
         | EventKind::Phase(_)
         | EventKind::CommitsLost { .. }
+        | EventKind::KeyOnTwoNodes(_)
         | EventKind::Note(_) => describe(event).contains(text),
     }
 }

@@ -131,6 +131,7 @@ fn draw(
         | EventKind::WaitOver { .. }
         | EventKind::Started
         | EventKind::Phase(_)
+        | EventKind::KeyOnTwoNodes(_)
         | EventKind::Note(_) => ("plain", None),
     };
     let details = escape(&format::named(&format::line(event), names));

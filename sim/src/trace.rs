@@ -201,7 +201,7 @@ fn feed(digest: &mut Digest, event: &Event) {
             digest.number(*first);
             digest.number(*last);
         }
-        EventKind::Note(note) => text(digest, 13, note),
+        EventKind::Note(words) | EventKind::KeyOnTwoNodes(words) => text(digest, 13, words),
     }
 }
 

@@ -72,6 +72,11 @@ canaries! {
         "  attempt.finish(k.attempt, \"ended_success\", now)"
             => "  for _ = 1, 3000 do call(\"EXISTS\", k.attempt) end\n  attempt.finish(k.attempt, \"ended_success\", now)"),
         "at 0s caller-1 create E1\n";
+    moved_keys_stay: "OneCopy", PlantedBug::World(WorldBug::MovedKeysStay),
+        "shards 2\nfault SlotMovesByKeys at 1s for 3s\nat 0s caller-1 create E1\n";
+    moving_slot_not_noticed: "ErrorMeansUntouched", lua!(
+        "if whole_slot and not (last and" => "if false and not (last and"),
+        "shards 2\ninterval 200ms\nlength 5m\nfault SlotMovesByKeys at 1s for 20s\nat 0s caller-1 submit F1 fan_in 4 any_of cancel_remaining\nfault SlotMovesByKeys at 31s for 20s\nat 30s caller-1 submit F2 fan_in 4 any_of cancel_remaining\nfault SlotMovesByKeys at 61s for 20s\nat 60s caller-1 submit F3 fan_in 4 any_of cancel_remaining\nfault SlotMovesByKeys at 91s for 20s\nat 90s caller-1 submit F4 fan_in 4 any_of cancel_remaining\nfault SlotMovesByKeys at 121s for 20s\nat 120s caller-1 submit F5 fan_in 4 any_of cancel_remaining\nfault SlotMovesByKeys at 151s for 20s\nat 150s caller-1 submit F6 fan_in 4 any_of cancel_remaining\nfault SlotMovesByKeys at 181s for 20s\nat 180s caller-1 submit F7 fan_in 4 any_of cancel_remaining\nfault SlotMovesByKeys at 211s for 20s\nat 210s caller-1 submit F8 fan_in 4 any_of cancel_remaining\n";
     write_into_another_slot: "OneSlot", lua!(
         "  attempt.finish(k.attempt, \"ended_success\", now)"
             => "  call(\"SET\", \"ff:elsewhere:{fp:9999}\", now)\n  attempt.finish(k.attempt, \"ended_success\", now)"),

@@ -150,6 +150,8 @@ pub enum WorldBug {
     PartitionNotClaimed,
     /// An engine has one batch in flight, for all nodes together.
     OneBatchAtATime,
+    /// Keys that move to another node stay on the old one too.
+    MovedKeysStay,
 }
 
 /// A bug in what `why` says about an execution.

@@ -7,7 +7,6 @@ use crate::event::{Actor, function_of};
 use crate::plan::{FaultRule, Trigger};
 use crate::world::World;
 use crate::world::random_streams::Purpose;
-use crate::world::servers::ServeOptions;
 
 /// How long after a report a worker reports again.
 const REPORT_AGAIN_MS: u64 = 150;
@@ -144,11 +143,11 @@ impl World {
                     .amount
                     .and_then(|at| u64::try_from(at.saturating_sub(1)).ok())
                     .unwrap_or(drawn);
-                call_effects.options = ServeOptions { raise_at: Some(at), behind: None };
+                call_effects.options.raise_at = Some(at);
             }
             Fault::StaleReplicaRead if reads_only(argv) => {
                 let behind = rule.amount.and_then(|n| u64::try_from(n).ok()).unwrap_or(5);
-                call_effects.options = ServeOptions { raise_at: None, behind: Some(behind) };
+                call_effects.options.behind = Some(behind);
             }
             Fault::StaleReplicaRead => return self.wait_for_another(at),
             Fault::EpochRepeats => call_effects.fail_over_after = true,

@@ -75,6 +75,8 @@ impl World {
 
     /// Runs a command on the primary of a slot without delay, and returns the reply.
     pub(crate) fn command_at(&mut self, by: Actor, slot: u16, argv: Vec<Vec<u8>>) -> Value {
+        // It knows one node only.
+        self.end_key_move(slot);
         let node = self.network.servers.primary(self.network.servers.owner(slot));
         let call = self.network.next_call;
         self.network.next_call += 1;

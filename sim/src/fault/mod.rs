@@ -6,6 +6,7 @@ mod data;
 mod edit;
 pub(crate) mod effects;
 mod engine;
+mod key_moves;
 mod keys;
 mod link;
 mod node;
@@ -101,6 +102,8 @@ faults! {
     13 TryAgain asks "is it only a delay, and never a second apply?";
     /// a slot moves to another node while calls are in flight
     13 SlotMove asks "is it only a delay, and never a second apply?";
+    /// a slot moves to another node key by key; some callers declare the keys of the contract only
+    13 SlotMovesByKeys asks "is each call carried out on the whole slot, or refused?";
     /// a node answers that the cluster is down
     14 ClusterDown asks "is no failure charged to the candidate, and do other partitions go on?";
     /// a node is loading its data
@@ -210,6 +213,13 @@ faults! {
 }
 
 impl Fault {
+    /// Whether there must be several nodes for it.
+    #[must_use]
+    pub const fn needs_cluster(self) -> bool {
+        use Fault::*;
+        matches!(self, Moved | Ask | SlotMove | SlotMovesByKeys | NodeClockSkew)
+    }
+
     /// Whether it only adds load, or slows down a part of the world: the rest must go on as usual.
     #[must_use]
     pub const fn only_adds_load(self) -> bool {

@@ -51,6 +51,7 @@ impl World {
                 let node = self.node_of(rule);
                 let shard = self.network.servers.nodes[node].shard;
                 let age = positive.filter(|age| *age > 0);
+                self.end_key_moves();
                 self.record_fault(rule.fault, format!("shard {shard}, {amount} ms"));
                 let lost = self.network.servers.restart_with_loss(shard, age, self.now_ms);
                 let primary = self.network.servers.primary(shard);
@@ -80,6 +81,10 @@ impl World {
                 self.record_fault(rule.fault, format!("node-{} by {amount} ms", number(node)));
                 self.network.servers.nodes[node].skew_ms += amount;
             }
+            Fault::SlotMovesByKeys if self.network.servers.shards() > 1 => {
+                let slot = self.slot_of(rule);
+                self.begin_key_move(slot, self.duration_ms(rule));
+            }
             Fault::SlotMove if self.network.servers.shards() > 1 => {
                 let slot = self.slot_of(rule);
                 self.begin_move(slot);
@@ -92,7 +97,7 @@ impl World {
     }
 
     /// The slot of the flow partition that a rule names, or of a random one.
-    fn slot_of(&mut self, rule: &FaultRule) -> u16 {
+    pub(super) fn slot_of(&mut self, rule: &FaultRule) -> u16 {
         let named = rule.subject.as_ref().and_then(|text| text.strip_prefix("fp:")?.parse().ok());
         let partitions = self.plan.config.flow_partitions.max(1);
         let drawn = self.random(Purpose::Faults, Actor::World).below(partitions);
@@ -104,7 +109,9 @@ impl World {
     pub(crate) fn begin_move(&mut self, slot: u16) {
         let from = self.network.servers.owner(slot);
         let to = (from + 1) % self.network.servers.shards();
-        if self.network.servers.moves.contains_key(&slot) || from == to {
+        let moves = self.network.servers.moves.contains_key(&slot)
+            || self.network.servers.key_move(slot).is_some();
+        if moves || from == to {
             return;
         }
         self.record_fault(Fault::SlotMove, format!("slot {slot} from shard {from} to {to}"));
@@ -125,6 +132,7 @@ impl World {
 
     /// Fails a shard over and records the lost commits.
     pub(crate) fn fail_over(&mut self, shard: usize, losing: u64) {
+        self.end_key_moves();
         let node = self.network.servers.primary(shard);
         let lost = self.network.servers.fail_over(shard, losing, self.now_ms);
         if self.bug == Some(PlantedBug::World(WorldBug::LossNotRecorded)) {
@@ -153,6 +161,7 @@ impl World {
         if self.network.servers.nodes.len() >= 8 || self.network.servers.nodes[node].superseded {
             return;
         }
+        self.end_key_moves();
         self.record_fault(rule.fault, format!("shard {shard}"));
         let since = self.network.servers.head(shard);
         let old = self.network.servers.split(shard);

@@ -23,6 +23,10 @@ pub(crate) enum FaultEnd {
     HandOver(u16),
     /// A slot has moved.
     Move(u16),
+    /// Some keys of a slot move; so many times more will follow.
+    MigrateKeys(u16, u64),
+    /// A slot has moved key by key.
+    KeyMove(u16),
     /// An engine handles all tenants again.
     Filter(u8),
     /// An engine subscribes again.
@@ -98,6 +102,8 @@ impl World {
                 self.finish_hand_over(slot);
                 self.network.servers.moves.remove(&slot);
             }
+            FaultEnd::MigrateKeys(slot, left) => self.migrate_keys(slot, left),
+            FaultEnd::KeyMove(slot) => self.end_key_move(slot),
             FaultEnd::Filter(engine) => {
                 if let Some(engine_process) = self.engine_process(engine) {
                     engine_process.config.filter.namespace = None;

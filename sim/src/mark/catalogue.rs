@@ -4,10 +4,12 @@ use selvedge_core::call::budget::HoldReason;
 use selvedge_core::engine::Observation;
 use selvedge_core::id::ExecutionId;
 use selvedge_core::state::{EligibilityState, LifecyclePhase, TerminalOutcome};
+use selvedge_core::value::Value;
 use selvedge_core::worker::{Observation as Fact, PANIC};
 
 use super::{Mark, MarkContext};
 use crate::event::{Actor, EventKind, HandlerStep};
+use crate::fault::Fault;
 use crate::oracle::call::Answer;
 use crate::oracle::changes::{ExecutionState, Group};
 
@@ -194,6 +196,13 @@ marks! {
     "work went on after a lossy failover": |g| g.history.commits_lost
         && g.changes.executions.iter().any(|change| change.got_a_lease().is_some());
     "due work done while another shard was slow": done_while_another_shard_is_slow;
+    "command sent on while its slot moved key by key": |g| matches!(&g.event.kind,
+        EventKind::Fault { fault: Fault::Ask, detail } if detail.ends_with("key by key"));
+    "call refused while its slot moved key by key": |g| matches!(&g.event.kind,
+        EventKind::Fault { fault: Fault::TryAgain, detail } if detail.ends_with("key by key"));
+    "function found its slot moving": |g| matches!(&g.event.kind,
+        EventKind::Applied(applied) if matches!(&applied.reply,
+            Value::Error(text) if text.starts_with("TRYAGAIN")));
     "two engines scanned at the same time": |g| g.called("scan_partition")
         && matches!(g.history.scanned, Some((actor, at_ms))
             if actor != g.event.actor && at_ms == g.event.at_ms);

@@ -106,6 +106,7 @@ impl MarkCounter {
             | EventKind::Invoked { .. }
             | EventKind::Returned { .. }
             | EventKind::Phase(_)
+            | EventKind::KeyOnTwoNodes(_)
             | EventKind::Note(_) => return self.history.record(event, changes),
         };
         let context = MarkContext { event, changes, view, call, answer, history: &self.history };

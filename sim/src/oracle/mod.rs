@@ -30,6 +30,7 @@ mod no_lost_ack;
 mod no_run_before_parents;
 mod not_before_due;
 mod oldest_age_bounded;
+mod one_copy;
 mod one_holder;
 mod one_slot;
 mod only_what_suits;
@@ -178,6 +179,7 @@ pub const ORACLES: &[Oracle] = &[
     ledger_adds::ORACLE,
     budgets_stop::ORACLE,
     error_means_untouched::ORACLE,
+    one_copy::ORACLE,
     one_slot::ORACLE,
     bounded_work::ORACLE,
     no_lost_ack::ORACLE,

@@ -37,9 +37,7 @@ enum Subject {
 
 pub(super) fn check_fault(plan: &Plan, names: &Names, rule: &FaultRule) -> Result<(), String> {
     let (fault, length) = (rule.fault, plan.config.length.0);
-    let of_clusters =
-        matches!(fault, Fault::Moved | Fault::Ask | Fault::SlotMove | Fault::NodeClockSkew);
-    if of_clusters && plan.config.shards < 2 {
+    if fault.needs_cluster() && plan.config.shards < 2 {
         return Err(format!("{fault} needs a cluster: set shards to 2 or 3"));
     }
     if fault.target() == Target::Worker && fault != Fault::PushesSilent && plan.config.workers == 0
@@ -302,7 +300,7 @@ impl Fault {
     const fn subject(self) -> Subject {
         match self {
             Self::Eviction | Self::OperatorEdit | Self::WrongType => Subject::Key,
-            Self::SlotMove => Subject::Partition,
+            Self::SlotMove | Self::SlotMovesByKeys => Subject::Partition,
             Self::SignalEarlyLateTwice | Self::RecordLost => Subject::Execution,
             _ => Subject::Nothing,
         }

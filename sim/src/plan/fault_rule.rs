@@ -224,14 +224,14 @@ impl Fault {
             | ReplayRace => TriggerKind::Calls,
             TryAgain | ClusterDown | Loading | MasterDown | Busy | ReadOnly | Misconf
             | NoReplicas | OutOfMemory | NoAuth | NoPerm => TriggerKind::Both,
-            SlotMove | WrongType | ForeignKey | FailoverLosesSuffix | SplitBrainBranch
-            | AmnesiaRestart | LibraryMissing | LibraryReplaced | ServerClockJump
-            | NodeClockSkew | EngineClockSkew | EnginePause | TimerStorm | Eviction
-            | OperatorEdit | PoisonTuple | PoisonHead | OversizeGroup | ScannerOverlap
-            | SlowPartition | FilteredEngine | EngineFlood | StopMidScan | SignalEarlyLateTwice
-            | WakeupLost | PushesSilent | OneWayCut | SwizzleClog | WorkerDies | WorkerPause
-            | WorkerClockJump | WorkerRestart | WorkerDrain | CapacityDropped | NodePause
-            | RecordLost => TriggerKind::Times,
+            SlotMove | SlotMovesByKeys | WrongType | ForeignKey | FailoverLosesSuffix
+            | SplitBrainBranch | AmnesiaRestart | LibraryMissing | LibraryReplaced
+            | ServerClockJump | NodeClockSkew | EngineClockSkew | EnginePause | TimerStorm
+            | Eviction | OperatorEdit | PoisonTuple | PoisonHead | OversizeGroup
+            | ScannerOverlap | SlowPartition | FilteredEngine | EngineFlood | StopMidScan
+            | SignalEarlyLateTwice | WakeupLost | PushesSilent | OneWayCut | SwizzleClog
+            | WorkerDies | WorkerPause | WorkerClockJump | WorkerRestart | WorkerDrain
+            | CapacityDropped | NodePause | RecordLost => TriggerKind::Times,
         }
     }
 }

@@ -29,6 +29,7 @@ impl World {
             self.finish_hand_over(slot);
             self.network.servers.moves.remove(&slot);
         }
+        self.end_key_moves();
         self.remove_foreign_keys();
         self.network.links.replies_cut_until.clear();
         self.network.links.pushes_silent_until =

@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use selvedge_core::call::without_absent_key;
 use selvedge_core::command::{Command, Ticket};
 use selvedge_core::value::Value;
 
 use super::delivery::{broken, error};
 use super::random_streams::Purpose;
-use super::servers::ServeOptions;
+use super::servers::{KeyMove, ServeOptions};
 use super::{Scheduled, World};
 use crate::event::{Actor, Applied, Argv, CallId, EventKind, Learned};
 use crate::fault::Fault;
@@ -20,6 +21,8 @@ use crate::oracle::call::{Answer as Outcome, signature_of};
 use crate::profile::Part;
 use crate::search::Ratio;
 
+/// What a node answers that has only some of the keys of a call.
+const TRY_AGAIN: &str = "TRYAGAIN Multiple keys request during rehashing of slot";
 /// How many redirects a client follows.
 const HOPS_MAX: u8 = 5;
 
@@ -74,6 +77,8 @@ pub(super) struct Call {
     pub(super) id: CallId,
     pub(super) node: usize,
     pub(super) hops: u8,
+    /// It was sent on with ASK.
+    pub(super) asking: bool,
     pub(super) argv: Argv,
     pub(super) call_effects: FaultEffects,
     pub(super) learned: Option<Learned>,
@@ -107,7 +112,15 @@ impl World {
             }
             unanswerable |= call_effects.silent;
             let learned = call_effects.request_lost.then(broken);
-            calls.push(Call { id: call, node, hops: 0, argv, call_effects, learned });
+            calls.push(Call {
+                id: call,
+                node,
+                hops: 0,
+                asking: false,
+                argv,
+                call_effects,
+                learned,
+            });
         }
         if let ReplyTo::Worker { .. } | ReplyTo::Caller { .. } = reply_to {
             let patience = self.plan.config.patience.0;
@@ -158,18 +171,23 @@ impl World {
         let (sender, slot) = (batch.sender, batch.slot);
         let Some(call) = batch.calls.get(at) else { return };
         let (call_id, node, hops) = (call.id, call.node, call.hops);
-        let (argv, call_effects) = (call.argv.clone(), call.call_effects.clone());
+        let (argv, mut call_effects) = (call.argv.clone(), call.call_effects.clone());
+        call_effects.options.asking = call.asking;
         let before = self.injections.count();
         if call_effects.slot_moves && hops == 0 {
             self.begin_move(slot);
             self.finish_hand_over(slot);
         }
-        let onward = self.redirect(sender, slot, node);
+        let sent = self.as_some_client_sends(slot, &argv);
+        let onward = self.redirect(sender, slot, node, &sent, call_effects.options.asking);
         self.injections.note_fired(&call_effects.rules, before);
         if let Some(answer) = onward {
             match answer {
-                Redirect::To(next) if hops < HOPS_MAX => return self.follow(id, at, next),
-                Redirect::To(_) => return self.learn(id, at, error("MOVED too often")),
+                Redirect::To(next) if hops < HOPS_MAX => return self.follow(id, at, next, false),
+                Redirect::Ask(next) if hops < HOPS_MAX => return self.follow(id, at, next, true),
+                Redirect::To(_) | Redirect::Ask(_) => {
+                    return self.learn(id, at, error("MOVED too often"));
+                }
                 Redirect::Refused(text) => return self.learn(id, at, error(text)),
             }
         }
@@ -177,7 +195,7 @@ impl World {
             return self.learn(id, at, Learned::Reply(Value::Error(text)));
         }
         self.make_racing_call(call_effects.racing_call, sender, node, &argv, None);
-        let reply = self.apply(sender, node, call_id, &argv, call_effects.options);
+        let reply = self.apply(sender, node, call_id, &sent, call_effects.options);
         self.make_racing_call(call_effects.racing_call, sender, node, &argv, Some(&reply));
         self.injections.note_fired(&call_effects.rules, before);
         if let Some(later_ms) = call_effects.duplicate_after_ms {
@@ -207,9 +225,9 @@ impl World {
         slot: u16,
         argv: &Argv,
     ) {
-        let node = match self.redirect(sender, slot, node) {
+        let node = match self.redirect(sender, slot, node, argv, false) {
             Some(Redirect::To(next)) => next,
-            Some(Redirect::Refused(_)) => return,
+            Some(Redirect::Ask(_) | Redirect::Refused(_)) => return,
             None => node,
         };
         if self.outage_of(node).is_none() {
@@ -218,11 +236,21 @@ impl World {
     }
 
     /// Where a call must go instead, if its slot has moved or the node was replaced.
-    fn redirect(&mut self, sender: Actor, slot: u16, node: usize) -> Option<Redirect> {
+    fn redirect(
+        &mut self,
+        sender: Actor,
+        slot: u16,
+        node: usize,
+        argv: &[Vec<u8>],
+        asking: bool,
+    ) -> Option<Redirect> {
         let shard = self.network.servers.nodes[node].shard;
         let owner = self.network.servers.owner(slot);
         if self.network.servers.nodes[node].knows_successor {
             return Some(Redirect::To(self.network.servers.primary(owner)));
+        }
+        if let Some(step) = self.network.servers.key_move(slot) {
+            return self.redirect_by_keys(sender, slot, step, node, argv, asking);
         }
         let moves = self.network.servers.moves.get(&slot).copied();
         if let Some(step) = moves.filter(|step| step.from == shard) {
@@ -233,9 +261,7 @@ impl World {
             let hit = Ratio { hits: 1, of: 3 };
             if self.random(Purpose::Network, Actor::World).chance(hit) {
                 self.record_fault(Fault::TryAgain, format!("slot {slot} for {sender}"));
-                return Some(Redirect::Refused(
-                    "TRYAGAIN Multiple keys request during rehashing of slot",
-                ));
+                return Some(Redirect::Refused(TRY_AGAIN));
             }
             return None;
         }
@@ -247,13 +273,56 @@ impl World {
         Some(Redirect::To(self.network.servers.primary(owner)))
     }
 
+    /// Where a call must go instead whose slot moves key by key.
+    fn redirect_by_keys(
+        &mut self,
+        sender: Actor,
+        slot: u16,
+        step: KeyMove,
+        node: usize,
+        argv: &[Vec<u8>],
+        asking: bool,
+    ) -> Option<Redirect> {
+        let servers = &mut self.network.servers;
+        let [source, target] = [step.from, step.to].map(|shard| servers.primary(shard));
+        let moved = "MOVED".to_owned();
+        let refusal = if [source, target].contains(&node) {
+            servers.refusal_of_move(node, argv, asking, self.now_ms)?
+        } else {
+            moved
+        };
+        let detail = format!("slot {slot} for {sender}, key by key");
+        if refusal.starts_with("ASK ") {
+            self.record_fault(Fault::Ask, detail);
+            return Some(Redirect::Ask(target));
+        }
+        if refusal.starts_with("MOVED") {
+            self.record_fault(Fault::Moved, detail);
+            self.network.links.known.insert((sender, slot), step.from);
+            return Some(Redirect::To(source));
+        }
+        self.record_fault(Fault::TryAgain, detail);
+        Some(Redirect::Refused(TRY_AGAIN))
+    }
+
+    /// While a slot moves key by key, half of the calls declare the keys of the contract only, as
+    /// those of other clients.
+    fn as_some_client_sends(&mut self, slot: u16, argv: &Argv) -> Argv {
+        if self.network.servers.key_move(slot).is_none()
+            || self.random(Purpose::Network, Actor::World).chance(Ratio { hits: 1, of: 2 })
+        {
+            return argv.clone();
+        }
+        without_absent_key(argv).map_or_else(|| argv.clone(), Arc::new)
+    }
+
     /// Sends a call to another node.
-    fn follow(&mut self, id: u64, at: usize, node: usize) {
+    fn follow(&mut self, id: u64, at: usize, node: usize, asking: bool) {
         let Some(batch) = self.network.batches.get_mut(&id) else { return };
         let sender = batch.sender;
         if let Some(call) = batch.calls.get_mut(at) {
             call.hops += 1;
-            call.node = node;
+            (call.node, call.asking) = (node, asking);
         }
         let wait = 2 * self.delay(sender, node);
         self.schedule(self.now_ms + wait, Scheduled::Arrive { batch: id, at });
@@ -303,6 +372,8 @@ impl World {
 /// Where a call goes that arrived at the wrong node.
 enum Redirect {
     To(usize),
+    /// This one call only.
+    Ask(usize),
     Refused(&'static str),
 }
 

@@ -23,7 +23,7 @@ fn a_library_that_works_on_half_of_a_slot_trips_an_oracle() {
     let sound = "if whole_slot and not (last and";
     assert_eq!(SOURCE.matches(sound).count(), 1, "not in the library: {sound}");
     let library = SOURCE.replace(sound, "if false and not (last and");
-    let options = HistoryRun { seed: 0, histories: 30, length: 60, jobs: 1, migrating: true };
+    let options = HistoryRun { seed: 0, histories: 300, length: 60, jobs: 1, migrating: true };
     let failure = options.run(&library).expect_err("nothing was found");
     assert!(!failure.is_empty());
 }

@@ -80,6 +80,7 @@ fn kinds(stream: &mut Draws, config: &Config) -> Vec<(Fault, u64)> {
                 | Fault::Ask
                 | Fault::TryAgain
                 | Fault::SlotMove
+                | Fault::SlotMovesByKeys
                 | Fault::ClusterDown
                 | Fault::NodeClockSkew
         );

@@ -2,6 +2,7 @@
 //! The host holds the keyspace of the current node, the others are kept aside.
 
 mod failover;
+mod key_moves;
 mod library;
 mod serve;
 
@@ -17,6 +18,7 @@ use super::host_pool::LoadedHost;
 use crate::plan::Config;
 
 use failover::Replica;
+pub use key_moves::KeyMove;
 pub use serve::{OUT_OF_MEMORY, ServeOptions, Served};
 
 /// The server time at the start, in milliseconds.
@@ -73,6 +75,10 @@ pub struct Servers {
     pub commit_log: CommitLog,
     /// Slots that are moving.
     pub moves: BTreeMap<u16, Move>,
+    /// Slots that move key by key.
+    key_moves: BTreeMap<u16, KeyMove>,
+    /// Whether the host knows of a slot that moves.
+    moves_announced: bool,
     host: LoadedHost,
     current: usize,
     primaries: Vec<usize>,
@@ -120,6 +126,8 @@ impl Servers {
             grace_ms,
             commit_log: CommitLog::default(),
             moves: BTreeMap::new(),
+            key_moves: BTreeMap::new(),
+            moves_announced: false,
             host,
             current: 0,
             primaries: (0..shards).collect(),

@@ -18,6 +18,8 @@ pub struct ServeOptions {
     pub raise_at: Option<u64>,
     /// Serves it from a replica that is this many commits behind.
     pub behind: Option<u64>,
+    /// The client has said ASKING.
+    pub asking: bool,
 }
 
 /// The result of a call on a node.
@@ -57,6 +59,10 @@ impl Servers {
             _ => full.then(|| OUT_OF_MEMORY.to_owned()),
         };
         self.host.refuse_writes(refusal);
+        self.announce_moves(node);
+        if options.asking {
+            self.host.call(&["ASKING"]);
+        }
         let reply = self.carry_out(node, argv, options);
         let mut served = Served {
             reply,
@@ -142,10 +148,11 @@ impl Servers {
     /// Copies these keys for the oracles.
     fn refresh<'a>(&mut self, node: usize, now_ms: u64, keys: impl Iterator<Item = &'a [u8]>) {
         let clock_ms = self.clock_ms(node, now_ms);
-        let audited = &mut self.audited[self.nodes[node].shard];
-        audited.advance(ServerTime(clock_ms.cast_signed()));
+        let shard = self.nodes[node].shard;
+        self.audited[shard].advance(ServerTime(clock_ms.cast_signed()));
         for key in keys {
-            audited.put(key, self.host.entry(key));
+            let at = self.audited_at(key, shard);
+            self.audited[at].put(key, self.host.entry(key));
         }
     }
 }
