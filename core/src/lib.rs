@@ -54,6 +54,7 @@ pub mod error;
 pub mod explain;
 pub mod id;
 pub mod key;
+pub mod lane_state;
 pub mod partition;
 pub mod policy;
 pub mod push;

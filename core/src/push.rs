@@ -1,5 +1,5 @@
 //! Push messages besides the contract's completions: what became ready, what ended, whose lease was
-//! lost, what wrote output, what a quota holds back. A push is a hint where to look; if it is lost,
+//! lost, what wrote output, what a quota holds back, which lane was paused or resumed. A push is a hint where to look; if it is lost,
 //! polling finds the same.
 
 use alloc::string::{String, ToString};
@@ -16,6 +16,7 @@ const LOST: &str = "ff:lost:";
 const FRAMES: &str = "ff:frames:";
 const HELD: &str = "ff:held";
 const FREED: &str = "ff:freed";
+const LANES: &str = "ff:lanes";
 
 /// A channel; its `Display` is the name on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,14 +33,15 @@ pub enum Channel {
     Held,
     /// Quotas that have a free slot again.
     Freed,
+    /// Lanes whose state an operator has set.
+    Lanes,
 }
 
 impl Channel {
     /// Whether this is the name of one of our channels.
     #[must_use]
     pub fn is_ours(name: &[u8]) -> bool {
-        name == HELD.as_bytes()
-            || name == FREED.as_bytes()
+        [HELD, FREED, LANES].iter().any(|known| name == known.as_bytes())
             || [READY, ENDED, LOST, FRAMES].iter().any(|prefix| name.starts_with(prefix.as_bytes()))
     }
 }
@@ -53,6 +55,7 @@ impl fmt::Display for Channel {
             Self::Frames(execution) => write!(f, "{FRAMES}{execution}"),
             Self::Held => f.write_str(HELD),
             Self::Freed => f.write_str(FREED),
+            Self::Lanes => f.write_str(LANES),
         }
     }
 }
@@ -72,6 +75,8 @@ pub enum Hint {
     Held(Partition),
     /// A slot of this quota is free again.
     Freed(QuotaPolicyId),
+    /// An operator has set the state of this lane.
+    Lane(LaneId),
 }
 
 /// A message that cannot be read; it is dropped.
@@ -94,6 +99,7 @@ impl Hint {
         match channel {
             HELD => return text.parse().map(Self::Held).map_err(|_| invalid()),
             FREED => return text.parse().map(Self::Freed).map_err(|_| invalid()),
+            LANES => return text.parse().map(Self::Lane).map_err(|_| invalid()),
             _ => {}
         }
         if let Some(lane) = channel.strip_prefix(READY) {
@@ -144,6 +150,8 @@ mod tests {
         let channel = Channel::Freed.to_string();
         let freed = Hint::Freed(quota.parse().unwrap());
         assert_eq!(Hint::read(&channel, quota.as_bytes()), Ok(freed));
+        let channel = Channel::Lanes.to_string();
+        assert_eq!(Hint::read(&channel, b"gpu"), Ok(Hint::Lane("gpu".parse().unwrap())));
     }
 
     #[test]
@@ -156,6 +164,7 @@ mod tests {
             ("ff:lost:w", ""),
             ("ff:held", "default"),
             ("ff:freed", "{fp:7}"),
+            ("ff:lanes", ""),
             ("ff:freed:", "550e8400-e29b-41d4-a716-446655440000"),
         ] {
             assert!(Hint::read(channel, payload.as_bytes()).is_err(), "{channel} {payload}");

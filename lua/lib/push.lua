@@ -7,6 +7,7 @@
 --   ff:frames:<execution id>      <attempt index>   the attempt's output grew, or was closed
 --   ff:held                       <partition tag>   a quota holds something back there
 --   ff:freed                      <quota id>        a slot of the quota is free again
+--   ff:lanes                      <lane>            an operator has set the state of the lane
 --
 -- A payload only says where to look: outcome, result and fence are read from the record. The server
 -- sends messages at the end of the call, so one `ready` per lane and call is enough for all

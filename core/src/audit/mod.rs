@@ -67,7 +67,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use record::{Entry, Execution, Fields, Stored};
-pub use right_kind::unreadable_numbers;
+pub use right_kind::{expected_type, unreadable_numbers};
 pub use snapshot::{GRACE_MS, Snapshot};
 pub use subject::Subject;
 pub use unreadable_set_aside::unreadable_entries;

@@ -90,6 +90,7 @@ fn owner(snapshot: &Snapshot, key: &Key, entry: &Entry) -> Result<(), String> {
         | Key::Aside(_)
         | Key::PartitionCounts
         | Key::Lanes
+        | Key::LaneStates
         | Key::Engines => Ok(()),
         Key::Noop(_) | Key::Reserved(_) => Err(String::from("nobody may write it")),
     }

@@ -55,6 +55,13 @@ fn look(snapshot: &Snapshot, subject: &Subject, findings: &mut Findings) {
     }
 }
 
+/// The type of the value that a key should hold, as the server calls it; none where nobody of ours
+/// ever writes.
+#[must_use]
+pub fn expected_type(key: &Key) -> Option<&'static str> {
+    kind_of(key).map(Kind::word)
+}
+
 /// The fields of a hash by which somebody counts and that cannot be read.
 pub fn unreadable_numbers<'a>(
     snapshot: &'a Snapshot,
@@ -124,6 +131,7 @@ fn kind_of(key: &Key) -> Option<Kind> {
         | Key::WaitpointSecrets(_)
         | Key::WorkerCapabilities(_)
         | Key::PartitionCounts
+        | Key::LaneStates
         | Key::Engines
         | Key::Aside(_) => Kind::Hash,
         Key::Signal(.., SignalPart::Payload)

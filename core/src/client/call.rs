@@ -8,6 +8,7 @@ use super::preparation::{Preparation, Prepare};
 use super::{Failure, Needs, Procedure, Replies, Step};
 use crate::call::Function;
 use crate::command::Command;
+use crate::error::ServerError;
 use crate::reply;
 use crate::time::ServerTime;
 use crate::value::Value;
@@ -57,6 +58,36 @@ impl Procedure for Read {
 
     fn replied(&mut self, replies: Replies) -> Step<Vec<Value>> {
         Step::Done(Ok(replies.into_values()))
+    }
+}
+
+/// Runs commands that only read, once. One answer for each, in order.
+pub struct ReadOnce(Vec<Command>);
+
+impl ReadOnce {
+    /// These commands.
+    #[must_use]
+    pub const fn new(commands: Vec<Command>) -> Self {
+        Self(commands)
+    }
+}
+
+impl Procedure for ReadOnce {
+    type Output = Vec<Result<Value, ServerError>>;
+
+    fn begin(&mut self) -> Step<Self::Output> {
+        match core::mem::take(&mut self.0) {
+            none if none.is_empty() => Step::Done(Ok(Vec::new())),
+            commands => Step::SendOnce(commands),
+        }
+    }
+
+    fn replied(&mut self, replies: Replies) -> Step<Self::Output> {
+        Step::Done(Ok(replies.into_values().into_iter().map(Ok).collect()))
+    }
+
+    fn answered(&mut self, answers: Vec<Result<Value, ServerError>>) -> Step<Self::Output> {
+        Step::Done(Ok(answers))
     }
 }
 

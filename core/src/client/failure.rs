@@ -5,6 +5,7 @@ use alloc::string::{String, ToString};
 use thiserror::Error;
 
 use crate::error::{Broken, CallError, Refusal, ServerError};
+use crate::id::LaneId;
 
 /// Why a procedure ended without its result.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -36,6 +37,12 @@ pub enum Failure {
         kind: &'static str,
         /// Its id.
         id: String,
+    },
+    /// The lane is being drained: nothing new is accepted. Nothing was written.
+    #[error("lane {lane} accepts no new work: it is being drained")]
+    LaneDraining {
+        /// The lane.
+        lane: LaneId,
     },
     /// The library refused the call.
     #[error("refused: {0}")]

@@ -23,7 +23,7 @@
 //!
 //! | procedure | steps |
 //! | --- | --- |
-//! | [`Call`], [`Read`], [`ReadTime`] | one call, repeated until it is answered |
+//! | [`Call`], [`Read`], [`ReadTime`] | one call, repeated until it is answered; [`ReadOnce`]: not repeated |
 //! | [`CallAt`] | the server's time, then a call that needs it: budgets and quotas |
 //! | [`Submit`] | limits checked, lanes registered, chunks, sealing, tags |
 //! | [`Start`] | limits checked, lane registered, one execution created |
@@ -34,6 +34,7 @@
 //! | [`ChangePriority`] | the lane read, then the call |
 //! | [`RegisterWorker`], [`DeregisterWorker`] | the entry of a worker written, expired ones removed |
 //! | [`Cancel`], [`CancelFlow`], [`Replay`] | the record read, then the call; compared after silence |
+//! | [`ForgetLane`] | a lane's indexes counted, the lane removed, and counted again later |
 //! | [`ReplayNeeds`] | an execution's edges read, then their upstreams |
 
 mod call;
@@ -42,6 +43,7 @@ mod cancel_flow;
 mod change_priority;
 mod duplicate;
 mod failure;
+mod forget_lane;
 mod install_key;
 mod machine;
 mod preparation;
@@ -62,11 +64,12 @@ mod window;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-pub use call::{Call, CallAt, Read, ReadTime};
+pub use call::{Call, CallAt, Read, ReadOnce, ReadTime};
 pub use cancel::Cancel;
 pub use cancel_flow::{CancelFlow, CancelledFlow};
 pub use change_priority::ChangePriority;
 pub use failure::Failure;
+pub use forget_lane::{ForgetLane, LaneForgotten};
 pub use install_key::{InstallKey, Installation, SigningKey};
 pub use machine::{Effect, Input, Machine, Settings};
 pub use preparation::{Limits, Needs, RegisterLanes};

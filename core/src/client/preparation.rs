@@ -12,6 +12,7 @@ use crate::call::library::{CountsFixed, FixPartitionCounts};
 use crate::command::Command;
 use crate::id::{BudgetId, LaneId, QuotaPolicyId};
 use crate::key::Key;
+use crate::lane_state::{LaneState, stored_state};
 use crate::partition::PartitionCounts;
 use crate::time::ServerTime;
 use crate::value::Value;
@@ -47,14 +48,16 @@ impl Needs {
 }
 
 /// Does nothing but what is needed before a write: stores or compares the partition counts, and
-/// registers lanes.
+/// registers lanes, draining ones too.
 pub struct RegisterLanes(Preparation);
 
 impl RegisterLanes {
     /// Registers the lanes of these needs.
     #[must_use]
     pub const fn new(needs: Needs) -> Self {
-        Self(Preparation::new(needs, None))
+        let mut preparation = Preparation::new(needs, None);
+        preparation.submits = false;
+        Self(preparation)
     }
 
     fn prepared(prepared: Prepare) -> Step<()> {
@@ -100,11 +103,13 @@ pub(super) struct Preparation {
     time_of: Option<u16>,
     now: Option<ServerTime>,
     stage: Stage,
+    /// Whether new work is to be submitted: not to a lane that is being drained.
+    submits: bool,
 }
 
 impl Preparation {
     pub(super) const fn new(needs: Needs, time_of: Option<u16>) -> Self {
-        Self { needs, time_of, now: None, stage: Stage::Reads }
+        Self { needs, time_of, now: None, stage: Stage::Reads, submits: true }
     }
 
     pub(super) fn begin(&mut self) -> Prepare {
@@ -124,7 +129,7 @@ impl Preparation {
                 }
                 Err(failure) => Prepare::Failed(failure),
             },
-            Stage::Lanes => Prepare::Ready(self.now),
+            Stage::Lanes => self.on_lanes(replies),
         }
     }
 
@@ -160,7 +165,20 @@ impl Preparation {
         self.stage = Stage::Lanes;
         let names: Vec<&[u8]> =
             self.needs.lanes.iter().map(|lane| lane.as_str().as_bytes()).collect();
-        Prepare::Send(vec![Command::write("SADD", &Key::Lanes, &names)])
+        let states = Command::read("HMGET", &Key::LaneStates, &names);
+        Prepare::Send(vec![Command::write("SADD", &Key::Lanes, &names), states])
+    }
+
+    fn on_lanes(&self, replies: Replies) -> Prepare {
+        let states = replies.into_values().pop();
+        let states = if let Some(Value::Array(states)) = states { states } else { Vec::new() };
+        let mut of_lanes = self.needs.lanes.iter().zip(states);
+        match of_lanes.find(|(_, state)| stored_state(state) == Some(LaneState::Draining)) {
+            Some((lane, _)) if self.submits => {
+                Prepare::Failed(Failure::LaneDraining { lane: lane.clone() })
+            }
+            _ => Prepare::Ready(self.now),
+        }
     }
 
     /// Kind, id and record of each limit.

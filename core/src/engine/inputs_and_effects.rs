@@ -70,7 +70,11 @@ impl Input {
         Ok(match Hint::read(channel, payload)? {
             Hint::Held(partition) => Some(Self::Held(partition)),
             Hint::Freed(quota) => Some(Self::Freed(quota)),
-            Hint::Ready(..) | Hint::Ended(_) | Hint::Lost(..) | Hint::Frames(..) => None,
+            Hint::Ready(..)
+            | Hint::Ended(_)
+            | Hint::Lost(..)
+            | Hint::Frames(..)
+            | Hint::Lane(_) => None,
         })
     }
 }

@@ -98,6 +98,8 @@ wire_enum! {
         Retention = "retention",
         /// To be unblocked by a person.
         Operator = "operator",
+        /// Its lane to be resumed.
+        PausedLane = "paused_lane",
         /// An entry of an index that is missing.
         IndexEntry = "index_entry",
         /// The repair of its records.

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use crate::engine::EngineConfig;
 use crate::id::Namespace;
+use crate::lane_state::LaneStates;
 use crate::time::ServerTime;
 
 /// Who runs, and how engines are configured.
@@ -15,6 +16,8 @@ pub struct Present<'a> {
     pub config: &'a EngineConfig,
     /// Whether an engine runs.
     pub engines: Engines,
+    /// The states of the lanes.
+    pub lanes: &'a LaneStates,
     /// The workers that are alive, by namespace.
     pub workers: &'a BTreeMap<Namespace, Vec<WorkerOffer>>,
 }

@@ -10,12 +10,17 @@ use super::{DueBy, Explainer, Reason, UnblockedBy, WorkerOffer};
 use crate::capability::{Capabilities, may_cover};
 use crate::id::{FlowId, Namespace};
 use crate::key::Key;
+use crate::lane_state::LaneState;
+use crate::time::ServerTime;
 
 impl Explainer<'_> {
     pub(super) fn eligible(&mut self) -> String {
         if let Some(flow) = self.cancelled_flow() {
             self.wait_for_cancel(flow);
             return "its flow was cancelled while it was ready; no worker can claim it".to_owned();
+        }
+        if let (LaneState::Paused, since) = self.present.lanes.of(&self.lane_id()) {
+            return self.paused(since);
         }
         let who = self.whom_it_needs();
         let (reason, now) = self.supply();
@@ -29,6 +34,18 @@ impl Explainer<'_> {
             }
             _ => format!("it is ready to run and waits for {who}"),
         }
+    }
+
+    fn paused(&mut self, since: Option<ServerTime>) -> String {
+        let lane = self.lane_id();
+        let on = format!("lane {lane} to be resumed");
+        let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
+        let now = format!(
+            "an operator paused lane {lane}{since}: `selvedge lane resume {lane}` ends that"
+        );
+        self.wait(Reason::PausedLane, on, UnblockedBy::Operator, DueBy::Unknown).now = now;
+        self.limits_at_claim();
+        format!("it is ready to run, and lane {lane} is paused")
     }
 
     /// The workers that can run it, in words.

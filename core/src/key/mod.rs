@@ -71,6 +71,8 @@ pub enum Key {
     PartitionCounts,
     /// `ff:idx:lanes`: the registry of lanes.
     Lanes,
+    /// `ff:idx:lane_states`: the lanes that an operator paused or drains. Ours, not the contract's.
+    LaneStates,
     /// `ff:idx:engines`: the engines that run, with what they say about themselves. Ours, not the
     /// contract's.
     Engines,
@@ -223,6 +225,7 @@ impl fmt::Display for Key {
             Self::Quota(tag, id, part) => write!(f, "ff:quota:{tag}:{id}{part}"),
             Self::PartitionCounts => f.write_str("ff:config:partitions"),
             Self::Lanes => f.write_str("ff:idx:lanes"),
+            Self::LaneStates => f.write_str("ff:idx:lane_states"),
             Self::Engines => f.write_str("ff:idx:engines"),
             Self::WorkerAlive(scope) => write!(f, "ff:worker:{scope}:alive"),
             Self::WorkerCapabilities(scope) => write!(f, "ff:worker:{scope}:caps"),

@@ -47,6 +47,7 @@ fn read(text: &str) -> Option<Key> {
     match text {
         "ff:config:partitions" => return Some(Key::PartitionCounts),
         "ff:idx:lanes" => return Some(Key::Lanes),
+        "ff:idx:lane_states" => return Some(Key::LaneStates),
         "ff:idx:engines" => return Some(Key::Engines),
         _ => {}
     }
@@ -194,6 +195,7 @@ mod tests {
         "ff:quota:{q:1}:550e8400-e29b-41d4-a716-446655440000:admitted_set",
         "ff:config:partitions",
         "ff:idx:lanes",
+        "ff:idx:lane_states",
         "ff:worker:tenant:w-1:alive",
         "ff:idx:tenant:workers",
         "ff:aside:{b:7}",

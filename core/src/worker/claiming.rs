@@ -16,9 +16,11 @@ use super::claim_queue::{ClaimQueue, ClaimTarget, TargetKey};
 use super::claim_repeats::SLOW_AFTER;
 use super::config::WorkerConfig;
 use super::io::{Alarm, Continuation, Io};
+use super::lane_states::KnownStates;
 use crate::call::scheduling::{ClaimMany, ClaimTerms, ClaimedWork, NewLease, NewLeases, OtherKind};
 use crate::capability::fnv1a;
 use crate::id::{ExecutionId, LaneId, QuotaPolicyId};
+use crate::lane_state::LaneStates;
 use crate::partition::Partition;
 use crate::retry::RetryDelays;
 use crate::time::LocalTime;
@@ -128,14 +130,17 @@ pub(super) struct Claiming {
     pub(super) surveys: usize,
     pub(super) survey_again: bool,
     pub(super) draining: bool,
+    pub(super) lane_states: KnownStates,
 }
 
 impl Claiming {
     pub(super) fn new(config: Arc<WorkerConfig>, io: &mut Io) -> Self {
         let start = fnv1a(config.instance.as_str().as_bytes()) % u64::from(u32::MAX);
         io.set(Alarm::Poll, io.now);
+        io.set(Alarm::LaneStates, io.now.after(LaneStates::FRESH_FOR));
         Self {
             queue: ClaimQueue::new(config.lanes.clone(), config.partitions.flow.get(), start),
+            lane_states: KnownStates::new(config.lane_states.clone()),
             config,
             pending: BTreeMap::new(),
             admitted: VecDeque::new(),
@@ -231,9 +236,11 @@ impl Claiming {
     }
 
     fn next_target(&mut self, now: LocalTime) -> Option<ClaimTarget> {
-        let Self { queue, pending, resting, backoffs, slow, .. } = self;
+        let Self { queue, pending, resting, backoffs, slow, lane_states, .. } = self;
         queue.pop(|target| {
-            is_open(pending, resting, target) && is_well(backoffs, slow, target.partition, now)
+            !lane_states.is_paused(&target.lane)
+                && is_open(pending, resting, target)
+                && is_well(backoffs, slow, target.partition, now)
         })
     }
 
@@ -241,6 +248,7 @@ impl Claiming {
     pub(super) fn others_wait(&self, than: &TargetKey, now: LocalTime) -> bool {
         self.queue.any(|target| {
             (target.partition != than.1 || target.lane != than.0)
+                && !self.lane_states.is_paused(&target.lane)
                 && is_open(&self.pending, &self.resting, target)
                 && self.is_well(target.partition, now)
         })
@@ -292,6 +300,7 @@ impl Claiming {
         self.draining = true;
         self.queue.clear();
         io.alarms.clear(&Alarm::Poll);
+        io.alarms.clear(&Alarm::LaneStates);
         for key in self.pending.keys() {
             if io.alarms.is_set(&Alarm::Repeat(key.clone())) {
                 io.set(Alarm::Repeat(key.clone()), io.now);

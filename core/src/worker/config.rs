@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::capability::Capabilities;
 use crate::id::{LaneId, WorkerId, WorkerInstanceId};
+use crate::lane_state::LaneStates;
 use crate::partition::PartitionCounts;
 use crate::work_filter::WorkFilter;
 
@@ -19,6 +20,8 @@ pub struct WorkerConfig {
     pub partitions: PartitionCounts,
     /// The lanes that it serves.
     pub lanes: Vec<LaneId>,
+    /// The states of lanes, as they were read last.
+    pub lane_states: LaneStates,
     /// What it can do.
     pub capabilities: Capabilities,
     /// What it takes: it claims nothing else.
@@ -46,6 +49,7 @@ impl WorkerConfig {
             instance,
             partitions: PartitionCounts::DEFAULT,
             lanes: alloc::vec![LaneId::default_lane()],
+            lane_states: LaneStates::default(),
             capabilities: Capabilities::default(),
             filter: WorkFilter::all(),
             capacity: 16,

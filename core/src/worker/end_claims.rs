@@ -44,7 +44,8 @@ impl Claiming {
     ) -> Option<EndClaim> {
         let finds_something = self.queue.serves(&target.0, target.1)
             && !self.unsuited.contains(&target)
-            && self.is_well(target.1, io.now);
+            && self.is_well(target.1, io.now)
+            && !self.lane_states.is_paused(&target.0);
         if self.draining || !finds_something || !self.admitted.is_empty() {
             return None;
         }

@@ -31,6 +31,8 @@ pub enum Input {
     },
     /// A push reported that an execution of the lane became ready on this partition.
     Ready(LaneId, Partition),
+    /// A push reported that an operator has set the state of a lane.
+    LaneChanged(LaneId),
     /// A push reported that this instance lost the execution.
     Lost(ExecutionId),
     /// The push channel was down: pushes may have been missed.
@@ -62,7 +64,8 @@ impl Input {
     #[must_use]
     pub fn channels(lanes: &[LaneId], instance: &WorkerInstanceId) -> Vec<String> {
         let ready = lanes.iter().map(|lane| Channel::Ready(lane.clone()).to_string());
-        ready.chain([Channel::Lost(instance.clone()).to_string()]).collect()
+        let others = [Channel::Lost(instance.clone()), Channel::Lanes];
+        ready.chain(others.iter().map(Channel::to_string)).collect()
     }
 
     /// The input for a message; none, where it is for others.
@@ -72,6 +75,7 @@ impl Input {
     pub fn pushed(channel: &str, payload: &[u8]) -> Result<Option<Self>, InvalidHint> {
         Ok(match Hint::read(channel, payload)? {
             Hint::Ready(lane, partition) => Some(Self::Ready(lane, partition)),
+            Hint::Lane(lane) => Some(Self::LaneChanged(lane)),
             Hint::Lost(_, execution) => Some(Self::Lost(execution)),
             Hint::Ended(_) | Hint::Frames(..) | Hint::Held(_) | Hint::Freed(_) => None,
         })

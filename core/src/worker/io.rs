@@ -29,6 +29,7 @@ use super::timers::Timers;
 #[derive(Clone, Debug)]
 pub(super) enum Continuation {
     Survey(Partition),
+    LaneStates,
     Claim(ClaimKey),
     Admission(ExecutionId),
     Renewal { lease: LeaseId, sent: LocalTime },
@@ -47,6 +48,7 @@ pub(super) enum Alarm {
     PutBack(LeaseId),
     Report(LeaseId),
     Poll,
+    LaneStates,
     /// The backoff of a partition is over.
     Partition(Partition),
     /// Claims are unanswered for long.

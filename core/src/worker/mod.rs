@@ -29,7 +29,7 @@
 //!
 //! | part | what it owns |
 //! | --- | --- |
-//! | `claiming` | where to claim, claims in flight, backoff by partition; `claim_replies`: what their replies mean; `claim_repeats`: those whose replies were lost; `end_claims`: claims made with reports; `survey`: after a gap in the pushes |
+//! | `claiming` | where to claim, claims in flight, backoff by partition; `claim_replies`: what their replies mean; `claim_repeats`: those whose replies were lost; `end_claims`: claims made with reports; `survey`: after a gap in the pushes; `lane_states`: which lanes are paused |
 //! | `admissions` | executions whose budgets and quota are being asked |
 //! | `attempts` | claimed executions; `leases`: how long their leases last; `reports`: how outcomes are reported |
 //! | `handler_requests` | what handlers have asked for |
@@ -50,6 +50,7 @@ mod end_claims;
 mod handler_requests;
 mod inputs_and_effects;
 mod io;
+mod lane_states;
 mod leases;
 mod observe;
 mod other_kinds;
@@ -137,9 +138,11 @@ impl Worker {
                 self.on_requests(events);
             }
             Input::Ready(lane, partition) => self.on_ready(lane, partition),
+            Input::LaneChanged(_) => self.claiming.read_lane_states(&mut self.io),
             Input::Lost(execution) => self.attempts.renew_now(&mut self.io, &execution),
             Input::PushGap => {
                 self.claiming.survey(&mut self.io);
+                self.claiming.read_lane_states(&mut self.io);
                 self.attempts.renew_all(&mut self.io);
             }
             Input::Ended { lease, outcome } => {
@@ -232,6 +235,7 @@ impl Worker {
                 Alarm::PutBack(lease) => self.attempts.put_back(io, lease),
                 Alarm::Report(lease) => self.attempts.send_report(io, lease),
                 Alarm::Poll => self.claiming.poll(io),
+                Alarm::LaneStates => self.claiming.read_lane_states(io),
                 // What waits for it is claimed at the end of every input.
                 Alarm::Partition(_) => {}
                 Alarm::Rest(key) => drop(self.claiming.resting.remove(&key)),
@@ -271,6 +275,10 @@ impl Worker {
         let io = &mut self.io;
         match continuation {
             Continuation::Survey(partition) => self.claiming.on_survey(io, partition, &replies),
+            Continuation::LaneStates => {
+                let events = self.claiming.on_lane_states(io, replies.into_iter().next());
+                self.on_claiming(events);
+            }
             Continuation::Claim(key) => {
                 let events = self.claiming.on_claim_reply(io, &key, replies);
                 self.on_claiming(events);
@@ -327,7 +335,11 @@ impl Worker {
 
     fn on_admission(&mut self, event: Option<admissions::Event>) {
         match event {
-            Some(admissions::Event::Admitted(admitted)) => self.claiming.add_admitted(admitted),
+            Some(admissions::Event::Admitted(admitted)) => {
+                self.claiming.add_admitted(admitted);
+                let events = self.claiming.give_up_paused();
+                self.on_claiming(events);
+            }
             Some(admissions::Event::Held((lane, partition))) => {
                 self.claiming.mark_ready(lane, partition);
             }

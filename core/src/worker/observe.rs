@@ -93,6 +93,13 @@ pub enum Observation {
         /// How long one of them has waited.
         waited_ms: u64,
     },
+    /// An operator has paused a lane, or ended its pause.
+    LanePaused {
+        /// Which.
+        lane: LaneId,
+        /// Whether it is paused now.
+        is_paused: bool,
+    },
     /// The sizes of all ready indexes are read, because pushes may have been missed.
     Surveyed,
     /// An execution that needs admission was admitted.

@@ -2,7 +2,7 @@
 
 use selvedge_core::client::{Failure, Outcome};
 use selvedge_core::error::{Broken, CallError, Class, Code, Refusal, ServerError};
-use selvedge_core::id::ExecutionId;
+use selvedge_core::id::{ExecutionId, LaneId};
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::retry::Retry;
 use thiserror::Error;
@@ -66,6 +66,12 @@ pub enum ClientError {
         /// The id of the first.
         id: String,
     },
+    /// An operator drains the lane: nothing new is accepted. Nothing was written.
+    #[error("lane {lane} accepts no new work: it is being drained")]
+    LaneDraining {
+        /// The lane.
+        lane: LaneId,
+    },
     /// The function library refused the call. The code tells why.
     #[error("{}", explain(.0))]
     Refused(Refusal),
@@ -122,6 +128,7 @@ impl ClientError {
             Self::NotFound { .. } => "not_found",
             Self::NeedsUpstreams { .. } => "needs_upstreams",
             Self::OtherContent { .. } => "other_content",
+            Self::LaneDraining { .. } => "lane_draining",
             Self::Refused(refusal) => refusal.code.as_str(),
             Self::Unavailable(_) => "unavailable",
             Self::Denied { .. } => "denied",
@@ -151,6 +158,7 @@ impl ClientError {
             | Self::NotFound { .. }
             | Self::NeedsUpstreams { .. }
             | Self::OtherContent { .. }
+            | Self::LaneDraining { .. }
             | Self::Unreadable(_)
             | Self::NotJson { .. }
             | Self::NoSuccess(_) => false,
@@ -162,6 +170,7 @@ impl ClientError {
         match failure {
             Failure::NotFound { kind, id } => Self::NotFound { kind, id },
             Failure::OtherContent { kind, id } => Self::OtherContent { kind, id },
+            Failure::LaneDraining { lane } => Self::LaneDraining { lane },
             Failure::OtherCounts { flow, budget, quota } => {
                 Self::Deployment(deployment::other_counts(&flow, &budget, &quota, *counts))
             }
@@ -188,6 +197,7 @@ impl ClientError {
             | Self::NotFound { .. }
             | Self::NeedsUpstreams { .. }
             | Self::OtherContent { .. }
+            | Self::LaneDraining { .. }
             | Self::Refused(_)
             | Self::Unreadable(_)
             | Self::NotJson { .. }

@@ -33,6 +33,7 @@ mod flow;
 mod frames;
 mod invalid_flow;
 mod invalid_input;
+mod lanes;
 mod limits;
 mod limits_delete;
 mod list;
@@ -46,7 +47,7 @@ mod task;
 mod task_order;
 mod wait;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -55,8 +56,10 @@ use selvedge_core::call::Function;
 use selvedge_core::client::{Call, Limits, Needs, Procedure, Read, RegisterLanes};
 use selvedge_core::command::Command;
 use selvedge_core::id::{LaneId, Namespace};
+use selvedge_core::lane_state::LaneStates;
 use selvedge_core::partition::PartitionCounts;
 use selvedge_core::value::Value;
+use tokio::time::Instant;
 
 pub use error::ClientError;
 pub use flow::Flow;
@@ -107,7 +110,8 @@ struct Inner {
     completions: CompletionListener,
     /// Whether the deployment is known to have these partition counts.
     counts_known: AtomicBool,
-    lanes_registered: Mutex<BTreeSet<LaneId>>,
+    /// When each lane was registered last.
+    lanes_registered: Mutex<BTreeMap<LaneId, Instant>>,
 }
 
 /// Settings of a [`Client`]. Made by [`Client::builder`].
@@ -275,26 +279,26 @@ impl Client {
     fn needs(&self, lanes: impl IntoIterator<Item = LaneId>, limits: Limits) -> Needs {
         let known = self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner);
         let lanes: BTreeSet<LaneId> =
-            lanes.into_iter().filter(|lane| !known.contains(lane)).collect();
+            lanes.into_iter().filter(|lane| !known.get(lane).is_some_and(is_fresh)).collect();
         let lanes = lanes.into_iter().collect();
         Needs { counts: *self.partitions(), counts_known: self.counts_known(), lanes, limits }
     }
 
-    /// Runs a procedure, and remembers what it has prepared: that is done once per client.
+    /// Runs a procedure, and remembers what it has prepared.
     async fn run_prepared<P: Procedure>(
         &self,
         needs: Needs,
         procedure: impl FnOnce(Needs) -> P,
     ) -> Result<P::Output, ClientError> {
-        let lanes = needs.lanes.clone();
+        let (lanes, began) = (needs.lanes.clone(), Instant::now());
         let output = self.run(procedure(needs)).await?;
         self.learn_counts();
         let mut known = self.0.lanes_registered.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(lanes);
+        known.extend(lanes.into_iter().map(|lane| (lane, began)));
         Ok(output)
     }
 
-    /// Adds lanes to the lane registry, so that engines serve them; once per lane and client.
+    /// Adds lanes to the lane registry, so that engines serve them.
     pub(crate) async fn register_lanes<'a>(
         &self,
         lanes: impl Iterator<Item = &'a LaneId>,
@@ -308,6 +312,11 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Client").field(&self.0.store).finish()
     }
+}
+
+/// Whether a lane that was registered then is still known to be, and what state it has.
+fn is_fresh(registered: &Instant) -> bool {
+    registered.elapsed() < LaneStates::FRESH_FOR
 }
 
 /// Whole milliseconds; at most `u64::MAX`.

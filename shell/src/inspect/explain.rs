@@ -47,6 +47,7 @@ impl Client {
     ) -> Result<Vec<Explanation>, ClientError> {
         let mut config = config.clone();
         config.partitions = *self.partitions();
+        let lanes = self.lane_states().await?;
         let mut workers = BTreeMap::new();
         let mut explained = Vec::new();
         for ids in ids.chunks(EXECUTIONS_PER_PIPELINE) {
@@ -56,7 +57,7 @@ impl Client {
                 try_join(self.offers(unknown), self.read_rest(&mut records, ids)).await?;
             workers.extend(more);
             let missing = self.missing_from(&records.snapshot, ids).await?;
-            let present = Present { config: &config, engines, workers: &workers };
+            let present = Present { config: &config, engines, lanes: &lanes, workers: &workers };
             explained.extend(ids.iter().filter_map(|id| match missing.get(id) {
                 None => explain::explain(&records.snapshot, id, present),
                 Some((lane, index)) => {

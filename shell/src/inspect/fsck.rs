@@ -5,6 +5,7 @@
 //! use: violations are checked once more, and only those found twice are reported. [`repair`] makes
 //! records agree with those that are left, and [`accept`] gives up what cannot be derived.
 
+mod read;
 mod repair;
 mod secrets;
 
@@ -13,15 +14,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::{StreamExt, stream};
 pub use repair::{Accepted, Loss, Repaired, accept, repair};
 pub use selvedge_core::audit::Violation;
-use selvedge_core::audit::{self, Entry, Snapshot, Stored};
+use selvedge_core::audit::{self, Snapshot};
 use selvedge_core::command::Command;
 use selvedge_core::id::LaneId;
-use selvedge_core::key::{ExecutionPart, Key};
+use selvedge_core::key::Key;
 use selvedge_core::partition::slot;
-use selvedge_core::time::ServerTime;
 use selvedge_core::value::Value;
 
-use crate::client::{Client, ClientError, as_bytes, fields, text};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::client::{Client, ClientError, as_bytes, text};
+use read::command;
+pub(super) use read::read_keys;
 
 /// The result of a check.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +76,7 @@ pub async fn check(
     let of = by_slot.len();
     let mut lanes = BTreeSet::new();
     let mut checks =
-        stream::iter(by_slot.into_values().map(|keys| check_slot(client, keys))).buffered(AT_ONCE);
+        stream::iter(by_slot.into_values().map(|keys| checked(client, keys))).buffered(AT_ONCE);
     while let Some(checked) = checks.next().await {
         progress(report.partitions, of);
         let Checked { snapshot, violations, .. } = checked?;
@@ -94,6 +98,20 @@ pub async fn check(
 struct Checked {
     snapshot: Snapshot,
     violations: Vec<Violation>,
+}
+
+/// [`check_slot`] as a task of its own: a runtime with several threads checks several slots at once.
+async fn checked(client: &Client, keys: BTreeSet<Vec<u8>>) -> Result<Checked, ClientError> {
+    let client = client.clone();
+    let task = tokio::spawn(async move { check_slot(&client, keys).await });
+    match AbortOnDropHandle::new(task).await {
+        Ok(checked) => checked,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down.
+            Err(_) => std::future::pending().await,
+        },
+    }
 }
 
 /// The violations in these keys, which are all of one slot.
@@ -186,7 +204,7 @@ async fn rescan_keys(
 }
 
 fn scan(slot: u16, cursor: &str, pattern: &str) -> Command {
-    let argv = ["SCAN", cursor, "MATCH", pattern, "COUNT", SCAN_COUNT];
+    let argv = ["SCAN", cursor, "MATCH", pattern, "COUNT", KEYS_COUNT];
     let argv = argv.into_iter().map(|word| word.as_bytes().to_vec()).collect();
     Command { slot, argv, reads: true }
 }
@@ -211,162 +229,10 @@ async fn check_keys(
     Ok(audit::judge_unattended(snapshot))
 }
 
-/// Reads these keys into the snapshot, in bounded pipelines.
-pub(super) async fn read_keys(
-    client: &Client,
-    keys: &[&Vec<u8>],
-    snapshot: &mut Snapshot,
-) -> Result<(), ClientError> {
-    for some in keys.chunks(KEYS_PER_PIPELINE) {
-        load(client, some, snapshot).await?;
-    }
-    Ok(())
-}
-
-/// Reads these keys: types and TTLs in one pipeline, values in another.
-async fn load(
-    client: &Client,
-    keys: &[&Vec<u8>],
-    snapshot: &mut Snapshot,
-) -> Result<(), ClientError> {
-    let expires: Vec<bool> = keys.iter().map(|key| may_expire(key)).collect();
-    let looks = keys.iter().zip(&expires).flat_map(|(key, expires)| {
-        let ttl = expires.then(|| command("PTTL", key, &[]));
-        [command("TYPE", key, &[])].into_iter().chain(ttl)
-    });
-    let mut looks = client.read(looks.collect()).await?.into_iter();
-    let mut known = Vec::new();
-    let mut reads = Vec::new();
-    for (key, expires) in keys.iter().zip(expires) {
-        let kind = looks.next().map(text).unwrap_or_default();
-        let ends = if expires { looks.next() } else { None };
-        let Some(read) = first_read(&kind, key) else { continue };
-        reads.push(read);
-        let left =
-            if let Some(Value::Int(ms)) = ends { Some(ms).filter(|ms| *ms >= 0) } else { None };
-        known.push((*key, kind, left.map(|ms| ServerTime(snapshot.now().0.saturating_add(ms)))));
-    }
-    let values = client.read(reads).await?;
-    for ((key, kind, expires_at), value) in known.into_iter().zip(values) {
-        let stored = stored(client, key, &kind, value).await?;
-        snapshot.put(key, stored.map(|stored| Entry { stored, expires_at }));
-    }
-    Ok(())
-}
-
-/// Whether a key may have a time to live; most never have one.
-fn may_expire(key: &[u8]) -> bool {
-    let key = std::str::from_utf8(key).ok().and_then(|text| text.parse().ok());
-    !matches!(
-        key,
-        Some(
-            Key::Attempt(..)
-                | Key::Stream(..)
-                | Key::Flow(..)
-                | Key::Index(..)
-                | Key::Execution(
-                    _,
-                    ExecutionPart::Core
-                        | ExecutionPart::Payload
-                        | ExecutionPart::Result
-                        | ExecutionPart::Policy
-                        | ExecutionPart::Attempts
-                        | ExecutionPart::DependencyMeta
-                        | ExecutionPart::DependenciesUnresolved
-                        | ExecutionPart::DependenciesAll
-                        | ExecutionPart::Dependency(_)
-                )
-        )
-    )
-}
-
-fn command(name: &str, key: &[u8], rest: &[&[u8]]) -> Command {
-    let mut argv = vec![name.as_bytes().to_vec(), key.to_vec()];
-    argv.extend(rest.iter().map(|word| word.to_vec()));
-    Command { slot: slot(key), argv, reads: true }
-}
-
-/// The first read of a key by its type; sets and sorted sets may need more pages.
-fn first_read(kind: &str, key: &[u8]) -> Option<Command> {
-    let count: &[u8] = SCAN_COUNT.as_bytes();
-    match kind {
-        "string" => Some(command("GET", key, &[])),
-        "hash" => Some(command("HGETALL", key, &[])),
-        "set" => Some(command("SSCAN", key, &[b"0", b"COUNT", count])),
-        "zset" => Some(command("ZSCAN", key, &[b"0", b"COUNT", count])),
-        "stream" => Some(command("XLEN", key, &[])),
-        _ => None,
-    }
-}
-
-/// The value of a key; `None` if it was deleted meanwhile.
-async fn stored(
-    client: &Client,
-    key: &[u8],
-    kind: &str,
-    reply: Value,
-) -> Result<Option<Stored>, ClientError> {
-    Ok(match kind {
-        "string" => as_bytes(reply).map(Stored::Text),
-        "hash" => {
-            let flat = if let Value::Array(flat) = reply { flat } else { Vec::new() };
-            let pairs = flat
-                .chunks_exact(2)
-                .map(|pair| (text(pair[0].clone()), as_bytes(pair[1].clone()).unwrap_or_default()));
-            Some(Stored::Hash(pairs.collect::<BTreeMap<_, _>>())).filter(|_| !flat.is_empty())
-        }
-        "set" => {
-            let members = all_pages(client, key, "SSCAN", reply).await?;
-            Some(Stored::Set(members.into_iter().collect())).filter(has_members)
-        }
-        "zset" => {
-            let flat = all_pages(client, key, "ZSCAN", reply).await?;
-            let scores = flat
-                .chunks_exact(2)
-                .filter_map(|pair| Some((pair[0].clone(), pair[1].parse::<f64>().ok()?)));
-            Some(Stored::Zset(scores.collect())).filter(has_members)
-        }
-        "stream" => {
-            let count = if let Value::Int(count) = reply { Some(count) } else { None };
-            count.map(|count| Stored::Stream(usize::try_from(count).unwrap_or_default()))
-        }
-        _ => None,
-    })
-}
-
-fn has_members(stored: &Stored) -> bool {
-    match stored {
-        Stored::Set(members) => !members.is_empty(),
-        Stored::Zset(members) => !members.is_empty(),
-        Stored::Text(_) | Stored::Hash(_) | Stored::Stream(_) => true,
-    }
-}
-
-/// All members of a set or sorted set; `reply` is the first page.
-async fn all_pages(
-    client: &Client,
-    key: &[u8],
-    name: &str,
-    mut reply: Value,
-) -> Result<Vec<String>, ClientError> {
-    let mut members = Vec::new();
-    loop {
-        let Value::Array(mut parts) = reply else { return Ok(members) };
-        let (page, cursor) = (parts.pop(), parts.pop());
-        members.extend(page.map(fields).unwrap_or_default());
-        let cursor = cursor.map(text).unwrap_or_default();
-        if cursor == "0" || cursor.is_empty() {
-            return Ok(members);
-        }
-        let rest: [&[u8]; 3] = [cursor.as_bytes(), b"COUNT", SCAN_COUNT.as_bytes()];
-        reply = client.read_one(command(name, key, &rest)).await?;
-    }
-}
-
 /// `COUNT` of the scan commands.
 const SCAN_COUNT: &str = "1000";
-/// Keys read in one pipeline.
-const KEYS_PER_PIPELINE: usize = 500;
+/// `COUNT` of the scan of all keys: a few milliseconds of the server.
+const KEYS_COUNT: &str = "5000";
 /// Slots checked at once.
 const AT_ONCE: usize = 16;
 /// The name of the check of the lane registry.

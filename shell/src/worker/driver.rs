@@ -12,6 +12,7 @@ use futures_util::stream::FuturesUnordered;
 use selvedge_core::call::scheduling::ClaimedWork;
 use selvedge_core::command::{Answer, Ticket};
 use selvedge_core::id::{LaneId, LeaseId, Namespace};
+use selvedge_core::lane_state::LaneStates;
 use selvedge_core::requests::store_timeout;
 use selvedge_core::time::LocalTime;
 use selvedge_core::worker::{
@@ -65,8 +66,8 @@ struct Driver<'a> {
 }
 
 /// Runs until the worker was told to stop and has drained.
-pub(super) async fn run(shared: Arc<Shared>, stop: Stop<'_>) {
-    let config = machine_config(&shared);
+pub(super) async fn run(shared: Arc<Shared>, lane_states: LaneStates, stop: Stop<'_>) {
+    let config = machine_config(&shared, lane_states);
     let channels = Input::channels(&config.lanes, &config.instance);
     let channels: Vec<&str> = channels.iter().map(String::as_str).collect();
     let (request, requested) = mpsc::unbounded_channel();
@@ -221,11 +222,12 @@ async fn wait_until(wake: Option<Instant>) {
     }
 }
 
-fn machine_config(shared: &Shared) -> WorkerConfig {
+fn machine_config(shared: &Shared, lane_states: LaneStates) -> WorkerConfig {
     let within = shared.client.store().options().call_within;
     WorkerConfig {
         partitions: *shared.client.partitions(),
         lanes: shared.lanes.clone(),
+        lane_states,
         capabilities: shared.capabilities.clone(),
         filter: shared.filter.clone(),
         capacity: shared.concurrency,

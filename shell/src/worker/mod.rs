@@ -165,9 +165,10 @@ impl Worker {
         // Boxed, so that the worker is compiled once and not again for every kind of future.
         let stop: Stop<'_> = Box::pin(stop);
         let registered = registration::register(&self.shared).await?;
+        let lane_states = self.shared.client.lane_states().await?;
         let heartbeats = registration::send_heartbeats(self.shared.clone(), registered);
         tokio::select! {
-            () = driver::run(self.shared.clone(), stop) => {}
+            () = driver::run(self.shared.clone(), lane_states, stop) => {}
             () = heartbeats => {}
         }
         registration::deregister(&self.shared).await;

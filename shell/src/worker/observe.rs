@@ -51,6 +51,12 @@ fn log(fact: &Observation) {
             tracing::debug!(%execution, "claimed late, waiting for a free handler");
         }
         Observation::PutBack(execution) => tracing::info!(%execution, "execution put back"),
+        Observation::LanePaused { lane, is_paused: true } => {
+            tracing::info!(%lane, "lane paused, claiming nothing from it");
+        }
+        Observation::LanePaused { lane, is_paused: false } => {
+            tracing::info!(%lane, "lane resumed");
+        }
         Observation::Surveyed => tracing::debug!("pushes may be lost, counting ready work"),
         Observation::Admitted(execution) => tracing::debug!(%execution, "admitted"),
         Observation::NotAdmitted { execution, reason, detail } => {

@@ -340,6 +340,7 @@ impl World {
             Err(
                 Failure::Refused(_)
                 | Failure::OtherContent { .. }
+                | Failure::LaneDraining { .. }
                 | Failure::OtherCounts { .. }
                 | Failure::Unreadable(_),
             ) => false,

@@ -69,6 +69,7 @@ impl WorkerShim {
             input @ (Input::Wake
             | Input::Ready(..)
             | Input::Lost(_)
+            | Input::LaneChanged(_)
             | Input::PushGap
             | Input::Ended { .. }
             | Input::HandlerRequested { .. }

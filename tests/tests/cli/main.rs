@@ -17,4 +17,5 @@ mod see;
 mod serve;
 mod settings;
 mod signals;
+mod tour;
 mod why;

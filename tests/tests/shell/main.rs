@@ -7,6 +7,7 @@ mod damage;
 mod deadlines;
 mod killed_processes;
 mod kit;
+mod lanes;
 mod lifecycle;
 mod long_calls;
 mod migration;

@@ -10,6 +10,7 @@ mod issue_grant_and_claim;
 mod issue_reclaim_grant;
 mod promote_delayed;
 mod register_worker;
+mod set_lane_state;
 mod update_progress;
 
 pub use change_priority::{ChangePriority, PriorityChanged};
@@ -22,6 +23,7 @@ pub use issue_grant_and_claim::{IssueGrantAndClaim, OperatorClaim};
 pub use issue_reclaim_grant::IssueReclaimGrant;
 pub use promote_delayed::{PromoteDelayed, Promotion};
 pub use register_worker::{RegisterWorker, Registration};
+pub use set_lane_state::{LaneStateSet, SetLaneState};
 pub use update_progress::UpdateProgress;
 
 use super::Signature;
@@ -38,5 +40,6 @@ pub const SIGNATURES: &[Signature] = &[
     Signature::of::<IssueReclaimGrant>(),
     Signature::of::<PromoteDelayed>(),
     Signature::of::<RegisterWorker>(),
+    Signature::of::<SetLaneState>(),
     Signature::of::<UpdateProgress>(),
 ];

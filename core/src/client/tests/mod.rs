@@ -1,6 +1,7 @@
 //! Tests of the procedures, reply by reply.
 
 mod control;
+mod lanes;
 mod register;
 mod repeat;
 mod submit;

@@ -27,7 +27,7 @@ fn member(at: u8) -> NewMember {
     }
 }
 
-fn flow(tasks: u8, per_call: usize) -> FlowSubmission {
+pub(super) fn flow(tasks: u8, per_call: usize) -> FlowSubmission {
     let edge = |at: u8| Edge {
         edge_id: uuid::Uuid::from_bytes([at; 16]).into(),
         upstream: execution(at - 1),
@@ -142,6 +142,8 @@ fn limits_counts_and_lanes_come_first_and_tags_last() {
     let mut run = Run::begin(Submit::new(needs, tagged()));
     run.reply([Value::Int(1)]);
     run.reply([ok(&["same"])]);
+    assert_eq!(run.asks(), ["HMGET"]);
+    run.reply([Value::Array(vec![Value::Nil])]);
     assert_eq!(run.asks(), ["SADD"]);
     run.reply([Value::Int(0)]);
     run.reply([ok(&["sealed", "2"])]);

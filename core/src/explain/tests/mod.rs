@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use super::*;
 use crate::audit::{Entry, Stored};
 use crate::id::Namespace;
+use crate::lane_state::LaneStates;
 use crate::partition::PartitionCounts;
 
 const ID: &str = "{fp:7}:550e8400-e29b-41d4-a716-446655440000";
@@ -61,7 +62,12 @@ impl Records {
             kinds: None,
         };
         let workers = [(Namespace::new("default"), workers.iter().map(offer).collect())].into();
-        let present = Present { config: &EngineConfig::default(), engines, workers: &workers };
+        let present = Present {
+            config: &EngineConfig::default(),
+            engines,
+            lanes: &LaneStates::default(),
+            workers: &workers,
+        };
         explain(&self.0, &id(), present).expect("it has a record")
     }
 }
@@ -82,7 +88,12 @@ fn scanned(scanner: ScannerName, by: i64) -> (UnblockedBy, DueBy) {
 fn nothing_is_said_about_a_stranger() {
     let empty = Snapshot::new(NOW);
     let (config, workers) = (EngineConfig::default(), BTreeMap::new());
-    let present = Present { config: &config, engines: Engines::Never, workers: &workers };
+    let present = Present {
+        config: &config,
+        engines: Engines::Never,
+        lanes: &LaneStates::default(),
+        workers: &workers,
+    };
     assert_eq!(explain(&empty, &id(), present), None);
     assert_eq!(read(&empty).len(), 7, "what the id names");
 }
@@ -92,7 +103,12 @@ fn an_entry_that_is_missing_is_put_back_by_the_index_reconciler() {
     let records = Records::new(READY, &[]);
     let place = (&"default".parse().expect("a lane"), LaneIndex::Eligible);
     let (config, workers) = (EngineConfig::default(), BTreeMap::new());
-    let present = Present { config: &config, engines: Engines::Alive(1), workers: &workers };
+    let present = Present {
+        config: &config,
+        engines: Engines::Alive(1),
+        lanes: &LaneStates::default(),
+        workers: &workers,
+    };
     let why = explain_missing(&records.0, &id(), present, place).expect("it has a record");
     assert!(why.headline.contains("missing from the eligible index of lane default"), "{why:?}");
     assert_eq!(why.waits[0].unblocked_by, UnblockedBy::Scanner(ScannerName::IndexReconciler));

@@ -59,7 +59,12 @@ fn ready_work_says_whether_a_worker_handles_its_kind() {
         };
         let workers =
             [(Namespace::new("default"), kinds.iter().map(offer).collect::<Vec<_>>())].into();
-        let present = Present { config: &config, engines: Engines::Alive(1), workers: &workers };
+        let present = Present {
+            config: &config,
+            engines: Engines::Alive(1),
+            lanes: &LaneStates::default(),
+            workers: &workers,
+        };
         let why = explain(&records.0, &id(), present).expect("it has a record");
         (why.waits[0].reason, why.waits[0].now.clone())
     };

@@ -3,6 +3,7 @@
 mod admission;
 mod claims;
 mod ends;
+mod lanes;
 mod life;
 
 use alloc::format;

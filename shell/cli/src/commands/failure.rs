@@ -231,6 +231,7 @@ fn exit_of(error: &ClientError) -> Exit {
         }
         ClientError::Refused(_)
         | ClientError::OtherContent { .. }
+        | ClientError::LaneDraining { .. }
         | ClientError::NeedsUpstreams { .. }
         | ClientError::Deployment(DeploymentError::Counts { .. }) => Exit::Refused,
         _ => Exit::Error,

@@ -17,6 +17,7 @@ mod file;
 mod flow;
 mod flow_list;
 mod fsck;
+mod lane;
 mod lanes;
 mod library;
 mod output;
@@ -78,6 +79,9 @@ enum Command {
     Scan(scan::Options),
     /// Count the executions of every lane by state, over all namespaces.
     Lanes,
+    /// Pause, resume, drain and forget lanes.
+    #[command(subcommand)]
+    Lane(lane::Options),
     /// List the engines: who runs, since when, and how far behind.
     Engines,
     /// List the registered workers of the namespace.
@@ -171,16 +175,26 @@ fn execute(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Quota(options) => wait_for(quota::run(&context, options))?,
         Command::Why(options) => wait_for(why::run(&context, &options))?,
         Command::Doctor(options) => wait_for(doctor::run(&context, &options))?,
-        Command::Fsck(options) => wait_for(fsck::run(&context, &options))?,
+        Command::Fsck(options) => wait_on_all_cores(fsck::run(&context, &options))?,
         Command::Scan(options) => wait_for(scan::run(&context, &options))?,
         Command::Secret(options) => wait_for(secret::run(&context, &options))?,
         Command::Config(options) => wait_for(config::run(&context, &options))?,
+        Command::Lane(options) => wait_for(lane::run(&context, options))?,
         Command::Lanes => wait_for(lanes::run(&context))?,
         Command::Engines => wait_for(engines::run(&context))?,
         Command::Workers => wait_for(workers::run(&context))?,
         Command::Serve(options) => serve::run(&context, &options)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a command that computes as much as it reads.
+fn wait_on_all_cores(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Error, error))?;
+    runtime.block_on(command)
 }
 
 /// Runs a command that talks to a store.

@@ -9,8 +9,17 @@ use serde_json::Value;
 use super::context::Context;
 use super::failure::{Exit, Failure};
 
+/// What the columns mean.
+const COLUMNS: &str = "Columns, in candidates: `processed`: moved on; `nothing`: there was nothing \
+to do; `refused`: the store refused, mostly because somebody else was faster; `skipped`: outside of \
+the filter, or it failed before and is left alone for a while; `failed`: an error, listed below; \
+`deferred`: left to the next run; `set_aside`: an index entry that cannot be read, kept for an \
+operator. With --dry-run `due` counts entries whose time has come, and `to visit` entries without a \
+time.";
+
 /// The options.
 #[derive(Args)]
+#[command(after_help = COLUMNS)]
 pub(crate) struct Options {
     /// Run every scanner once and exit; `selvedge serve` runs them all the time.
     #[arg(long, required = true)]

@@ -12,7 +12,7 @@ use selvedge_core::id::{ExecutionId, FlowId, LaneId};
 use selvedge_core::key::Key;
 use selvedge_core::repair;
 
-use super::{AT_ONCE, Checked, check_slot, keys_by_slot, secrets};
+use super::{AT_ONCE, Checked, check_slot, checked, keys_by_slot, secrets};
 use crate::client::{Client, ClientError, InvalidInput};
 
 /// What a repair did.
@@ -60,8 +60,8 @@ pub async fn repair(
         let by_slot = keys_by_slot(client).await?;
         let (mut done, of) = (0, by_slot.len());
         let mut lanes = BTreeSet::new();
-        let mut checks = stream::iter(by_slot.into_values().map(|keys| check_slot(client, keys)))
-            .buffered(AT_ONCE);
+        let mut checks =
+            stream::iter(by_slot.into_values().map(|keys| checked(client, keys))).buffered(AT_ONCE);
         let before = repaired.changes;
         while let Some(checked) = checks.next().await {
             progress(done, of);

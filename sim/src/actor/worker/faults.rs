@@ -123,6 +123,7 @@ impl World {
             | Input::Settled { .. }
             | Input::Ready(..)
             | Input::Lost(_)
+            | Input::LaneChanged(_)
             | Input::PushGap
             | Input::Capacity(_)
             | Input::Drain => return,

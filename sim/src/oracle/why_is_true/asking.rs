@@ -9,6 +9,7 @@ use selvedge_core::explain::{
 };
 use selvedge_core::id::{ExecutionId, FlowId, Namespace};
 use selvedge_core::key::{Key, PartitionIndex};
+use selvedge_core::lane_state::LaneStates;
 use selvedge_core::time::ServerTime;
 
 use super::WhyIsTrue;
@@ -44,7 +45,11 @@ impl WhyIsTrue {
         let offers = self.offers(&namespace, view);
         let workers = [(namespace, offers)].into();
         let engines = self.engines(now_ms, view);
-        let why = explain(&known, id, Present { config, engines, workers: &workers })?;
+        let why = explain(
+            &known,
+            id,
+            Present { config, engines, lanes: &LaneStates::default(), workers: &workers },
+        )?;
         Some(canary::change_answer_of_why(view.bug, why))
     }
 
