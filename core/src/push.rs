@@ -1,6 +1,6 @@
 //! Push messages besides the contract's completions: what became ready, what ended, whose lease was
-//! lost, what wrote output, what a quota holds back, which lane was paused or resumed. A push is a hint where to look; if it is lost,
-//! polling finds the same.
+//! lost, what wrote output, what a quota holds back, which lane was paused or resumed. A push is a
+//! hint where to look; if it is lost, polling finds the same.
 
 use alloc::string::{String, ToString};
 use core::fmt;

@@ -85,7 +85,7 @@ impl fmt::Display for Refusal {
 
 /// A reply of an unexpected shape. It is kept, for diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("unreadable reply: expected {expected}, got {got:?}")]
+#[error("unreadable reply: expected {expected}, got {got}")]
 #[non_exhaustive]
 pub struct Broken {
     /// What was expected.

@@ -40,9 +40,7 @@ impl Explainer<'_> {
         let lane = self.lane_id();
         let on = format!("lane {lane} to be resumed");
         let since = since.map(|since| format!(" since {since}")).unwrap_or_default();
-        let now = format!(
-            "an operator paused lane {lane}{since}: `selvedge lane resume {lane}` ends that"
-        );
+        let now = format!("lane {lane} is paused{since}: `selvedge lane resume {lane}` ends that");
         self.wait(Reason::PausedLane, on, UnblockedBy::Operator, DueBy::Unknown).now = now;
         self.limits_at_claim();
         format!("it is ready to run, and lane {lane} is paused")

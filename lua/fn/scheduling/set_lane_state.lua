@@ -6,7 +6,7 @@
 -- Arguments: lane_id, state (active, paused, draining)
 -- Replies: changed, unchanged (each with the state before)
 -- Errors: invalid_input
--- Bound: 4
+-- Bound: 5
 -- Keeps: RepeatIsHarmless, ErrorMeansUntouched
 
 local STATES = { active = true, paused = true, draining = true }

@@ -168,7 +168,7 @@ impl Reader<'_> {
             Value::Bulk(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
             Value::Status(text) => Ok(text),
             other @ (Value::Nil | Value::Int(_) | Value::Error(_) | Value::Array(_)) => {
-                Err(format!("unexpected reply to {}: {other:?}", words.join(" ")))
+                Err(format!("unexpected reply to {}: {other}", words.join(" ")))
             }
         }
     }

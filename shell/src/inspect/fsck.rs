@@ -100,7 +100,7 @@ struct Checked {
     violations: Vec<Violation>,
 }
 
-/// [`check_slot`] as a task of its own: a runtime with several threads checks several slots at once.
+/// [`check_slot`] as a task of its own: a runtime with several threads checks several at once.
 async fn checked(client: &Client, keys: BTreeSet<Vec<u8>>) -> Result<Checked, ClientError> {
     let client = client.clone();
     let task = tokio::spawn(async move { check_slot(&client, keys).await });

@@ -41,9 +41,7 @@ fn log(fact: &Observation) {
             tracing::warn!(%partition, %error, "claim failed, retrying");
         }
         Observation::ClaimSlow(partition) => tracing::debug!(%partition, "claims unanswered"),
-        Observation::ClaimRepeated(partition) => {
-            tracing::debug!(%partition, "claim without a reply repeated");
-        }
+        Observation::ClaimRepeated(partition) => tracing::debug!(%partition, "claim repeated"),
         Observation::ClaimGivenUp(partition) => {
             tracing::warn!(%partition, "claim without a reply given up, its lease has lapsed");
         }
@@ -51,12 +49,7 @@ fn log(fact: &Observation) {
             tracing::debug!(%execution, "claimed late, waiting for a free handler");
         }
         Observation::PutBack(execution) => tracing::info!(%execution, "execution put back"),
-        Observation::LanePaused { lane, is_paused: true } => {
-            tracing::info!(%lane, "lane paused, claiming nothing from it");
-        }
-        Observation::LanePaused { lane, is_paused: false } => {
-            tracing::info!(%lane, "lane resumed");
-        }
+        Observation::LanePaused { lane, is_paused } => log_pause(lane, *is_paused),
         Observation::Surveyed => tracing::debug!("pushes may be lost, counting ready work"),
         Observation::Admitted(execution) => tracing::debug!(%execution, "admitted"),
         Observation::NotAdmitted { execution, reason, detail } => {
@@ -116,6 +109,13 @@ fn log_lost(execution: &ExecutionId, refusal: Option<&Refusal>) {
 
 fn log_unhandled(lane: &LaneId, kind: &str, waited_ms: u64) {
     tracing::warn!(%lane, kind, waited_ms, "executions wait, no worker handles their kind");
+}
+
+fn log_pause(lane: &LaneId, is_paused: bool) {
+    match is_paused {
+        true => tracing::info!(%lane, "lane paused, claiming nothing from it"),
+        false => tracing::info!(%lane, "lane resumed"),
+    }
 }
 
 /// Success and a retry are the normal course.

@@ -324,7 +324,7 @@ fn would(
 pub(super) fn state_of(execution: &Execution) -> String {
     let unknown = || {
         let stored = execution.record.get("public_state").map_or("", String::as_str);
-        format!("unknown: {stored:?}")
+        format!("unknown: `{}`", super::output::escape_control(stored))
     };
     execution.state.map_or_else(unknown, |state| state.to_string())
 }
