@@ -19,13 +19,25 @@ use crate::value::Value;
 
 /// A text that is none of the fixed texts of a wire enum.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{text}` is not a valid {kind}")]
+#[error("`{text}` is not a valid {}", in_words(.kind))]
 #[non_exhaustive]
 pub struct UnknownWord {
     /// The name of the enum.
     pub kind: &'static str,
     /// The text.
     pub text: String,
+}
+
+/// The name of a type as people write it: `PublicState` is a public state.
+fn in_words(name: &str) -> String {
+    let mut words = String::with_capacity(name.len() + 2);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && !words.is_empty() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }
 
 /// A text that is not a number, or not one in range.
