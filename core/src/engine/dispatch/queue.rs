@@ -36,7 +36,10 @@ pub(super) enum Pushed {
 pub(super) struct Queue {
     concurrency: usize,
     capacity: usize,
-    waiting: VecDeque<ExecutionId>,
+    /// Those that wait, by partition, with their place in the order of all. A search over all that
+    /// wait would be repeated for every end of a large flow.
+    waiting: BTreeMap<Partition, VecDeque<(u64, ExecutionId)>>,
+    next_place: u64,
     /// Everything that waits or runs, with its depth.
     known: BTreeMap<ExecutionId, u32>,
     running: BTreeMap<u64, Running>,
@@ -54,7 +57,8 @@ impl Queue {
         Self {
             concurrency: concurrency.max(1),
             capacity: capacity.max(1),
-            waiting: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            next_place: 0,
             known: BTreeMap::new(),
             running: BTreeMap::new(),
             running_by_partition: BTreeMap::new(),
@@ -72,8 +76,14 @@ impl Queue {
             return Pushed::Full;
         }
         self.known.insert(execution.clone(), depth);
-        self.waiting.push_back(execution);
+        self.wait(execution);
         Pushed::Queued
+    }
+
+    fn wait(&mut self, execution: ExecutionId) {
+        let line = self.waiting.entry(execution.partition()).or_default();
+        line.push_back((self.next_place, execution));
+        self.next_place += 1;
     }
 
     /// Gives an execution at least this depth; false when it neither waits nor runs.
@@ -100,13 +110,18 @@ impl Queue {
     pub(super) fn start(&mut self, now: LocalTime) -> Option<(u64, ExecutionId)> {
         let share = (self.concurrency / 2).max(1);
         let has_room = self.running.len() - self.running_by_partition.len() < self.concurrency;
-        let may_start = |execution: &ExecutionId| {
-            let partition = execution.partition();
-            let taken = self.running_by_partition.get(&partition).copied().unwrap_or(0);
+        let may_start = |partition: &Partition| {
+            let taken = self.running_by_partition.get(partition).copied().unwrap_or(0);
             taken == 0 || has_room && taken < share
         };
-        let at = self.waiting.iter().position(may_start)?;
-        let execution = self.waiting.remove(at)?;
+        let lines = self.waiting.iter().filter(|(partition, _)| may_start(partition));
+        let first = lines.filter_map(|(partition, line)| Some((line.front()?.0, *partition))).min();
+        let (_, partition) = first?;
+        let line = self.waiting.get_mut(&partition)?;
+        let (_, execution) = line.pop_front()?;
+        if line.is_empty() {
+            self.waiting.remove(&partition);
+        }
         let id = self.next_id;
         self.next_id += 1;
         *self.running_by_partition.entry(execution.partition()).or_default() += 1;
@@ -125,7 +140,7 @@ impl Queue {
         }
         if self.rerun.remove(&execution) {
             self.known.insert(execution.clone(), depth);
-            self.waiting.push_back(execution.clone());
+            self.wait(execution.clone());
         }
         Some((Pending { execution, depth }, started))
     }
@@ -142,7 +157,7 @@ impl Queue {
 
     /// Drops what has not been started.
     pub(super) fn clear_waiting(&mut self) {
-        for execution in self.waiting.drain(..) {
+        for (_, execution) in core::mem::take(&mut self.waiting).into_values().flatten() {
             self.known.remove(&execution);
         }
     }
@@ -208,6 +223,18 @@ mod tests {
         assert!(queue.start(NOW).is_some(), "now it has room");
         assert_eq!(queue.push(pending(4, 9)), Pushed::Queued);
         assert!(queue.start(NOW).is_some(), "the first of a partition always has room");
+    }
+
+    #[test]
+    fn what_came_first_starts_first_whatever_its_partition() {
+        let mut queue = Queue::new(2, 100);
+        for (partition, number) in [(5, 1), (0, 2), (5, 3), (3, 4)] {
+            assert_eq!(queue.push(pending(partition, number)), Pushed::Queued);
+        }
+        let started = core::iter::from_fn(|| queue.start(NOW)).map(|(_, id)| id.partition().index);
+        assert_eq!(started.collect::<Vec<u16>>(), [5, 0, 3]);
+        queue.clear_waiting();
+        assert!(!queue.is_known(&pending(5, 3).execution), "what waited is forgotten");
     }
 
     #[test]
