@@ -1,9 +1,10 @@
 //! Push messages besides the contract's completions: what became ready, what ended, whose lease was
-//! lost, what wrote output, what a quota holds back, which lane was paused or resumed. A push is a
-//! hint where to look; if it is lost, polling finds the same.
+//! lost, what wrote output, what a quota holds back, what is due soon, which lane was paused or
+//! resumed. A push is a hint where to look; if it is lost, polling finds the same.
 
 use alloc::string::{String, ToString};
 use core::fmt;
+use core::time::Duration;
 
 use thiserror::Error;
 
@@ -17,6 +18,7 @@ const FRAMES: &str = "ff:frames:";
 const HELD: &str = "ff:held";
 const FREED: &str = "ff:freed";
 const LANES: &str = "ff:lanes";
+const DUE: &str = "ff:due";
 
 /// A channel; its `Display` is the name on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -35,13 +37,15 @@ pub enum Channel {
     Freed,
     /// Lanes whose state an operator has set.
     Lanes,
+    /// Partitions on which something is due soon.
+    Due,
 }
 
 impl Channel {
     /// Whether this is the name of one of our channels.
     #[must_use]
     pub fn is_ours(name: &[u8]) -> bool {
-        [HELD, FREED, LANES].iter().any(|known| name == known.as_bytes())
+        [HELD, FREED, LANES, DUE].iter().any(|known| name == known.as_bytes())
             || [READY, ENDED, LOST, FRAMES].iter().any(|prefix| name.starts_with(prefix.as_bytes()))
     }
 }
@@ -56,6 +60,7 @@ impl fmt::Display for Channel {
             Self::Held => f.write_str(HELD),
             Self::Freed => f.write_str(FREED),
             Self::Lanes => f.write_str(LANES),
+            Self::Due => f.write_str(DUE),
         }
     }
 }
@@ -77,6 +82,8 @@ pub enum Hint {
     Freed(QuotaPolicyId),
     /// An operator has set the state of this lane.
     Lane(LaneId),
+    /// Something is due on this partition after that time.
+    Due(Partition, Duration),
 }
 
 /// A message that cannot be read; it is dropped.
@@ -100,6 +107,7 @@ impl Hint {
             HELD => return text.parse().map(Self::Held).map_err(|_| invalid()),
             FREED => return text.parse().map(Self::Freed).map_err(|_| invalid()),
             LANES => return text.parse().map(Self::Lane).map_err(|_| invalid()),
+            DUE => return read_due(text).ok_or_else(invalid),
             _ => {}
         }
         if let Some(lane) = channel.strip_prefix(READY) {
@@ -120,6 +128,12 @@ impl Hint {
             None => Err(invalid()),
         }
     }
+}
+
+/// A partition and how many milliseconds are left.
+fn read_due(text: &str) -> Option<Hint> {
+    let (partition, wait) = text.split_once(' ')?;
+    Some(Hint::Due(partition.parse().ok()?, Duration::from_millis(wait.parse().ok()?)))
 }
 
 #[cfg(test)]
@@ -152,6 +166,8 @@ mod tests {
         assert_eq!(Hint::read(&channel, quota.as_bytes()), Ok(freed));
         let channel = Channel::Lanes.to_string();
         assert_eq!(Hint::read(&channel, b"gpu"), Ok(Hint::Lane("gpu".parse().unwrap())));
+        let due = Hint::Due(partition, Duration::from_millis(1_500));
+        assert_eq!(Hint::read(&Channel::Due.to_string(), b"{fp:7} 1500"), Ok(due));
     }
 
     #[test]
@@ -165,6 +181,8 @@ mod tests {
             ("ff:held", "default"),
             ("ff:freed", "{fp:7}"),
             ("ff:lanes", ""),
+            ("ff:due", "{fp:7}"),
+            ("ff:due", "{fp:7} soon"),
             ("ff:freed:", "550e8400-e29b-41d4-a716-446655440000"),
         ] {
             assert!(Hint::read(channel, payload.as_bytes()).is_err(), "{channel} {payload}");

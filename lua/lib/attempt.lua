@@ -174,11 +174,13 @@ end
 function attempt.write_limits(k, id, limits)
   if limits.timeout_at then
     call("ZADD", k.attempt_timeout, number.digits(limits.timeout_at), id)
+    push.due(k.attempt_timeout, limits.timeout_at)
   elseif limits.clears then
     call("ZREM", k.attempt_timeout, id)
   end
   if limits.deadline_at then
     call("ZADD", k.execution_deadline, number.digits(limits.deadline_at), id)
+    push.due(k.execution_deadline, limits.deadline_at)
   end
 end
 

@@ -132,6 +132,7 @@ function budget.start_period(k, id, def, names, now, next_reset_at)
   if next_reset_at > 0 then
     record.write(k.def, { "next_reset_at", next_reset_at })
     call("ZADD", k.resets, number.digits(next_reset_at), id)
+    push.due(k.resets, next_reset_at)
   else
     call("ZREM", k.resets, id)
   end

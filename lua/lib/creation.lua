@@ -96,5 +96,6 @@ function creation.write(k, a, plan, more)
   lane.move(a.execution_id, NOTHING, plan.home, plan.score)
   if plan.deadline_at then
     call("ZADD", k.execution_deadline, number.digits(plan.deadline_at), a.execution_id)
+    push.due(k.execution_deadline, plan.deadline_at)
   end
 end

@@ -245,6 +245,7 @@ function dependency.resolve(k, a, found, child, moves)
   end
   if plan.sibling_cancels then
     call("SADD", plan.sibling_cancels.index, plan.sibling_cancels.tuple)
+    push.due_in(plan.sibling_cancels.index, 0)
   end
   edge_group.child_changed(a.downstream_eid)
   local mark = ""

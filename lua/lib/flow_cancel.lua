@@ -63,6 +63,7 @@ end
 function flow.add_pending_cancels(k, flow_id, members, due)
   record.each_chunk("SADD", k.pending_cancels, members)
   call("ZADD", k.cancel_backlog, number.digits(due), flow_id)
+  push.due(k.cancel_backlog, due)
 end
 
 -- The same for members that were found later: an earlier due time of the flow is kept.

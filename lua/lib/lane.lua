@@ -205,7 +205,7 @@ function lane.move(id, from, to, score, home)
     end
   end
   if to and to ~= "" and call("ZADD", to, number.text(score), id) == 1 then
-    push.entered(to, id)
+    push.entered(to, id, score)
   end
 end
 
@@ -249,7 +249,7 @@ function lane.carry_out(moves)
     if list.out then
       record.each_chunk("ZREM", list.key, list.out)
     elseif record.each_chunk("ZADD", list.key, list.into) > 0 then
-      push.entered(list.key, list.first)
+      push.entered(list.key, list.first, list.into)
     end
   end
 end

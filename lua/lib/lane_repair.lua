@@ -83,9 +83,16 @@ local function is_surplus(name, expected)
     and (ended or (name ~= "attempt_timeout" and name ~= "execution_deadline"))
 end
 
-local ZSETS = {
-  "lease_expiry", "suspension_timeout", "attempt_timeout", "execution_deadline",
-}
+-- What has to be done about an entry: `+` to add or move it, `-` to remove it, else nil.
+local function change_of(name, expected, entry)
+  if expected[name] and (not entry or is_misplaced(name, expected, entry)) then
+    return "+"
+  end
+  return entry and is_surplus(name, expected) and "-" or nil
+end
+
+-- The indexes of a partition that list executions at a time.
+lane.TIMES = { "lease_expiry", "suspension_timeout", "attempt_timeout", "execution_deadline" }
 local SETS = { "worker_leases", "all_executions" }
 
 -- The current entries of `id`: a value per key that lists it. Nil and the server's refusal if one
@@ -107,7 +114,7 @@ function lane.current_entries(k, id, stale_keys)
       end
     end
   end
-  local refused = look_under("ZSCORE", lane.ALL) or look_under("ZSCORE", ZSETS)
+  local refused = look_under("ZSCORE", lane.ALL) or look_under("ZSCORE", lane.TIMES)
     or look_under("SISMEMBER", SETS)
   for _, key in ipairs(stale_keys) do
     refused = refused or look("ZSCORE", key)
@@ -116,6 +123,18 @@ function lane.current_entries(k, id, stale_keys)
     return nil, refused
   end
   return entries
+end
+
+-- Whether entries differ from `expected`; `entry_of(key)` answers an entry. The set that lists
+-- every execution is left out.
+function lane.differs(k, expected, entry_of)
+  for _, name in ipairs(lane.ALL) do
+    if change_of(name, expected, entry_of(k[name])) then return true end
+  end
+  for _, name in ipairs(lane.TIMES) do
+    if change_of(name, expected, entry_of(k[name])) then return true end
+  end
+  return (expected.worker_leases or false) ~= (entry_of(k.worker_leases) and true or false)
 end
 
 -- Makes the entries of `id` equal to `expected`. Answers the changes: `+` or `-` and the key.
@@ -127,17 +146,18 @@ function lane.repair_entries(k, id, expected, entries, stale_keys)
   local function settle_scored(names)
     for _, name in ipairs(names) do
       local key = k[name]
-      if expected[name] and (not entries[key] or is_misplaced(name, expected, entries[key])) then
+      local change = change_of(name, expected, entries[key])
+      if change == "+" then
         lane.move(id, {}, key, expected[name])
         note("+", key)
-      elseif entries[key] and is_surplus(name, expected) then
+      elseif change == "-" then
         lane.move(id, { key })
         note("-", key)
       end
     end
   end
   settle_scored(lane.ALL)
-  settle_scored(ZSETS)
+  settle_scored(lane.TIMES)
   for _, key in ipairs(stale_keys) do
     if entries[key] then
       call("ZREM", key, id)

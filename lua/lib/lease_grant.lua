@@ -17,6 +17,7 @@ function lease.terms(core, a, attempt_id, now, ttl, renew_within)
     is_first = epoch == 1 and not text.set(core.lease_revoked_at)
       and not text.set(core.lease_expired_at),
     expires_at = number.digits(now + ttl),
+    is_short = ttl < push.SLEEP_MS,
     renew_by = number.digits(now + (renew_within or math.floor(ttl * 2 / 3))),
   }
 end
@@ -34,6 +35,7 @@ function lease.first_terms(a, taker, now, ttl)
     lane = a.lane,
     is_first = true,
     expires_at = number.digits(now + ttl),
+    is_short = ttl < push.SLEEP_MS,
   }
 end
 
@@ -67,6 +69,7 @@ function lease.start(k, core_key, id, held, stale_keys, ...)
     ...)
   lane.move(id, stale_keys, k.active, expires_at, k.eligible)
   call("ZADD", k.lease_expiry, expires_at, id)
+  if held.is_short then push.due(k.lease_expiry, tonumber(expires_at)) end
   call("SADD", k.worker_leases, id)
 end
 

@@ -233,6 +233,7 @@ end
 function submission.write(chunk, k, tag, flow_id, revision, now, seals)
   local prefix, stamp = flow.prefix_of(k.flow_core), number.digits(now)
   local ids, unsealed, deadlines, moves = {}, {}, {}, {}
+  local soonest
   local mark = number.digits(revision)
   for i, member in ipairs(chunk.members) do
     local plan, id, edges = member.plan, member.execution_id, #member.inbound
@@ -250,6 +251,7 @@ function submission.write(chunk, k, tag, flow_id, revision, now, seals)
     unsealed[2 * i - 1], unsealed[2 * i] = number.digits(revision + i), id
     if plan.deadline_at then
       text.append(deadlines, { number.digits(plan.deadline_at), id })
+      soonest = math.min(soonest or plan.deadline_at, plan.deadline_at)
     end
   end
   for _, join in ipairs(chunk.joins) do
@@ -262,6 +264,7 @@ function submission.write(chunk, k, tag, flow_id, revision, now, seals)
   record.each_chunk("SADD", k.members, ids)
   record.each_chunk("SADD", lane.partition_index(tag, "all_executions"), ids)
   record.each_chunk("ZADD", lane.partition_index(tag, "execution_deadline"), deadlines)
+  if soonest then push.due(lane.partition_index(tag, "execution_deadline"), soonest) end
   if not seals then
     record.each_chunk("ZADD", prefix .. ":unsealed", unsealed)
   end

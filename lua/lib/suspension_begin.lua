@@ -206,6 +206,7 @@ function suspension.begin(k, a, core, plan, now)
   write_record(k, a, plan, now)
   if plan.timeout_at then
     call("ZADD", k.suspension_timeout, number.digits(plan.timeout_at), id)
+    push.due(k.suspension_timeout, plan.timeout_at)
   else
     call("ZREM", k.suspension_timeout, id)
   end

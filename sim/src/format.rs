@@ -145,7 +145,11 @@ pub const fn lane(event: &Event) -> Actor {
 
 fn only_reads(argv: &Argv) -> bool {
     match function_of(argv) {
-        Some(name) => name == "ff_scan_partition" || name.starts_with("ff_read"),
+        Some(name) => {
+            name == "ff_scan_partition"
+                || name == "ff_audit_executions"
+                || name.starts_with("ff_read")
+        }
         None => true,
     }
 }

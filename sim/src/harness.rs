@@ -305,7 +305,8 @@ impl Harness {
         let word =
             |at: usize| command.argv.get(at).map(|word| String::from_utf8_lossy(word).into_owned());
         let (Some(verb), Some(function)) = (word(0), word(1)) else { return };
-        if verb != "FCALL" || function == "ff_scan_partition" {
+        let reads = ["ff_scan_partition", "ff_audit_executions"];
+        if verb != "FCALL" || reads.contains(&function.as_str()) {
             return;
         }
         let keys: usize = word(2).and_then(|count| count.parse().ok()).unwrap_or(0);

@@ -9,13 +9,23 @@ use core::time::Duration;
 use thiserror::Error;
 
 use super::filter::Filter;
-use super::scanners::{ScannerName, scanner_specs};
+use super::scanners::{ScannerName, ScannerSpec, is_paced, scanner_specs};
 use crate::id::LaneId;
 use crate::partition::PartitionCounts;
 use crate::time::DURATION_MAX;
 
 /// No scanner runs more often than this.
 pub const INTERVAL_FLOOR: Duration = Duration::from_millis(100);
+
+/// The variables of [`EngineConfig::longest_sleep`] and [`EngineConfig::audit`].
+pub const LONGEST_SLEEP: &str = "SELVEDGE_LONGEST_SLEEP_MS";
+/// See [`LONGEST_SLEEP`].
+pub const AUDIT_SHARE: &str = "SELVEDGE_AUDIT_SHARE_PERMILLE";
+/// See [`LONGEST_SLEEP`].
+pub const AUDIT_COMMANDS: &str = "SELVEDGE_AUDIT_COMMANDS_PER_SECOND";
+
+/// The library sends no push about what is due later than this.
+pub const SLEEP_MAX: Duration = Duration::from_secs(30);
 
 /// The configuration of an engine.
 #[derive(Clone, Debug)]
@@ -44,9 +54,44 @@ pub struct EngineConfig {
     /// How long ended executions are kept, unless their policy says it. The same for all engines of
     /// a deployment: the shortest decides.
     pub retention: Duration,
+    /// How much of a server audits may take.
+    pub audit: AuditPace,
+    /// How long a partition where nothing is due is left alone, unless a push says otherwise; at
+    /// most [`SLEEP_MAX`]. A lost push costs no more than that.
+    pub longest_sleep: Duration,
     /// How many ended executions of a lane are kept in one partition at most, the last ones,
     /// whatever their retention; any number by default.
     pub keep_ended: Option<u64>,
+}
+
+/// How fast audits go: both bounds hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditPace {
+    /// Most thousandths of a server's time, as measured by how long calls take.
+    pub share_permille: u32,
+    /// Most commands in a second, counted inside the server.
+    pub commands_per_second: u32,
+}
+
+impl AuditPace {
+    /// As fast as the store answers: for an audit that somebody waits for.
+    pub const UNPACED: Self = Self { share_permille: 1_000, commands_per_second: u32::MAX };
+
+    /// How long to pause after a call that took so long and so many commands.
+    #[must_use]
+    pub fn pause(self, took: Duration, commands: u64) -> Duration {
+        let share = self.share_permille.clamp(1, 1_000);
+        let by_time = took.saturating_mul(1_000 - share) / share;
+        let by_count = commands.saturating_mul(1_000) / u64::from(self.commands_per_second.max(1));
+        by_time.max(Duration::from_millis(by_count).saturating_sub(took))
+    }
+}
+
+impl Default for AuditPace {
+    /// A hundredth of the time, and few enough commands that an idle deployment stays idle.
+    fn default() -> Self {
+        Self { share_permille: 10, commands_per_second: 25 }
+    }
 }
 
 impl Default for EngineConfig {
@@ -62,6 +107,8 @@ impl Default for EngineConfig {
             dispatch_concurrency: 64,
             dispatch_queue: 10_000,
             retention: Duration::from_secs(86_400),
+            audit: AuditPace::default(),
+            longest_sleep: SLEEP_MAX,
             keep_ended: None,
         }
     }
@@ -125,6 +172,20 @@ impl EngineConfig {
         self
     }
 
+    /// The same configuration with another pace of audits.
+    #[must_use]
+    pub fn with_audit(mut self, audit: AuditPace) -> Self {
+        self.audit = audit;
+        self
+    }
+
+    /// The same configuration with another longest sleep.
+    #[must_use]
+    pub fn with_longest_sleep(mut self, longest_sleep: Duration) -> Self {
+        self.longest_sleep = longest_sleep.min(SLEEP_MAX);
+        self
+    }
+
     /// The same configuration with a most number of ended executions per lane and partition.
     #[must_use]
     pub fn with_keep_ended(mut self, most: Option<u64>) -> Self {
@@ -179,13 +240,51 @@ impl EngineConfig {
                 config.intervals.insert(spec.name, interval);
             }
         }
+        config.read_pace(lookup)?;
         Ok(config)
+    }
+
+    /// Reads the variables that FlowFabric does not have.
+    fn read_pace(&mut self, lookup: impl Fn(&str) -> Option<String>) -> Result<(), InvalidSetting> {
+        let number = |variable: &str, least: u32, most: u32, reason| {
+            let Some(text) = lookup(variable) else { return Ok(None) };
+            match text.parse::<u32>() {
+                Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
+                Ok(_) | Err(_) => Err(InvalidSetting::new(variable, &text, reason)),
+            }
+        };
+        let reason = "expected milliseconds from 0 to 30000";
+        if let Some(sleep_ms) = number(LONGEST_SLEEP, 0, 30_000, reason)? {
+            self.longest_sleep = Duration::from_millis(sleep_ms.into());
+        }
+        let reason = "expected thousandths from 1 to 1000";
+        if let Some(share) = number(AUDIT_SHARE, 1, 1_000, reason)? {
+            self.audit.share_permille = share;
+        }
+        let reason = "expected a whole number of at least 1";
+        if let Some(count) = number(AUDIT_COMMANDS, 1, u32::MAX, reason)? {
+            self.audit.commands_per_second = count;
+        }
+        Ok(())
     }
 
     /// How often a scanner runs.
     #[must_use]
     pub fn interval(&self, name: ScannerName, default: Duration) -> Duration {
         self.intervals.get(&name).copied().unwrap_or(default).max(INTERVAL_FLOOR)
+    }
+
+    /// How long a scanner's cycle over all partitions takes at most if nothing is in its way; none
+    /// for audits and sweeps, which go at their own pace.
+    #[must_use]
+    pub fn longest_cycle(&self, spec: &ScannerSpec) -> Option<Duration> {
+        if is_paced(spec) {
+            return None;
+        }
+        let (interval, sleep) = (self.interval(spec.name, spec.interval), self.longest_sleep);
+        let sleeps = interval.as_millis().div_ceil(sleep.as_millis().max(1));
+        let asleep = sleep.saturating_mul(u32::try_from(sleeps).unwrap_or(u32::MAX));
+        Some(if sleep.is_zero() { interval } else { asleep })
     }
 
     /// The first scanner whose interval is below [`INTERVAL_FLOOR`]. An engine with such a
@@ -259,14 +358,27 @@ mod tests {
             ("FF_LEASE_EXPIRY_INTERVAL_MS", "100"),
             ("FF_UNBLOCK_INTERVAL_S", "7"),
             ("FF_BUDGET_RESET_INTERVAL_S", "0"),
+            ("SELVEDGE_LONGEST_SLEEP_MS", "5000"),
+            ("SELVEDGE_AUDIT_SHARE_PERMILLE", "20"),
         ])
         .unwrap();
+        assert_eq!(config.longest_sleep, Duration::from_secs(5));
+        assert_eq!(config.audit.share_permille, 20);
         assert_eq!(config.partitions.flow.get(), 4);
         assert_eq!(config.lanes.len(), 2);
         let default = Duration::from_secs(1);
         assert_eq!(config.interval(ScannerName::LeaseExpiry, default), INTERVAL_FLOOR);
         assert_eq!(config.interval(ScannerName::Unblock, default), Duration::from_secs(7));
         assert_eq!(config.interval(ScannerName::BudgetReset, default), INTERVAL_FLOOR);
+    }
+
+    #[test]
+    fn an_audit_pauses_until_both_bounds_hold() {
+        let ms = Duration::from_millis;
+        let pace = AuditPace { share_permille: 10, commands_per_second: 25 };
+        assert_eq!(pace.pause(ms(2), 1), ms(198), "two of two hundred milliseconds");
+        assert_eq!(pace.pause(ms(2), 50), ms(1_998), "fifty commands in two seconds");
+        assert_eq!(AuditPace::UNPACED.pause(ms(2), 50), Duration::ZERO);
     }
 
     #[test]
@@ -277,6 +389,9 @@ mod tests {
             ("FF_LANES", " , "),
             ("FF_UNBLOCK_INTERVAL_S", "-1"),
             ("FF_LEASE_EXPIRY_INTERVAL_MS", "99"),
+            ("SELVEDGE_LONGEST_SLEEP_MS", "30001"),
+            ("SELVEDGE_AUDIT_SHARE_PERMILLE", "0"),
+            ("SELVEDGE_AUDIT_COMMANDS_PER_SECOND", "some"),
         ] {
             let error = read(&[(name, value)]).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");

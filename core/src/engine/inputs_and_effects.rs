@@ -2,6 +2,7 @@
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use thiserror::Error;
 
@@ -30,6 +31,8 @@ pub enum Input {
     Held(Partition),
     /// A push reported that a slot of this quota is free.
     Freed(QuotaPolicyId),
+    /// A push reported that something is due on this partition after that time.
+    Due(Partition, Duration),
     /// The push channel was down: pushes may have been missed.
     PushGap,
     /// The library was loaded on every server.
@@ -55,8 +58,11 @@ pub enum InvalidPush {
 impl Input {
     /// The channels whose messages an engine needs.
     #[must_use]
-    pub fn channels() -> [String; 3] {
-        [CHANNEL.to_string(), Channel::Held.to_string(), Channel::Freed.to_string()]
+    pub fn channels() -> [String; 4] {
+        let hints =
+            [Channel::Held, Channel::Freed, Channel::Due].map(|channel| channel.to_string());
+        let [held, freed, due] = hints;
+        [CHANNEL.to_string(), held, freed, due]
     }
 
     /// The input for a message; none, where it is for others.
@@ -70,6 +76,7 @@ impl Input {
         Ok(match Hint::read(channel, payload)? {
             Hint::Held(partition) => Some(Self::Held(partition)),
             Hint::Freed(quota) => Some(Self::Freed(quota)),
+            Hint::Due(partition, wait) => Some(Self::Due(partition, wait)),
             Hint::Ready(..)
             | Hint::Ended(_)
             | Hint::Lost(..)

@@ -45,7 +45,10 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-pub use config::{EngineConfig, INTERVAL_FLOOR, InvalidSetting};
+pub use config::{
+    AUDIT_COMMANDS, AUDIT_SHARE, AuditPace, EngineConfig, INTERVAL_FLOOR, InvalidSetting,
+    LONGEST_SLEEP, SLEEP_MAX,
+};
 pub use filter::Filter;
 pub use inputs_and_effects::{Effect, Input, InvalidPush};
 pub use observe::{CancelDisposition, Observation, ReconcileAction, ScanCounts};
@@ -108,6 +111,7 @@ impl Engine {
             }
             Input::Held(partition) => self.scanning.execution_held(now, partition),
             Input::Freed(quota) => self.scanning.slot_freed(now, quota),
+            Input::Due(partition, wait) => self.scanning.due_soon(now, partition, wait),
             Input::PushGap => {
                 self.scanning.pushes_missed(now);
                 self.dispatch.pushes_missed();

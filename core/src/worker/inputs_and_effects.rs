@@ -77,7 +77,9 @@ impl Input {
             Hint::Ready(lane, partition) => Some(Self::Ready(lane, partition)),
             Hint::Lane(lane) => Some(Self::LaneChanged(lane)),
             Hint::Lost(_, execution) => Some(Self::Lost(execution)),
-            Hint::Ended(_) | Hint::Frames(..) | Hint::Held(_) | Hint::Freed(_) => None,
+            Hint::Ended(_) | Hint::Frames(..) | Hint::Held(_) | Hint::Freed(_) | Hint::Due(..) => {
+                None
+            }
         })
     }
 }

@@ -61,6 +61,7 @@ define("ff_create_budget",
     if next_reset_at then
       record.write(k.def, { "next_reset_at", next_reset_at })
       call("ZADD", k.resets, number.digits(next_reset_at), a.budget_id)
+      push.due(k.resets, next_reset_at)
     end
     return ok(a.budget_id)
   end)

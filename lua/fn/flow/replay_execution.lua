@@ -99,6 +99,7 @@ define("ff_replay_execution",
     })
     if start.deadline_at then
       call("ZADD", start.deadlines, number.digits(start.deadline_at), a.execution_id)
+      push.due(start.deadlines, start.deadline_at)
     end
     call("DEL", (k.exec_core:gsub(":core$", ":result")))
     if owner.index then

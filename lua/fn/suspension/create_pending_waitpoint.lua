@@ -51,6 +51,7 @@ define("ff_create_pending_waitpoint",
     }, a, now))
     record.write(k.waitpoint, { "satisfied_at", "", "closed_at", "", "close_reason", "" })
     call("ZADD", k.pending_wp_expiry, a.expires_at, a.waitpoint_id)
+    push.due(k.pending_wp_expiry, tonumber(a.expires_at))
     call("SADD", known, a.waitpoint_id)
     return ok(a.waitpoint_id, a.waitpoint_key, token)
   end)

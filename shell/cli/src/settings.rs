@@ -12,6 +12,8 @@
 //! | `SELVEDGE_NAMESPACE` | the namespace that the command works on |
 //! | `SELVEDGE_LISTEN` | the address of `serve`; `127.0.0.1:9180` when unset |
 //! | `SELVEDGE_RETENTION` | how long ended executions are kept, such as `7d`; `1d` when unset |
+//! | `SELVEDGE_LONGEST_SLEEP_MS` | how long an engine sleeps at most; `30000` when unset |
+//! | `SELVEDGE_AUDIT_…` | how much of a server audits may take |
 //! | `SELVEDGE_RETENTION_COUNT` | how many of a lane and partition are kept; any number when unset |
 //! | `FF_…` | the settings of the engine, with the names of the contract |
 //!

@@ -127,13 +127,15 @@ pub(crate) struct HealthState {
 }
 
 struct Cycle {
-    interval: Duration,
+    /// None for a scanner that goes at its own pace.
+    longest: Option<Duration>,
     completed: Instant,
 }
 
 impl Cycle {
     fn lag(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.completed).saturating_sub(self.interval)
+        let since = now.saturating_duration_since(self.completed);
+        self.longest.map_or(Duration::ZERO, |longest| since.saturating_sub(longest))
     }
 }
 
@@ -145,10 +147,7 @@ struct SeenError {
 impl HealthRecord {
     pub(crate) fn new(config: &EngineConfig, now: Instant) -> Self {
         let cycles = scanner_specs()
-            .map(|spec| {
-                let interval = config.interval(spec.name, spec.interval);
-                (spec.name, Cycle { interval, completed: now })
-            })
+            .map(|spec| (spec.name, Cycle { longest: config.longest_cycle(spec), completed: now }))
             .collect();
         Self(Arc::new(Mutex::new(HealthState {
             phase: Phase::Running,
@@ -270,11 +269,31 @@ const IDLE_MAX: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
+    /// An engine that does not sleep.
+    fn wakeful() -> EngineConfig {
+        EngineConfig::default().with_longest_sleep(Duration::ZERO)
+    }
+
+    #[test]
+    fn a_sleeping_engine_is_not_behind_and_an_audit_never_is() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let record = HealthRecord::new(&EngineConfig::default(), start);
+        record.lock().push_alive = true;
+        assert!(record.health(after(59), None).is_ready(), "30 s asleep, and 30 s behind");
+        for spec in scanner_specs().filter(|spec| spec.name != ScannerName::IndexReconciler) {
+            record.lock().on_cycle_completed(spec.name, after(59));
+        }
+        record.lock().on_activity(after(59), 0);
+        assert!(record.health(after(80), None).is_ready(), "an audit takes its time");
+        assert!(!record.health(after(120), None).is_ready());
+    }
+
     #[test]
     fn a_scanner_behind_its_interval_makes_an_engine_unready() {
         let start = Instant::now();
         let after = |seconds| start + Duration::from_secs(seconds);
-        let record = HealthRecord::new(&EngineConfig::default(), start);
+        let record = HealthRecord::new(&wakeful(), start);
         record.lock().push_alive = true;
         assert!(record.health(start, None).is_ready());
         let health = record.health(after(40), None);
@@ -289,7 +308,7 @@ mod tests {
     #[test]
     fn an_unreadable_partition_is_logged_once_and_named() {
         let start = Instant::now();
-        let record = HealthRecord::new(&EngineConfig::default(), start);
+        let record = HealthRecord::new(&wakeful(), start);
         record.lock().push_alive = true;
         let fails = |at: u64| {
             let at = start + Duration::from_secs(at);

@@ -83,7 +83,7 @@ fn count_reads(
         };
         match *source {
             Source::Due(whole) => add(true, due_by(&index.whole(whole), 0)),
-            Source::Members(whole) => {
+            Source::Members(whole) | Source::Audit(whole) => {
                 add(false, Command::read("SCARD", &index.whole(whole), &[]));
             }
             Source::DueInLane(of_lane, age) => {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use selvedge_core::engine::{
-    Effect, Engine, EngineConfig, Input, Observation, ScanCounts, ScannerName,
+    AuditPace, Effect, Engine, EngineConfig, Input, Observation, ScanCounts, ScannerName,
 };
 use selvedge_core::time::LocalTime;
 
@@ -40,7 +40,7 @@ pub async fn scan_once(store: &Store, config: EngineConfig) -> Result<ScanReport
     deployment::check_config(&config)?;
     let within = config.batch_timeout;
     let mut now = LocalTime(0);
-    let mut engine = Engine::new(config, 0, now);
+    let mut engine = Engine::new(config.with_audit(AuditPace::UNPACED), 0, now);
     let mut missing: BTreeSet<ScannerName> = ScannerName::ALL.iter().copied().collect();
     let mut report = ScanReport::default();
     for _ in 0..WAKES_MAX {

@@ -46,7 +46,7 @@ canaries! {
     lapsed_lease_accepted: "OneHolder", lua!(
         "  if lease.lapsed(core, now) then\n    return lease.mark_expired"
             => "  if lease.lapsed(core, 0) then\n    return lease.mark_expired"),
-        "fault WorkerZombie on 1st claim_many by worker-1 ms 50\nat 0s caller-1 create E1\n";
+        "interval 15s\npush no\nfault WorkerZombie on 1st claim_many by worker-1 ms 50\nat 0s caller-1 create E1\n";
     attempt_left_open: "AttemptsHonest", lua!(
         "\"attempt_state\", attempt_state, \"ended_at\", number.text(now),"
             => "\"ended_at\", number.text(now),"),
@@ -84,7 +84,8 @@ canaries! {
 
     // Dependencies and groups.
     edge_stays_unresolved: "GroupCounts", lua!(
-        "try(\"SREM\", k.unresolved," => "try(\"SISMEMBER\", k.unresolved,"),
+        "try(\"SREM\", k.unresolved," => "try(\"SISMEMBER\", k.unresolved,",
+        "try(\"SREM\", unresolved, edge_id)" => "try(\"SISMEMBER\", unresolved, edge_id)"),
         "at 0s caller-1 submit F1 chain 2\n";
     group_gives_up_too_soon: "GroupCounts", lua!(
         "if upstreams >= needed and lost > upstreams - needed then" => "if lost > 0 then"),
@@ -277,7 +278,15 @@ canaries! {
     never_purged: "PurgedInTime",
         PlantedBug::Engine(EngineBug::NeverCalls("purge_execution")),
         "interval 1s\nat 0s caller-1 create E1 policy brief\nat 0s caller-1 create E2 delay 60s\n";
+    due_time_not_told: "CadenceKept", lua!(
+        "  if wait < push.SLEEP_MS and is_first_message(index)"
+            => "  if wait < 0 and is_first_message(index)"),
+        "length 100s\nbound 200s\nat 42s caller-1 create E1 delay 2s\nat 55s caller-1 create E2 delay 2s\nat 68s caller-1 create E3 delay 2s\nat 81s caller-1 create E4 delay 2s\n";
+    audit_sees_nothing: "OneHome", lua!(
+        "audit.is_wrong[id] = not is_right(audit, k, id)" => "audit.is_wrong[id] = false"),
+        "workers 0\nlength 10s\nbound 200s\nfault OperatorEdit at 2s\nat 0s caller-1 create E1\nat 0s caller-1 create E2\n";
     needless_repair_write: "QuietAtRest", lua!(
+        "audit.is_wrong[id] = not is_right(audit, k, id)" => "audit.is_wrong[id] = true",
         "    if #changes == 0 then\n      local edges"
             => "    if #changes == 0 then\n      call(\"HSET\", k.exec_core, \"last_looked_at\", number.now())\n      local edges"),
         "at 0s caller-1 create E1\n";

@@ -232,7 +232,7 @@ pub(crate) const READS: [&str; 7] =
 
 fn reads_only(argv: &[Vec<u8>]) -> bool {
     match function_of(argv) {
-        Some(name) => name == "ff_scan_partition",
+        Some(name) => name == "ff_scan_partition" || name == "ff_audit_executions",
         None => argv.first().is_some_and(|verb| {
             READS.iter().any(|read| verb.eq_ignore_ascii_case(read.as_bytes()))
         }),

@@ -174,6 +174,23 @@ marks! {
     "unreadable entry set aside": |g| g.did("set_aside", "set_aside");
     "index repaired": |g| g.did("repair_index", "repaired");
 
+    // The sleep of engines.
+    "engine told what is due soon": |g| matches!(&g.event.kind, EventKind::Applied(applied)
+        if applied.published.iter().any(|message| message.channel == b"ff:due"));
+    "engine slept": |g| g.by_engine() && g.history.sleep.slept_since(g.event).is_some();
+    "engine woken for what was told": |g| g.by_engine() && g.history.sleep.was_woken(g.event);
+    "push lost while an engine slept":
+        |g| g.by_engine() && g.history.sleep.slept_through(g.event, Fault::WakeupLost);
+    "clock jumped while an engine slept":
+        |g| g.by_engine() && g.history.sleep.slept_through(g.event, Fault::ServerClockJump);
+    "failover while an engine slept":
+        |g| g.by_engine() && g.history.sleep.slept_through(g.event, Fault::FailoverLosesSuffix);
+
+    // Audits.
+    "page audited": |g| g.done("audit_executions");
+    "ended executions not read again": |g| g.done("audit_executions")
+        && g.call.is_some_and(|call| call.argument("ended_before") != "0");
+
     // Links, engines and servers.
     "ticket given up": |g| observed(g, |fact| matches!(fact, Observation::BatchTimedOut(_)));
     "answer to a closed ticket": |g| observed(g, |fact| matches!(fact, Observation::AnswerIgnored(_)));

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use selvedge_core::id::LeaseId;
 use selvedge_core::key::Key;
 
+use super::sleep::Sleep;
 use crate::event::{Actor, CallId, Event, EventKind, HandlerStep};
 use crate::oracle::call::Call;
 use crate::oracle::changes::Changes;
@@ -36,11 +37,14 @@ pub(super) struct History {
     pub(super) commits_lost: bool,
     /// Which engine scanned last, and when.
     pub(super) scanned: Option<(Actor, u64)>,
+    /// The sleep of engines.
+    pub(super) sleep: Sleep,
 }
 
 impl History {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are no part of it")]
     pub(super) fn record(&mut self, event: &Event, changes: &Changes) {
+        self.sleep.record(event);
         match &event.kind {
             EventKind::Sent { call, .. } => {
                 self.under_way.entry(event.actor).or_default().insert(*call);

@@ -3,6 +3,7 @@
 
 mod catalogue;
 mod history;
+mod sleep;
 
 use std::collections::BTreeMap;
 

@@ -110,6 +110,8 @@ settings! {
     keep: u64 = 0;
     /// the interval of all scanners, at least 100ms; 0s keeps the interval of each scanner
     interval: Ms = Ms(0);
+    /// the longest sleep of an engine, without an `interval`; 0s for none
+    sleep: Ms = Ms(30_000);
     /// whether completions are pushed to the engines, and ready and lost executions to the workers
     push: bool = true;
     /// whether scans of sets return members in random order, in small pages and with repeats
@@ -128,7 +130,7 @@ impl Config {
     /// The longest time until every scanner has run.
     #[must_use]
     pub fn cycle_ms(&self) -> u64 {
-        self.pass_ms(SLOWEST_MS)
+        self.pass_ms(SLOWEST_MS) + AUDIT_MS
     }
 
     /// The longest time until a scanner has run and finished what it found, which takes several
@@ -138,7 +140,15 @@ impl Config {
         let idle = if self.interval.0 == 0 { pause_ms } else { 2 * self.interval.0 };
         // With one batch in flight for a slot, scanners and dispatches wait for each other.
         let round_trips = if self.window_per_slot < 2 { 2 * ROUND_TRIPS } else { ROUND_TRIPS };
-        idle + SLACK_MS + round_trips * 2 * self.link.0.to
+        // What no push tells of is found when the engine has slept enough.
+        let asleep = if self.push { 0 } else { self.longest_sleep_ms() };
+        idle + asleep + SLACK_MS + round_trips * 2 * self.link.0.to
+    }
+
+    /// How long engines sleep.
+    #[must_use]
+    pub fn longest_sleep_ms(&self) -> u64 {
+        if self.interval.0 == 0 { self.sleep.0 } else { 0 }
     }
 
     /// The longest time until everything has happened that happens without a client: the grace of a
@@ -158,6 +168,9 @@ impl Config {
 
 /// The longest interval of any scanner.
 const SLOWEST_MS: u64 = 60_000;
+
+/// How long an audit takes over the executions of a plan, at the default pace.
+const AUDIT_MS: u64 = 10_000;
 
 /// The grace that `cancel_flow` gives to running members.
 const GRACE_MS: u64 = 30_000;

@@ -87,6 +87,7 @@ pub(crate) fn engine_config(config: &Config) -> EngineConfig {
     engine.partitions = partition_counts(config);
     engine.lanes = (0..config.lanes.max(1)).map(lane).collect();
     engine.intervals = intervals;
+    engine.longest_sleep = Duration::from_millis(config.longest_sleep_ms());
     engine.window = size(config.window);
     engine.window_per_slot = size(config.window_per_slot);
     engine.batch_timeout = Duration::from_millis(config.ticket_timeout.0);

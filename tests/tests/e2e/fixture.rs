@@ -12,7 +12,7 @@ use selvedge::engine::Engine;
 use selvedge::secret::SecretSource;
 use selvedge::store::{Store, StoreOptions};
 use selvedge::worker::{Worker, WorkerBuilder};
-use selvedge_core::engine::{EngineConfig, Observation, ScannerName};
+use selvedge_core::engine::{AuditPace, EngineConfig, Observation, ScannerName};
 use selvedge_core::id::ExecutionId;
 use selvedge_core::partition::PartitionCounts;
 use tokio::task::JoinHandle;
@@ -48,7 +48,10 @@ impl Fixture {
         let every = Duration::from_millis(500);
         let intervals: BTreeMap<ScannerName, Duration> =
             ScannerName::ALL.iter().map(|name| (*name, every)).collect();
-        let config = EngineConfig::default().with_partitions(COUNTS).with_intervals(intervals);
+        let config = EngineConfig::default()
+            .with_partitions(COUNTS)
+            .with_intervals(intervals)
+            .with_audit(AuditPace::UNPACED);
         let acted = self.acted.clone();
         let engine = Engine::builder(self.client.store().clone())
             .config(config)

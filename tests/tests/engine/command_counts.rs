@@ -32,7 +32,8 @@ fn idle() -> usize {
 /// partitions that made progress, and the milliseconds until all were done.
 fn due_timeouts() -> (usize, usize, u64) {
     const ITEMS: usize = 10_000;
-    let mut config = EngineConfig::default();
+    // They are written without a push.
+    let mut config = EngineConfig::default().with_longest_sleep(Duration::ZERO);
     for &name in ScannerName::ALL {
         let hours = Duration::from_secs(36_000);
         config.intervals.insert(name, hours);
@@ -112,8 +113,8 @@ fn r5_counted_cost_is_as_written_down() {
         writeln!(table, "{what:<48}{figure:<9}{bound}").unwrap();
     };
     let per_second = idle();
-    assert!(per_second <= 250, "{per_second} commands a second");
-    row("idle, 256 partitions: commands per second", per_second.to_string(), "300");
+    assert!(per_second <= 20, "{per_second} commands a second");
+    row("idle, 256 partitions: commands per second", per_second.to_string(), "20");
     let (trips, commands) = fan_out(1_000);
     assert!(trips <= 30, "{trips} round trips");
     row("dispatch of 1,000 edges: sequential round trips", trips.to_string(), "30");

@@ -1,7 +1,7 @@
 //! What the tests share: configurations, and data that is made with the library's functions where
 //! that is short and written directly where a test is about what a crash left behind.
 
-use selvedge_core::engine::{EngineConfig, Observation, ScanCounts, ScannerName};
+use selvedge_core::engine::{AuditPace, EngineConfig, Observation, ScanCounts, ScannerName};
 use selvedge_core::partition::{Family, Partition, PartitionCounts};
 use selvedge_core::value::Value;
 use selvedge_tests::harness::Harness;
@@ -12,11 +12,10 @@ use std::time::Duration;
 /// their first run.
 pub(crate) fn only(scanners: &[ScannerName]) -> EngineConfig {
     let one = NonZeroU16::MIN;
-    let mut config = EngineConfig::default().with_partitions(PartitionCounts {
-        flow: one,
-        budget: one,
-        quota: one,
-    });
+    let counts = PartitionCounts { flow: one, budget: one, quota: one };
+    let mut config = EngineConfig::default().with_partitions(counts).with_audit(AuditPace::UNPACED);
+    // Tests write due entries behind the library's back, which no push tells of.
+    config.longest_sleep = Duration::ZERO;
     for &name in ScannerName::ALL {
         if !scanners.contains(&name) {
             config.intervals.insert(name, Duration::from_secs(3_600));

@@ -30,6 +30,7 @@ mod scan_runner;
 mod scanner_cases;
 mod sibling_cancel_crashes;
 mod sibling_cancellation;
+mod sleep;
 mod snapshot;
 mod store_failures;
 mod stories;

@@ -188,7 +188,7 @@ fn r9_many_lanes_are_read_in_calls_of_bounded_length() {
     harness.run_for(10);
     assert_eq!(harness.field(&core, "public_state"), "waiting");
     // A page is a key and four arguments.
-    assert!((64..=64 * 5 + 3).contains(&longest.get()), "{} words", longest.get());
+    assert!((256..=256 * 5 + 3).contains(&longest.get()), "{} words", longest.get());
 }
 
 #[test]

@@ -247,7 +247,7 @@ const CASES: &[ScannerCase] = &[
         name: ScannerName::IndexReconciler,
         function: "ff_repair_index",
         index: ("ff:idx:{fp:0}:all_executions", false),
-        batch: 100,
+        batch: 250,
         filtered: true,
         member: execution,
         record: of_execution,

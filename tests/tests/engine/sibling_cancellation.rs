@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 
 use selvedge_core::call::flow::{GroupPolicy, OnSatisfied};
 use selvedge_core::command::Answer;
-use selvedge_core::engine::{
-    CancelDisposition, Filter, Input, Observation, ReconcileAction, ScannerName,
-};
+use selvedge_core::engine::{CancelDisposition, Filter, Observation, ReconcileAction, ScannerName};
 use selvedge_core::error::ServerError;
 use selvedge_tests::harness::{Harness, silence};
 
@@ -97,10 +95,9 @@ fn an_impossible_quorum_cancels_for_its_own_reason() {
     let mut harness = Harness::new();
     let policy = GroupPolicy::Quorum { k: 3, on_satisfied: OnSatisfied::CancelRemaining };
     harness.submit(&Graph::new().roots(1..=4).some_of(0, 1..=4, policy));
-    harness.fail(1);
     fire(&mut harness, |harness| {
+        harness.fail(1);
         harness.fail(2);
-        harness.tell(0, Input::PushGap);
     });
     harness.start(only(&[DISPATCHER]));
     harness.run_for(0);
@@ -280,10 +277,9 @@ fn a_replayed_child_needs_its_upstreams_again() {
     let mut harness = Harness::new();
     let policy = GroupPolicy::Quorum { k: 2, on_satisfied: OnSatisfied::CancelRemaining };
     harness.submit(&Graph::new().roots(1..=3).some_of(0, 1..=3, policy));
-    harness.fail(1);
     fire(&mut harness, |harness| {
+        harness.fail(1);
         harness.fail(2);
-        harness.tell(0, Input::PushGap);
     });
     harness.replay(0);
     harness.start(only(&[DISPATCHER, RECONCILER]));

@@ -1,5 +1,6 @@
 //! The library itself, and what tells of or repairs any record: version, signatures, what is due.
 
+mod audit_executions;
 mod fix_partition_counts;
 mod library_revision;
 mod library_signatures;
@@ -8,6 +9,7 @@ mod scan_partition;
 mod set_aside;
 mod version;
 
+pub use audit_executions::{AuditExecutions, AuditedPage};
 pub use fix_partition_counts::{CountsFixed, FixPartitionCounts};
 pub use library_revision::{Edition, LibraryRevision};
 pub use library_signatures::{DeclaredSignature, LibrarySignatures};
@@ -20,6 +22,7 @@ use super::Signature;
 
 /// The functions of this domain.
 pub const SIGNATURES: &[Signature] = &[
+    Signature::of::<AuditExecutions>(),
     Signature::of::<FixPartitionCounts>(),
     Signature::of::<LibraryRevision>(),
     Signature::of::<LibrarySignatures>(),

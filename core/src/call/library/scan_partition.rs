@@ -24,6 +24,8 @@ wire_enum! {
         All = "all",
         /// Members of a set.
         Members = "members",
+        /// No members of a set, only how many there are.
+        Size = "size",
     }
 }
 

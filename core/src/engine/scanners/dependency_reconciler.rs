@@ -41,6 +41,10 @@ impl Scanner for DependencyReconciler {
         &SPEC
     }
 
+    fn sweep_cost(&self) -> u64 {
+        3
+    }
+
     fn begin(
         &self,
         context: &ScanContext,

@@ -35,6 +35,10 @@ impl Scanner for FlowProjector {
         &SPEC
     }
 
+    fn sweep_cost(&self) -> u64 {
+        6
+    }
+
     fn begin(
         &self,
         context: &ScanContext,

@@ -1,6 +1,6 @@
 //! Makes index memberships match the records. A record that does not say where it belongs is
-//! reported as a failure. Because it reads every execution, it also finds suspended ones with edges
-//! to resolve, which are not in the index of blocked executions.
+//! reported as a failure. Because the audit passes every execution, it also finds suspended ones
+//! with edges to resolve, which are not in the index of blocked executions.
 
 use core::time::Duration;
 
@@ -21,8 +21,8 @@ const SPEC: ScannerSpec = ScannerSpec {
     interval: Duration::from_secs(45),
     interval_variable: "FF_INDEX_RECONCILER_INTERVAL_S",
     family: Family::Flow,
-    sources: &[Source::Members(PartitionIndex::AllExecutions)],
-    batch: 100,
+    sources: &[Source::Audit(PartitionIndex::AllExecutions)],
+    batch: 250,
     filtered: true,
 };
 

@@ -115,9 +115,23 @@ pub enum Source {
     AllInLane(LaneIndex),
     /// Every member of a partition's set.
     Members(PartitionIndex),
+    /// The executions of a partition whose index entries look wrong: an audit looks at a page of
+    /// this set at a time.
+    Audit(PartitionIndex),
 }
 
 impl Source {
+    /// Whether a push tells of what is due in it sooner than an engine would look.
+    pub(super) const fn is_told(&self) -> bool {
+        match self {
+            Self::Due(_) | Self::DueInLane(..) => true,
+            Self::AllInLane(LaneIndex::BlockedDependencies) => false,
+            Self::AllInLane(_) => true,
+            Self::Members(index) => matches!(index, PartitionIndex::PendingCancelGroups),
+            Self::SweepLane(..) | Self::SurplusInLane(_) | Self::Audit(_) => false,
+        }
+    }
+
     /// Whether it is an index of each lane.
     pub(super) const fn is_by_lane(&self) -> bool {
         match self {
@@ -125,7 +139,7 @@ impl Source {
             | Self::SweepLane(..)
             | Self::SurplusInLane(_)
             | Self::AllInLane(_) => true,
-            Self::Due(_) | Self::Members(_) => false,
+            Self::Due(_) | Self::Members(_) | Self::Audit(_) => false,
         }
     }
 }
@@ -162,6 +176,12 @@ pub(super) trait Scanner: Send + Sync {
         context: &ScanContext,
         candidate: &Candidate,
     ) -> Result<ScanStep, CandidateOutcome>;
+
+    /// For a sweep over what waits, in case that something was missed: about how many commands a
+    /// candidate costs. The more there are, the rarer it comes.
+    fn sweep_cost(&self) -> u64 {
+        0
+    }
 
     /// Whether its commands let those of other scanners pass.
     fn priority(&self) -> Priority {
@@ -263,6 +283,12 @@ pub(super) static SCANNERS: &[&dyn Scanner] = &[
 /// What every scanner declares, in the order in which a visit reads their pages.
 pub fn scanner_specs() -> impl Iterator<Item = &'static ScannerSpec> {
     SCANNERS.iter().map(|scanner| scanner.spec())
+}
+
+/// Whether a scanner goes at a pace of its own: the more there is to look at, the longer it takes.
+pub(super) fn is_paced(spec: &ScannerSpec) -> bool {
+    let audits = spec.sources.iter().any(|source| matches!(source, Source::Audit(_)));
+    audits || SCANNERS[position(spec.name)].sweep_cost() > 0
 }
 
 /// The position of a scanner in [`SCANNERS`].

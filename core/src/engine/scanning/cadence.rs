@@ -2,8 +2,10 @@
 //!
 //! Scanners of a partition that are due at about the same time share one visit, so an idle
 //! partition costs one command. Pauses carry a jitter, so that replicas do not act in step. A
-//! scanner with a short interval that found nothing lately waits up to twice its interval; the next
-//! due time that the server reports brings it back in time.
+//! scanner that found nothing lately sleeps; the next due time that the server reports, or a push
+//! about what is due sooner, brings it back in time, and the end of the longest sleep at the
+//! latest. The scanners of a partition sleep until the same time, so that one visit serves them
+//! all.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -12,7 +14,7 @@ use core::time::Duration;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-use crate::engine::config::{EngineConfig, INTERVAL_FLOOR};
+use crate::engine::config::{EngineConfig, INTERVAL_FLOOR, SLEEP_MAX};
 use crate::engine::scanners::SCANNERS;
 use crate::partition::{Family, Partition};
 use crate::retry::backoff;
@@ -20,12 +22,18 @@ use crate::time::LocalTime;
 
 /// Only scanners with a shorter interval than this slow down when idle.
 const IDLE_STRETCH_BELOW: Duration = Duration::from_secs(3);
-/// Scans without a candidate after which a scanner slows down.
+/// Scans without a candidate after which a scanner with such an interval slows down.
 const IDLE_AFTER: u8 = 3;
 /// How much earlier than its time a scanner may join the visit of another one. It is a little more
 /// than the longest pause of the quickest scanner, which then takes along all others of an idle
 /// partition. Half the pause of a scanner that runs rarely would be far too often.
 const EARLY_MAX: Duration = Duration::from_millis(1_750);
+/// A sleeping scanner joins a visit in the last one of so many parts of its sleep.
+const SLEEP_EARLY: u32 = 4;
+/// Sweeps take so many times the commands of the audit: they stand in for messages that were lost.
+const SWEEPS_PER_AUDIT: u64 = 10;
+/// The longest pause of a sweep.
+const SWEEP_MAX: Duration = Duration::from_secs(600);
 /// Shortest and longest pause after failures; they get the same jitter as intervals.
 const BACKOFF_FIRST: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
@@ -37,14 +45,28 @@ struct ScannerSchedule {
     /// How long the pause before `next` is.
     pause: Duration,
     is_running: bool,
+    /// Whether the pause is a sleep.
+    sleeps: bool,
     /// Scans in a row that found nothing.
     idle_scans: u8,
+    /// Candidates of the last scan that only waited.
+    idle_candidates: u64,
     /// Scans in a row in which the store denied the calls.
     denials: u32,
     /// Expedited while running: when to run again, whatever the interval says.
     rerun_at: Option<LocalTime>,
     /// Has to see its whole index: it comes back at once until it has.
     full_pass: bool,
+}
+
+impl ScannerSchedule {
+    /// Whether it found nothing often enough to sleep. One that runs often looks a few times more:
+    /// where something was, there is soon more.
+    const fn sleeps_after(&self, interval: Duration) -> bool {
+        let scans =
+            if interval.as_millis() < IDLE_STRETCH_BELOW.as_millis() { IDLE_AFTER } else { 1 };
+        self.idle_scans >= scans
+    }
 }
 
 /// What the time of the next scan depends on.
@@ -62,6 +84,8 @@ pub(super) struct ScanEnd {
     pub(super) unfinished: bool,
     /// The store let it read but not act.
     pub(super) denied: bool,
+    /// Candidates that only wait, if it found nothing else.
+    pub(super) idle_candidates: u64,
 }
 
 #[derive(Debug)]
@@ -73,11 +97,19 @@ struct PartitionSchedule {
     due_at: LocalTime,
     /// Visits in a row that failed.
     failures: u32,
+    /// The end of the sleep of the scanners that found nothing; none before the first sleep, which
+    /// is shorter, so that partitions are not visited all at once.
+    sleeps_until: Option<LocalTime>,
 }
 
 #[derive(Debug)]
 pub(super) struct Cadence {
     intervals: Vec<Duration>,
+    longest_sleep: Duration,
+    /// Most commands of the sweeps in a second.
+    sweep_rate: u64,
+    /// By scanner: the candidates that only wait, over all partitions.
+    idle_candidates: Vec<u64>,
     /// Sorted by partition.
     partitions: Vec<PartitionSchedule>,
     /// Partitions by the time of their next visit.
@@ -102,7 +134,9 @@ impl Cadence {
             next: now,
             pause: Duration::ZERO,
             is_running: false,
+            sleeps: false,
             idle_scans: 0,
+            idle_candidates: 0,
             denials: 0,
             rerun_at: None,
             full_pass: false,
@@ -118,10 +152,16 @@ impl Cadence {
                 scanners: scanners.clone(),
                 due_at: now,
                 failures: 0,
+                sleeps_until: None,
             }));
         }
         let visits = (0..partitions.len()).map(|at| (now, at)).collect();
-        Self { intervals, partitions, visits, jitter: ChaCha8Rng::seed_from_u64(seed) }
+        let longest_sleep = config.longest_sleep.min(SLEEP_MAX);
+        let jitter = ChaCha8Rng::seed_from_u64(seed);
+        let sweep_rate =
+            u64::from(config.audit.commands_per_second).saturating_mul(SWEEPS_PER_AUDIT).max(1);
+        let idle_candidates = alloc::vec![0; SCANNERS.len()];
+        Self { intervals, longest_sleep, sweep_rate, idle_candidates, partitions, visits, jitter }
     }
 
     /// The next partition that is due, with the scanners to run on it.
@@ -132,7 +172,10 @@ impl Cadence {
         let mut scanners = Vec::new();
         for (scanner, schedule) in &mut schedule.scanners {
             // A scanner that is nearly due joins, which saves a visit of its own.
-            let early = (schedule.pause / 2).min(EARLY_MAX);
+            let early = match schedule.sleeps {
+                true => schedule.pause / SLEEP_EARLY,
+                false => (schedule.pause / 2).min(EARLY_MAX),
+            };
             if !schedule.is_running && schedule.next <= now.after(early) {
                 schedule.is_running = true;
                 scanners.push(*scanner);
@@ -159,14 +202,20 @@ impl Cadence {
         let interval = if end.more_due || schedule.full_pass { INTERVAL_FLOOR } else { every };
         schedule.denials = if end.denied { schedule.denials.saturating_add(1) } else { 0 };
         let backoff = backoff(BACKOFF_FIRST, BACKOFF_MAX, schedule.denials.max(failures));
-        let usual = self.jittered(interval.max(backoff));
+        let goes_on = end.more_due || schedule.full_pass;
+        let sweep = self.sweep_pause(at, scanner, end.idle_candidates);
+        let least = if goes_on { interval } else { interval.max(sweep) };
+        let usual = self.jittered(least.max(backoff));
         let Some((at, schedule)) = self.schedule(partition, scanner) else { return };
         schedule.idle_scans = if end.found { 0 } else { schedule.idle_scans.saturating_add(1) };
         let mut pause = usual;
-        if schedule.idle_scans >= IDLE_AFTER && interval < IDLE_STRETCH_BELOW {
-            // Twice as long, unless the server knows of something that is due before.
-            pause = end.due_in.map_or(usual * 2, |due_in| due_in.clamp(usual, usual * 2));
+        schedule.sleeps = schedule.sleeps_after(interval) && failures == 0;
+        if schedule.sleeps {
+            let longest = self.longest_pause(now, at, interval, usual);
+            // Unless the server knows of something that is due before.
+            pause = end.due_in.map_or(longest, |due_in| due_in.clamp(usual, longest));
         }
+        let Some((at, schedule)) = self.schedule(partition, scanner) else { return };
         if let Some(retry_in) = end.retry_in {
             pause = pause.min(retry_in.max(INTERVAL_FLOOR).max(backoff));
         }
@@ -177,6 +226,48 @@ impl Cadence {
             schedule.next = schedule.next.min(rerun_at);
         }
         self.reschedule(at);
+    }
+
+    /// How long a sweep over all that waits has to take, so that it stays in its bounds.
+    fn sweep_pause(&mut self, at: usize, scanner: usize, candidates: u64) -> Duration {
+        let cost = SCANNERS[scanner].sweep_cost();
+        let partition = self.partitions[at].partition;
+        let Some((_, schedule)) = self.schedule(partition, scanner) else { return Duration::ZERO };
+        let before = core::mem::replace(&mut schedule.idle_candidates, candidates);
+        let all = &mut self.idle_candidates[scanner];
+        *all = all.saturating_sub(before).saturating_add(candidates);
+        let most = u64::try_from(SWEEP_MAX.as_millis()).unwrap_or(u64::MAX);
+        Duration::from_millis((all.saturating_mul(cost * 1_000) / self.sweep_rate).min(most))
+    }
+
+    /// The longest pause of a scanner that found nothing.
+    fn longest_pause(
+        &mut self,
+        now: LocalTime,
+        at: usize,
+        interval: Duration,
+        usual: Duration,
+    ) -> Duration {
+        let longest = self.longest_sleep;
+        if longest <= interval * 2 && interval < IDLE_STRETCH_BELOW {
+            return usual * 2;
+        }
+        if longest.is_zero() {
+            return usual;
+        }
+        let known = self.partitions[at].sleeps_until;
+        let until = match known.filter(|until| *until > now.after(longest / 2)) {
+            Some(until) => until,
+            None => {
+                let least = if known.is_none() { Duration::ZERO } else { longest / 10 * 9 };
+                now.after(least + self.drawn(longest - least))
+            }
+        };
+        self.partitions[at].sleeps_until = Some(until);
+        // A scanner with a longer interval sleeps several times as long.
+        let times = u32::try_from(interval.as_millis().div_ceil(longest.as_millis().max(1)));
+        let first = Duration::from_millis(until.0.saturating_sub(now.0));
+        (first + longest * (times.unwrap_or(1).max(1) - 1)).max(usual)
     }
 
     /// A visit failed: what ends now comes back later, and later still if it fails again.
@@ -265,9 +356,14 @@ impl Cadence {
 
     /// A duration within a tenth of `about`.
     fn jittered(&mut self, about: Duration) -> Duration {
-        let spread = u64::try_from(about.as_millis()).unwrap_or(u64::MAX) / 5;
+        about - about / 10 + self.drawn(about / 5)
+    }
+
+    /// A duration up to `most`.
+    fn drawn(&mut self, most: Duration) -> Duration {
+        let spread = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
         let drawn = if spread == 0 { 0 } else { self.jitter.next_u64() % (spread + 1) };
-        about - about / 10 + Duration::from_millis(drawn)
+        Duration::from_millis(drawn)
     }
 
     fn position(&self, partition: Partition) -> Option<usize> {

@@ -1,5 +1,6 @@
 //! What scanning hands back, and what it gets back with replies.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -28,6 +29,8 @@ pub(in crate::engine) struct Continuation(pub(super) Resume);
 pub(super) enum Resume {
     /// The pages of a visit.
     Pages(Partition, Vec<PageRequest>),
+    /// A page of an audit.
+    Audit(Partition, Box<PageRequest>),
     /// A candidate's next step.
     Step(CandidateId, NextStep),
 }

@@ -77,6 +77,7 @@ impl IndexScan {
     /// Where the index goes on after this page; none at its end.
     pub(super) fn next_cursor(&self) -> Option<u64> {
         match self.request.query.mode {
+            PageMode::Size => None,
             PageMode::Members => (self.set_cursor != 0).then_some(self.set_cursor),
             PageMode::Due | PageMode::All => {
                 self.is_full.then_some(self.request.query.from + self.remaining)

@@ -5,6 +5,7 @@
 //! when the last of them has its outcome, the next page is read. When all indexes of a scanner are
 //! done, its scan of the partition ends and [`Cadence`] says when the next one begins.
 
+mod audits;
 mod cadence;
 mod candidate;
 mod cursors;
@@ -13,21 +14,21 @@ mod failure_tracker;
 mod index_scan;
 mod outcome;
 mod page;
+mod pushes;
 mod scan_state;
 mod step;
 
 use alloc::collections::BTreeMap;
-use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::time::Duration;
 
 pub(super) use candidate::{if_selected, keep_selected};
 pub(super) use event::{Continuation, Event};
 pub(super) use outcome::{CandidateOutcome, OutcomeKind};
 pub(super) use step::ScanStep;
 
+use audits::Audits;
 use cadence::Cadence;
 use cursors::Cursors;
 use event::{CandidateId, Resume};
@@ -37,20 +38,14 @@ use scan_state::ScanStates;
 
 use super::config::EngineConfig;
 use super::observe::Observation;
-use super::scanners::{self, Candidate, SCANNERS, ScanContext, ScannerName, Source};
-use crate::call::library::{Page, Pages};
+use super::scanners::{Candidate, SCANNERS, ScanContext, Source};
+use crate::call::library::{Page, PageMode, Pages};
 use crate::command::Reply;
 use crate::error::ServerError;
-use crate::id::{LaneId, QuotaPolicyId};
+use crate::id::LaneId;
 use crate::partition::Partition;
 use crate::requests::Priority;
 use crate::time::{LocalTime, ServerTime};
-
-/// How long a visit that a push asks for is put off: one visit serves all pushes of that time.
-const EXPEDITE_DELAY: Duration = Duration::from_millis(20);
-
-/// How soon the dependency reconciler looks after what dispatch handed over.
-const HAND_OVER_PAUSE: Duration = Duration::from_millis(500);
 
 /// All scans of an engine.
 pub(super) struct Scanning {
@@ -59,6 +54,7 @@ pub(super) struct Scanning {
     cadence: Cadence,
     cursors: Cursors,
     states: ScanStates,
+    audits: Audits,
     index_scans: BTreeMap<u64, IndexScan>,
     next_id: u64,
     draining: bool,
@@ -74,6 +70,7 @@ impl Scanning {
             states: ScanStates::new(&cadence, now),
             cadence,
             cursors: Cursors::default(),
+            audits: Audits::new(config.audit, now),
             index_scans: BTreeMap::new(),
             next_id: 0,
             draining: false,
@@ -98,6 +95,7 @@ impl Scanning {
             }
             self.read_pages(partition, requests);
         }
+        self.start_audit(now);
         core::mem::take(&mut self.events)
     }
 
@@ -112,6 +110,9 @@ impl Scanning {
             Resume::Pages(partition, requests) => {
                 self.pages_read(now, partition, requests, replies);
             }
+            Resume::Audit(partition, request) => {
+                self.audit_read(now, partition, *request, replies);
+            }
             Resume::Step(candidate, next) => {
                 if let Some(scan) = self.index_scans.get(&candidate.index_scan) {
                     let step = next(self.states.scratch(scan.request.scanner), replies);
@@ -120,47 +121,6 @@ impl Scanning {
             }
         }
         core::mem::take(&mut self.events)
-    }
-
-    /// Something is held on a partition. The slot that it lacked may have become free between its
-    /// refusal and now, so that no further message comes: look once for all that is held.
-    pub(super) fn execution_held(&mut self, now: LocalTime, partition: Partition) {
-        let scanner = scanners::position(ScannerName::Unblock);
-        self.cadence.mark_occupied(partition, scanner);
-        self.cadence.expedite(now.after(EXPEDITE_DELAY), partition, scanner);
-    }
-
-    /// A slot is free: looks for executions that wait for it, wherever some are known to wait.
-    pub(super) fn slot_freed(&mut self, now: LocalTime, quota: QuotaPolicyId) {
-        let scanner = scanners::position(ScannerName::Unblock);
-        self.states.scratch(scanner).reset_prefix(&quota.to_string());
-        for partition in self.cadence.occupied(scanner) {
-            self.cadence.expedite(now.after(EXPEDITE_DELAY), partition, scanner);
-        }
-    }
-
-    /// Pushed completions may have been missed: the dependency reconciler goes through all its
-    /// indexes, from the front and now.
-    pub(super) fn pushes_missed(&mut self, now: LocalTime) {
-        let scanner = scanners::position(ScannerName::DependencyReconciler);
-        let partitions: Vec<Partition> = self.cadence.partitions_of(scanner).collect();
-        for partition in partitions {
-            self.cursors.restart(scanner, partition);
-            self.cadence.start_full_pass(now, partition, scanner);
-        }
-    }
-
-    /// Dispatch left work on a partition to the dependency reconciler.
-    pub(super) fn dispatch_handed_over(&mut self, now: LocalTime, partition: Partition) {
-        let scanner = scanners::position(ScannerName::DependencyReconciler);
-        self.cadence.expedite(now.after(HAND_OVER_PAUSE), partition, scanner);
-    }
-
-    /// The library was loaded: whatever failed for want of it is tried now.
-    pub(super) fn library_loaded(&mut self, now: LocalTime) {
-        for &name in ScannerName::ALL {
-            self.expedite_everywhere(now, name);
-        }
     }
 
     /// Takes on lanes from the registry. What waits in a new one has waited long enough.
@@ -187,18 +147,16 @@ impl Scanning {
 
     /// When the next visit is due.
     pub(super) fn deadline(&self) -> Option<LocalTime> {
-        if self.draining { None } else { self.cadence.deadline() }
-    }
-
-    fn expedite_everywhere(&mut self, now: LocalTime, name: ScannerName) {
-        let scanner = scanners::position(name);
-        let partitions: Vec<Partition> = self.cadence.partitions_of(scanner).collect();
-        for partition in partitions {
-            self.cadence.expedite(now, partition, scanner);
-        }
+        let due = [self.cadence.deadline(), self.audits.deadline()];
+        if self.draining { None } else { due.into_iter().flatten().min() }
     }
 
     fn read_pages(&mut self, partition: Partition, requests: Vec<PageRequest>) {
+        let (audited, requests): (Vec<_>, Vec<_>) =
+            requests.into_iter().partition(|request| request.is_audit);
+        for request in audited {
+            self.audits.add(partition, request);
+        }
         if requests.is_empty() {
             return;
         }
@@ -250,6 +208,9 @@ impl Scanning {
         let context = ScanContext { config: self.config.clone(), partition, now: server_now };
         self.states.page_read(partition, &request, server_now, &page);
         let scanner = request.scanner;
+        if request.query.mode == PageMode::Size && page.size > 0 {
+            return self.audits.add(partition, request.into_audit());
+        }
         let (index, lane) = (request.query.index.clone(), request.lane.clone());
         let (scan, members) = IndexScan::new(request, partition, page, (now, server_now));
         let id = self.next_id;
@@ -356,6 +317,9 @@ impl Scanning {
             }
             // Out of pages: the next scan goes on here. At the end: it starts over.
             cursor => {
+                if let (None, Some(began)) = (cursor, request.pass_began) {
+                    self.audits.pass_ended(partition, began);
+                }
                 self.cursors.set(partition, request.cursor_key(), cursor);
                 self.states.index_done(scanner, partition, cursor.is_some(), more_due);
                 self.end_scan_if_done(now, scanner, partition);

@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 
 use super::cursors::{CursorKey, Cursors};
 use crate::call::Function;
-use crate::call::library::{PageMode, PageQuery, Pages, ScanPartition};
+use crate::call::library::{
+    AuditExecutions, AuditedPage, Page, PageMode, PageQuery, Pages, ScanPartition,
+};
 use crate::command::Command;
 use crate::command::Reply;
 use crate::engine::config::EngineConfig;
@@ -16,14 +18,16 @@ use crate::error::{CallError, ServerError};
 use crate::id::LaneId;
 use crate::key::Key;
 use crate::partition::Partition;
+use crate::time::ServerTime;
 
 /// Pages of one index that a scan reads before other scans have their turn.
 const PAGES_MAX: u32 = 40;
 /// The same for a slow sweep.
 const SWEEP_PAGES_MAX: u32 = 1;
 
-/// Pages read by one call. Each costs the server a few commands, and every lane has several.
-const PAGES_PER_CALL: usize = 64;
+/// Pages read by one call. Those that are not empty cost the server a few commands each, and every
+/// lane has several.
+const PAGES_PER_CALL: usize = 256;
 
 /// One page of one index, to be read for one scanner.
 #[derive(Clone, Debug)]
@@ -40,11 +44,22 @@ pub(super) struct PageRequest {
     pub(super) seen: BTreeSet<Vec<u8>>,
     /// For a sweep: older members belong to another source.
     pub(super) younger_than_ms: Option<u64>,
+    /// Whether it is read by an audit, in its own time.
+    pub(super) is_audit: bool,
+    /// For an audit: when its pass began, once its first page was read.
+    pub(super) pass_began: Option<ServerTime>,
     /// For a surplus: so many of the last members are not looked at.
     pub(super) keep: Option<u64>,
 }
 
 impl PageRequest {
+    /// The page to audit, where there is something to audit.
+    pub(super) fn into_audit(mut self) -> Self {
+        self.query.mode = PageMode::Members;
+        self.is_audit = true;
+        self
+    }
+
     pub(super) fn cursor_key(&self) -> CursorKey {
         (self.scanner, self.source, self.query.index.clone())
     }
@@ -65,6 +80,8 @@ pub(super) fn first_pages(
     for (at, source) in spec.sources.iter().enumerate() {
         let (pages_max, younger_than_ms) = match *source {
             Source::SweepLane(_, age) => (SWEEP_PAGES_MAX, Some(age.ms(config))),
+            // Its pace bounds it.
+            Source::Audit(_) => (u32::MAX, None),
             Source::SurplusInLane(_) if config.keep_ended.is_none() => continue,
             Source::SurplusInLane(_)
             | Source::Due(_)
@@ -83,12 +100,16 @@ pub(super) fn first_pages(
                 pages_max,
                 seen: BTreeSet::new(),
                 younger_than_ms,
+                is_audit: false,
+                pass_began: None,
                 keep: config.keep_ended.filter(|_| matches!(source, Source::SurplusInLane(_))),
             });
         };
         match *source {
             Source::Due(whole) => add(index.whole(whole), PageMode::Due, 0, None),
             Source::Members(whole) => add(index.whole(whole), PageMode::Members, 0, None),
+            // The visit only sees whether there is anything to audit.
+            Source::Audit(whole) => add(index.whole(whole), PageMode::Size, 0, None),
             Source::DueInLane(of_lane, age) => {
                 for lane in lanes {
                     add(index.lane(lane, of_lane), PageMode::Due, age.ms(config), Some(lane));
@@ -115,6 +136,15 @@ pub(super) fn read_commands(requests: &[PageRequest]) -> Vec<Command> {
     requests.chunks(PAGES_PER_CALL).map(call).collect()
 }
 
+/// The reply to an audit of a page, as a page of what it found.
+pub(super) fn parse_audit(reply: Option<Reply>) -> Result<(AuditedPage, Page), ServerError> {
+    let reply = reply.unwrap_or_else(|| Err(ServerError::silence("no answer")));
+    let audited = parse_as::<AuditExecutions>(reply)?;
+    let members = audited.wrong.iter().map(|member| (member.clone(), None)).collect();
+    let page = Page { size: audited.size, next: Some(audited.next), members };
+    Ok((audited, page))
+}
+
 /// Sorts the replies to [`read_commands`] to the requests that they answer.
 pub(super) fn parse_replies(
     mut requests: Vec<PageRequest>,
@@ -131,12 +161,19 @@ pub(super) fn parse_replies(
 
 /// The pages of one call, as many as were requested.
 fn parse(reply: Reply, requested: usize) -> Result<Pages, ServerError> {
-    match reply.map_err(CallError::from).and_then(ScanPartition::parse) {
-        Ok(pages) if pages.pages.len() == requested => Ok(pages),
-        Ok(_) => Err(ServerError::from_reply("as many pages as requests were expected")),
-        Err(CallError::Server(error)) => Err(error),
-        Err(other @ (CallError::Refused(_) | CallError::Broken(_))) => {
-            Err(ServerError::from_reply(other.to_string()))
-        }
+    let pages = parse_as::<ScanPartition>(reply)?;
+    if pages.pages.len() == requested {
+        Ok(pages)
+    } else {
+        Err(ServerError::from_reply("as many pages as requests were expected"))
     }
+}
+
+fn parse_as<F: Function>(reply: Reply) -> Result<F::Reply, ServerError> {
+    reply.map_err(CallError::from).and_then(F::parse).map_err(|error| match error {
+        CallError::Server(error) => error,
+        other @ (CallError::Refused(_) | CallError::Broken(_)) => {
+            ServerError::from_reply(other.to_string())
+        }
+    })
 }

@@ -239,6 +239,8 @@ impl ScanStates {
         let RunningScan { counts, mut end, size, .. } = self.running.remove(&key)?;
         // Going on at once only helps where something moves.
         end.more_due &= counts.processed > 0;
+        end.idle_candidates =
+            if counts.processed > 0 { 0 } else { counts.nothing.saturating_add(counts.skipped) };
         Some(FinishedScan { counts, end, size })
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Subcommand;
 use selvedge::deployment;
 use selvedge::store::{LibraryUse, Store};
-use selvedge_core::engine::scanner_specs;
+use selvedge_core::engine::{AUDIT_COMMANDS, AUDIT_SHARE, LONGEST_SLEEP, scanner_specs};
 use selvedge_core::partition::PartitionCounts;
 use serde_json::Value;
 
@@ -39,6 +39,12 @@ async fn show(context: &Context) -> Result<(), Failure> {
     rows.extend(counts(engine.partitions, stored(context).await));
     let lanes: Vec<String> = engine.lanes.iter().map(ToString::to_string).collect();
     rows.push(Row::new("lanes", lanes.join(","), "FF_LANES"));
+    let sleep = humantime::format_duration(engine.longest_sleep).to_string();
+    rows.push(Row::new("longest sleep", sleep, LONGEST_SLEEP));
+    let share = format!("{} thousandths", engine.audit.share_permille);
+    rows.push(Row::new("audit share of a server", share, AUDIT_SHARE));
+    let count = engine.audit.commands_per_second.to_string();
+    rows.push(Row::new("audit commands per second", count, AUDIT_COMMANDS));
     for spec in scanner_specs() {
         let every =
             humantime::format_duration(engine.interval(spec.name, spec.interval)).to_string();

@@ -83,6 +83,7 @@ fn config(seed: Seed, stream: &mut Draws) -> Config {
         dispatch_concurrency: knob(stream, &[64, 1]),
         dispatch_queue: knob(stream, &[10_000, 1, 3]),
         interval,
+        sleep: knob(stream, &[Ms(30_000), Ms(7_000), Ms(0)]),
         bound,
         unruly_scans: knob(stream, &[false, true]),
         push: knob(stream, &[true, false]),
