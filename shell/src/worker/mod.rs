@@ -238,9 +238,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Runs `handler` for executions of this kind: an async function of arguments that are
-    /// [`FromContext`]. A later handler of the same kind replaces it.
-    /// The worker leaves executions of other kinds to other workers.
+    /// Runs `handler`, an async function of arguments that are [`FromContext`], for executions of
+    /// this kind; those of other kinds are left to other workers. A later handler replaces it.
     #[must_use]
     pub fn handler<Arguments, H>(mut self, kind: impl Into<String>, handler: H) -> Self
     where
