@@ -197,7 +197,7 @@ function budget.report(k, deltas, now_ms, dedup_key, spender, has_happened)
   soft, soft_limit, refused = soft_breach(tally, fetch(k.limits, tally.names, "soft:"))
   if refused and not has_happened then return refused end
   local period, ledger = budget.amount(def.reset_count), nil
-  if text.set(spender) and text.set(k.by_exec) then
+  if text.set(spender) and text.set(k.by_exec) and text.set(k.by_exec_index) then
     ledger, refused = ledger_tally(k, deltas, period)
     if ledger == nil then return refused end
   end

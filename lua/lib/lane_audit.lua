@@ -9,10 +9,10 @@ local FIELDS = {
 }
 local PER_COMMAND = 1000
 
--- A command of an audit; a refusal is an answer too.
+-- The reply to a command of an audit, nil if its key holds another type.
 local function ask(audit, ...)
   audit.commands = audit.commands + 1
-  return try(...)
+  return guard.reply(...)
 end
 
 -- Notes the entries of `ids` in an index, in audit.found[key][id]. An index of another type holds
@@ -23,7 +23,7 @@ local function look(audit, command, key, ids)
   for first = 1, #ids, PER_COMMAND do
     local last = math.min(first + PER_COMMAND - 1, #ids)
     local answers = ask(audit, command, key, unpack(ids, first, last))
-    for i = first, last do
+    for i = first, answers and last or 0 do
       local entry = answers[i - first + 1]
       entries[ids[i]] = entry and entry ~= 0 and entry or nil
     end
@@ -85,7 +85,7 @@ local function expected_of(audit, k, id, core)
     local size = ask(audit, "HLEN", k.suspension_current)
     local awaits = ask(audit, "EXISTS", front .. ":deps:unresolved")
     audit.commands = audit.commands + 1
-    if type(size) == "table" or awaits == 1 then
+    if not size or awaits == 1 then
       return nil
     end
   end

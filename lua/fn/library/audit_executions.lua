@@ -35,4 +35,4 @@ define("ff_audit_executions",
     local told = { number.now(), call("SCARD", k.all_executions), scanned[1], commands + 3 }
     return with_list("OK", text.append(told, wrong))
   end,
-  { reads_only = true })
+  { reads_only = true, derives_keys = true })

@@ -10,7 +10,9 @@ use crate::event::function_of;
 pub(crate) fn drops_call(bug: Option<PlantedBug>, argv: &[Vec<u8>]) -> bool {
     match bug {
         Some(PlantedBug::Engine(EngineBug::NeverCalls(function))) => {
-            function_of(argv).and_then(|name| name.strip_prefix("ff_")) == Some(function)
+            // With that for many, whose name begins with it.
+            let name = function_of(argv).and_then(|name| name.strip_prefix("ff_"));
+            name.is_some_and(|name| name.starts_with(function))
         }
         _ => false,
     }

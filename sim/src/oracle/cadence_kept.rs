@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use selvedge_core::id::ExecutionId;
+use selvedge_core::partition::Partition;
 use selvedge_core::state::{EligibilityState, LifecyclePhase};
 
-use super::call::Call;
 use super::changes::{Change, ExecutionState, execution_state};
 use super::{Changes, Checker, Class, Findings, Oracle, View};
-use crate::event::{Event, EventKind};
+use crate::event::{Applied, Event, EventKind};
 use crate::fault::Fault;
 
 pub(super) const ORACLE: Oracle = Oracle {
@@ -109,11 +109,9 @@ impl Checker for CadenceKept {
         }
         if let EventKind::Applied(applied) = &event.kind {
             let clock_ms = (applied.server_time_us / 1_000).cast_signed();
-            if let (false, Some(id)) =
-                (applied.superseded, Call::of(applied).and_then(|call| call.execution()))
-            {
+            if let (false, Some(partition)) = (applied.superseded, partition_of(applied)) {
                 let ahead_ms = clock_ms - event.at_ms.cast_signed();
-                self.clocks.insert(shard_of(&id, view), ahead_ms);
+                self.clocks.insert(shard_of(partition, view), ahead_ms);
             }
             for change in &changes.executions {
                 self.set_alarms(change, event.at_ms, clock_ms, view);
@@ -150,7 +148,7 @@ impl CadenceKept {
 
     /// The same alarm at a later time, if the clock was set back.
     fn postponed(&self, alarm: &Alarm, view: &View<'_>) -> Option<Alarm> {
-        let ahead_ms = self.clocks.get(&shard_of(&alarm.of, view))?;
+        let ahead_ms = self.clocks.get(&shard_of(alarm.of.partition(), view))?;
         let since_ms = u64::try_from(alarm.due - ahead_ms).unwrap_or(0);
         let latest_ms = since_ms + view.config.pass_ms(alarm.action.pause_ms());
         let (action, of, due) = (alarm.action, alarm.of.clone(), alarm.due);
@@ -165,7 +163,7 @@ impl CadenceKept {
         if execution_state(snapshot, of).and_then(|is| action.due(&is)) != Some(*due) {
             return;
         }
-        let shard = shard_of(of, view);
+        let shard = shard_of(partition, view);
         let slow_until = self.slow_until.get(&shard).copied().unwrap_or(0);
         let hurt_until = slow_until.max(view.disturbed_until_ms);
         let excused = hurt_until > 0 && hurt_until.saturating_add(RECOVERY_MS) > *since_ms;
@@ -179,9 +177,18 @@ impl CadenceKept {
     }
 }
 
-fn shard_of(id: &ExecutionId, view: &View<'_>) -> usize {
-    if view.shards.len() > 1 { (view.owners)(id.partition().slot()) } else { 0 }
+fn shard_of(partition: Partition, view: &View<'_>) -> usize {
+    if view.shards.len() > 1 { (view.owners)(partition.slot()) } else { 0 }
 }
+
+/// The partition of the first key of a call: engines that sleep call about few executions.
+fn partition_of(applied: &Applied) -> Option<Partition> {
+    let key = str::from_utf8(applied.argv.get(FIRST_KEY_AT)?).ok()?;
+    key.get(key.find('{')?..=key.find('}')?)?.parse().ok()
+}
+
+/// Where the first key of a function call stands.
+const FIRST_KEY_AT: usize = 3;
 
 /// Whether there is room for the batches of all partitions at once: otherwise one without a reply
 /// delays the others.

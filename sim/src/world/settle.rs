@@ -35,9 +35,7 @@ impl World {
         self.network.links.pushes_silent_until =
             self.network.links.pushes_silent_until.min(self.now_ms);
         self.network.links.clogged_until.clear();
-        for (_, until) in self.network.links.slow.values_mut() {
-            *until = (*until).min(self.now_ms);
-        }
+        self.network.links.speed_up(self.now_ms);
         self.injections.end(self.now_ms);
         for number in 1..=u8::try_from(self.engine_processes.len()).unwrap_or(u8::MAX) {
             self.heal_engine(number);

@@ -50,6 +50,16 @@ impl Links {
     pub(crate) fn slow_until(&self, node: usize) -> u64 {
         self.slow.get(&node).map_or(0, |(_, until)| *until)
     }
+
+    /// No link is slow any more. What was sent before is on its way, and what is sent from now on
+    /// does not overtake it.
+    pub(crate) fn speed_up(&mut self, now_ms: u64) {
+        for (node, (times, until)) in &mut self.slow {
+            let to_node = self.last_arrival.iter().filter(|((_, to), _)| to == node);
+            let last = to_node.map(|(_, at_ms)| *at_ms).max().unwrap_or(0);
+            (*times, *until) = (1, (*until).min(now_ms).max(last));
+        }
+    }
 }
 
 /// Who gets the results of a batch.
