@@ -35,9 +35,17 @@ local function due_at(core_key, ended, retention_ms)
   return ended + (policy.span(stored.retention_ttl_ms) or retention_ms)
 end
 
+-- Members of flows are kept for so long after their end, however many there are: until then a
+-- submission that was interrupted may go on, and would make them again.
+local MEMBER_MS = 3600000
+
 -- Whether the index lists more than `keep` executions that ended after this one.
-local function is_surplus(terminal, id, keep)
-  local newer = keep and call("ZREVRANK", terminal, id)
+local function is_surplus(terminal, id, numbers, core, ended)
+  local keep = numbers.keep
+  if not keep or text.set(core.flow_id) and (ended or numbers.now) + MEMBER_MS > numbers.now then
+    return false
+  end
+  local newer = call("ZREVRANK", terminal, id)
   return newer and newer >= keep
 end
 
@@ -75,7 +83,7 @@ function purge.step(core_key, terminal, id, numbers, limit)
   if due and not ended then
     call("HSET", core_key, "completed_at", number.digits(now))
   end
-  if due and (due > now or not ended) and not is_surplus(terminal, id, numbers.keep) then
+  if due and (due > now or not ended) and not is_surplus(terminal, id, numbers, core, ended) then
     return ok("not_due", due), 0
   end
   local k

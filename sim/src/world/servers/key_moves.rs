@@ -110,6 +110,22 @@ impl Servers {
         }
     }
 
+    /// Corrects the oracles' copy of a shard that was read from its primary: keys that have left it
+    /// in a slot that still moves are its own, and those that have arrived are not yet.
+    pub(super) fn follow_key_moves(&mut self, shard: usize) {
+        for (slot, KeyMove { from, to }) in self.key_moves.clone() {
+            if from != shard && to != shard {
+                continue;
+            }
+            self.switch_to(self.primaries[to]);
+            for key in self.host.snapshot().keys_in_slot(slot) {
+                let entry = if from == shard { self.host.entry(&key) } else { None };
+                self.audited[shard].put(&key, entry);
+            }
+        }
+        self.switch_to(self.primaries[shard]);
+    }
+
     /// The shard in whose copy the oracles find a key that a node of this shard has written.
     pub(super) fn audited_at(&self, key: &[u8], shard: usize) -> usize {
         if self.key_moves.is_empty() {

@@ -181,6 +181,7 @@ impl Servers {
         self.host.set_now_us(clock_ms * 1000);
         self.audited[shard] = self.host.audited();
         self.audited[shard].set_grace_ms(self.grace_ms);
+        self.follow_key_moves(shard);
     }
 
     /// Advances the clocks of the oracles' copies.
