@@ -53,7 +53,7 @@ pub fn run(library: &str, operations: &[Operation]) -> Result<HistoryState, Box<
 /// The same with a slot that moves: when, and how far, the seed decides.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run()`].
 pub fn run_migrating(
     library: &str,
     operations: &[Operation],
